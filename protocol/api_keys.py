@@ -1,0 +1,56 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): every API that has a codec."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Api(NamedTuple):
+    key: int
+    name: str
+    version_min: int
+    version_max: int
+    flexible_from: int
+    """First version with compact lengths and tagged fields; 32767 when there is none."""
+    module: str
+    """`protocol.messages.<module>_request` and `_response`."""
+
+
+APIS: Final[dict[int, Api]] = {
+    0: Api(0, "Produce", 3, 13, 9, "produce"),
+    1: Api(1, "Fetch", 4, 18, 12, "fetch"),
+    2: Api(2, "ListOffsets", 1, 11, 6, "list_offsets"),
+    3: Api(3, "Metadata", 0, 13, 9, "metadata"),
+    8: Api(8, "OffsetCommit", 2, 10, 8, "offset_commit"),
+    9: Api(9, "OffsetFetch", 1, 10, 6, "offset_fetch"),
+    10: Api(10, "FindCoordinator", 0, 6, 3, "find_coordinator"),
+    11: Api(11, "JoinGroup", 0, 9, 6, "join_group"),
+    12: Api(12, "Heartbeat", 0, 4, 4, "heartbeat"),
+    13: Api(13, "LeaveGroup", 0, 5, 4, "leave_group"),
+    14: Api(14, "SyncGroup", 0, 5, 4, "sync_group"),
+    15: Api(15, "DescribeGroups", 0, 6, 5, "describe_groups"),
+    16: Api(16, "ListGroups", 0, 5, 3, "list_groups"),
+    18: Api(18, "ApiVersions", 0, 5, 3, "api_versions"),
+    19: Api(19, "CreateTopics", 2, 7, 5, "create_topics"),
+    20: Api(20, "DeleteTopics", 1, 6, 4, "delete_topics"),
+    21: Api(21, "DeleteRecords", 0, 2, 2, "delete_records"),
+    22: Api(22, "InitProducerId", 0, 6, 2, "init_producer_id"),
+    23: Api(23, "OffsetForLeaderEpoch", 2, 4, 4, "offset_for_leader_epoch"),
+    24: Api(24, "AddPartitionsToTxn", 0, 5, 3, "add_partitions_to_txn"),
+    25: Api(25, "AddOffsetsToTxn", 0, 4, 3, "add_offsets_to_txn"),
+    26: Api(26, "EndTxn", 0, 5, 3, "end_txn"),
+    27: Api(27, "WriteTxnMarkers", 1, 2, 1, "write_txn_markers"),
+    28: Api(28, "TxnOffsetCommit", 0, 6, 3, "txn_offset_commit"),
+    32: Api(32, "DescribeConfigs", 1, 4, 4, "describe_configs"),
+    33: Api(33, "AlterConfigs", 0, 2, 2, "alter_configs"),
+    35: Api(35, "DescribeLogDirs", 1, 5, 2, "describe_log_dirs"),
+    37: Api(37, "CreatePartitions", 0, 3, 2, "create_partitions"),
+    42: Api(42, "DeleteGroups", 0, 3, 2, "delete_groups"),
+    44: Api(44, "IncrementalAlterConfigs", 0, 1, 1, "incremental_alter_configs"),
+    47: Api(47, "OffsetDelete", 0, 0, 32767, "offset_delete"),
+    60: Api(60, "DescribeCluster", 0, 2, 0, "describe_cluster"),
+    61: Api(61, "DescribeProducers", 0, 0, 0, "describe_producers"),
+    65: Api(65, "DescribeTransactions", 0, 0, 0, "describe_transactions"),
+    66: Api(66, "ListTransactions", 0, 2, 0, "list_transactions"),
+    75: Api(75, "DescribeTopicPartitions", 0, 0, 0, "describe_topic_partitions"),
+}

@@ -1,0 +1,69 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): AddOffsetsToTxnResponse, key 25, versions 0-4."""
+
+from __future__ import annotations
+
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    skip_tags,
+)
+
+_unpack_ih = Struct(">ih").unpack_from
+_pack_ih = Struct(">ih").pack
+_pack_ihx = Struct(">ihx").pack
+
+
+class AddOffsetsToTxnResponse(Message):
+    __slots__ = ("throttle_time_ms", "error_code")
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> AddOffsetsToTxnResponse:
+        try:
+            if version >= 3:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("AddOffsetsToTxnResponse ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 3:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> AddOffsetsToTxnResponse:
+    throttle_time_ms, error_code = _unpack_ih(buf, pos)
+    pos += 6
+    message = AddOffsetsToTxnResponse(throttle_time_ms, error_code)
+    return message
+
+
+def _encode_classic(out: bytearray, message: AddOffsetsToTxnResponse, version: int) -> None:
+    out += _pack_ih(message.throttle_time_ms, message.error_code)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddOffsetsToTxnResponse:
+    throttle_time_ms, error_code = _unpack_ih(buf, pos)
+    pos += 6
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = AddOffsetsToTxnResponse(throttle_time_ms, error_code)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: AddOffsetsToTxnResponse, version: int) -> None:
+    out += _pack_ihx(message.throttle_time_ms, message.error_code)

@@ -1,0 +1,289 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): AddPartitionsToTxnResponse, key 24, versions 0-5."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_h = Struct(">h").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_unpack_ih = Struct(">ih").unpack_from
+_pack_h = Struct(">h").pack
+_pack_i = Struct(">i").pack
+_pack_ih = Struct(">ih").pack
+_pack_ihx = Struct(">ihx").pack
+
+
+class AddPartitionsToTxnPartitionResult(Message):
+    __slots__ = ("partition_index", "partition_error_code")
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        partition_error_code: int = 0,
+    ) -> None:
+        self.partition_index = partition_index
+        self.partition_error_code = partition_error_code
+
+
+class AddPartitionsToTxnTopicResult(Message):
+    __slots__ = ("name", "results_by_partition")
+
+    def __init__(
+        self,
+        name: str = "",
+        results_by_partition: Sequence[AddPartitionsToTxnPartitionResult] = (),
+    ) -> None:
+        self.name = name
+        self.results_by_partition = results_by_partition
+
+
+class AddPartitionsToTxnResult(Message):
+    __slots__ = ("transactional_id", "topic_results")
+
+    def __init__(
+        self,
+        transactional_id: str = "",
+        topic_results: Sequence[AddPartitionsToTxnTopicResult] = (),
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.topic_results = topic_results
+
+
+class AddPartitionsToTxnResponse(Message):
+    __slots__ = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below")
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        results_by_transaction: Sequence[AddPartitionsToTxnResult] = (),
+        results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnTopicResult] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.results_by_transaction = results_by_transaction
+        self.results_by_topic_v3_and_below = results_by_topic_v3_and_below
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> AddPartitionsToTxnResponse:
+        try:
+            if version >= 3:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("AddPartitionsToTxnResponse ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 3:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnResponse:
+    end = len(buf)
+    throttle_time_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 6:
+        raise DecodeError("ResultsByTopicV3AndBelow counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("ResultsByTopicV3AndBelow is null", pos)
+    results_by_topic_v3_and_below_list: list[AddPartitionsToTxnTopicResult] = []
+    for _ in range(count):
+        r_name, pos = read_string(buf, pos)
+        count = _unpack_i(buf, pos)[0]
+        pos += 4
+        if count > (end - pos) // 6:
+            raise DecodeError("ResultsByPartition counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("ResultsByPartition is null", pos)
+        r_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
+        for _ in range(count):
+            r_r_partition_index, r_r_partition_error_code = _unpack_ih(buf, pos)
+            pos += 6
+            r_r = AddPartitionsToTxnPartitionResult(r_r_partition_index, r_r_partition_error_code)
+            r_results_by_partition_list.append(r_r)
+        r_results_by_partition = r_results_by_partition_list
+        r = AddPartitionsToTxnTopicResult(r_name, r_results_by_partition)
+        results_by_topic_v3_and_below_list.append(r)
+    results_by_topic_v3_and_below = results_by_topic_v3_and_below_list
+    message = AddPartitionsToTxnResponse(throttle_time_ms, 0, (), results_by_topic_v3_and_below)
+    return message
+
+
+def _encode_classic(out: bytearray, message: AddPartitionsToTxnResponse, version: int) -> None:
+    out += _pack_i(message.throttle_time_ms)
+    out += _pack_i(len(message.results_by_topic_v3_and_below))
+    for r in message.results_by_topic_v3_and_below:
+        write_string(out, r.name)
+        out += _pack_i(len(r.results_by_partition))
+        for r_r in r.results_by_partition:
+            out += _pack_ih(r_r.partition_index, r_r.partition_error_code)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnResponse:
+    end = len(buf)
+    throttle_time_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    if version >= 4:
+        error_code = _unpack_h(buf, pos)[0]
+        pos += 2
+    else:
+        error_code = 0
+    if version >= 4:
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > (end - pos) // 3:
+            raise DecodeError("ResultsByTransaction counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("ResultsByTransaction is null", pos)
+        results_by_transaction_list: list[AddPartitionsToTxnResult] = []
+        for _ in range(count):
+            r_transactional_id, pos = read_compact_string(buf, pos)
+            count = buf[pos]
+            if count > 127:
+                count, pos = read_uvarint(buf, pos)
+            else:
+                pos += 1
+            count -= 1
+            if count > (end - pos) // 3:
+                raise DecodeError("TopicResults counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("TopicResults is null", pos)
+            r_topic_results_list: list[AddPartitionsToTxnTopicResult] = []
+            for _ in range(count):
+                r_t_name, pos = read_compact_string(buf, pos)
+                count = buf[pos]
+                if count > 127:
+                    count, pos = read_uvarint(buf, pos)
+                else:
+                    pos += 1
+                count -= 1
+                if count > (end - pos) // 7:
+                    raise DecodeError("ResultsByPartition counts more elements than there are bytes", pos)
+                if count < 0:
+                    raise DecodeError("ResultsByPartition is null", pos)
+                r_t_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
+                for _ in range(count):
+                    r_t_r_partition_index, r_t_r_partition_error_code = _unpack_ih(buf, pos)
+                    pos += 6
+                    if buf[pos]:
+                        pos = skip_tags(buf, pos)
+                    else:
+                        pos += 1
+                    r_t_r = AddPartitionsToTxnPartitionResult(r_t_r_partition_index, r_t_r_partition_error_code)
+                    r_t_results_by_partition_list.append(r_t_r)
+                r_t_results_by_partition = r_t_results_by_partition_list
+                if buf[pos]:
+                    pos = skip_tags(buf, pos)
+                else:
+                    pos += 1
+                r_t = AddPartitionsToTxnTopicResult(r_t_name, r_t_results_by_partition)
+                r_topic_results_list.append(r_t)
+            r_topic_results = r_topic_results_list
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            r = AddPartitionsToTxnResult(r_transactional_id, r_topic_results)
+            results_by_transaction_list.append(r)
+        results_by_transaction = results_by_transaction_list
+    else:
+        results_by_transaction = ()
+    if version <= 3:
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > (end - pos) // 3:
+            raise DecodeError("ResultsByTopicV3AndBelow counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("ResultsByTopicV3AndBelow is null", pos)
+        results_by_topic_v3_and_below_list: list[AddPartitionsToTxnTopicResult] = []
+        for _ in range(count):
+            r_name, pos = read_compact_string(buf, pos)
+            count = buf[pos]
+            if count > 127:
+                count, pos = read_uvarint(buf, pos)
+            else:
+                pos += 1
+            count -= 1
+            if count > (end - pos) // 7:
+                raise DecodeError("ResultsByPartition counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("ResultsByPartition is null", pos)
+            r_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
+            for _ in range(count):
+                r_r_partition_index, r_r_partition_error_code = _unpack_ih(buf, pos)
+                pos += 6
+                if buf[pos]:
+                    pos = skip_tags(buf, pos)
+                else:
+                    pos += 1
+                r_r = AddPartitionsToTxnPartitionResult(r_r_partition_index, r_r_partition_error_code)
+                r_results_by_partition_list.append(r_r)
+            r_results_by_partition = r_results_by_partition_list
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            r = AddPartitionsToTxnTopicResult(r_name, r_results_by_partition)
+            results_by_topic_v3_and_below_list.append(r)
+        results_by_topic_v3_and_below = results_by_topic_v3_and_below_list
+    else:
+        results_by_topic_v3_and_below = ()
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = AddPartitionsToTxnResponse(throttle_time_ms, error_code, results_by_transaction, results_by_topic_v3_and_below)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: AddPartitionsToTxnResponse, version: int) -> None:
+    out += _pack_i(message.throttle_time_ms)
+    if version >= 4:
+        out += _pack_h(message.error_code)
+    if version >= 4:
+        write_uvarint(out, len(message.results_by_transaction) + 1)
+        for r in message.results_by_transaction:
+            write_compact_string(out, r.transactional_id)
+            write_uvarint(out, len(r.topic_results) + 1)
+            for r_t in r.topic_results:
+                write_compact_string(out, r_t.name)
+                write_uvarint(out, len(r_t.results_by_partition) + 1)
+                for r_t_r in r_t.results_by_partition:
+                    out += _pack_ihx(r_t_r.partition_index, r_t_r.partition_error_code)
+                out += b"\x00"
+            out += b"\x00"
+    if version <= 3:
+        write_uvarint(out, len(message.results_by_topic_v3_and_below) + 1)
+        for r in message.results_by_topic_v3_and_below:
+            write_compact_string(out, r.name)
+            write_uvarint(out, len(r.results_by_partition) + 1)
+            for r_r in r.results_by_partition:
+                out += _pack_ihx(r_r.partition_index, r_r.partition_error_code)
+            out += b"\x00"
+    out += b"\x00"

@@ -1,0 +1,102 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): DeleteGroupsRequest, key 42, versions 0-3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_i = Struct(">i").unpack_from
+_pack_i = Struct(">i").pack
+
+
+class DeleteGroupsRequest(Message):
+    __slots__ = ("groups_names",)
+
+    def __init__(
+        self,
+        groups_names: Sequence[str] = (),
+    ) -> None:
+        self.groups_names = groups_names
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> DeleteGroupsRequest:
+        try:
+            if version >= 2:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("DeleteGroupsRequest ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 2:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest:
+    end = len(buf)
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 2:
+        raise DecodeError("GroupsNames counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("GroupsNames is null", pos)
+    groups_names_list: list[str] = []
+    for _ in range(count):
+        groups_names_one, pos = read_string(buf, pos)
+        groups_names_list.append(groups_names_one)
+    groups_names = groups_names_list
+    message = DeleteGroupsRequest(groups_names)
+    return message
+
+
+def _encode_classic(out: bytearray, message: DeleteGroupsRequest, version: int) -> None:
+    out += _pack_i(len(message.groups_names))
+    for g in message.groups_names:
+        write_string(out, g)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest:
+    end = len(buf)
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > end - pos:
+        raise DecodeError("GroupsNames counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("GroupsNames is null", pos)
+    groups_names_list: list[str] = []
+    for _ in range(count):
+        groups_names_one, pos = read_compact_string(buf, pos)
+        groups_names_list.append(groups_names_one)
+    groups_names = groups_names_list
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = DeleteGroupsRequest(groups_names)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: DeleteGroupsRequest, version: int) -> None:
+    write_uvarint(out, len(message.groups_names) + 1)
+    for g in message.groups_names:
+        write_compact_string(out, g)
+    out += b"\x00"

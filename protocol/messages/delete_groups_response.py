@@ -1,0 +1,147 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): DeleteGroupsResponse, key 42, versions 0-3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_nullable_string,
+    write_compact_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_h = Struct(">h").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_pack_h = Struct(">h").pack
+_pack_i = Struct(">i").pack
+
+
+class DeletableGroupResult(Message):
+    __slots__ = ("group_id", "error_code", "error_message")
+
+    def __init__(
+        self,
+        group_id: str = "",
+        error_code: int = 0,
+        error_message: str | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.error_code = error_code
+        self.error_message = error_message
+
+
+class DeleteGroupsResponse(Message):
+    __slots__ = ("throttle_time_ms", "results")
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        results: Sequence[DeletableGroupResult] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results = results
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> DeleteGroupsResponse:
+        try:
+            if version >= 2:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("DeleteGroupsResponse ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 2:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteGroupsResponse:
+    end = len(buf)
+    throttle_time_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 4:
+        raise DecodeError("Results counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Results is null", pos)
+    results_list: list[DeletableGroupResult] = []
+    for _ in range(count):
+        r_group_id, pos = read_string(buf, pos)
+        r_error_code = _unpack_h(buf, pos)[0]
+        pos += 2
+        r = DeletableGroupResult(r_group_id, r_error_code, None)
+        results_list.append(r)
+    results = results_list
+    message = DeleteGroupsResponse(throttle_time_ms, results)
+    return message
+
+
+def _encode_classic(out: bytearray, message: DeleteGroupsResponse, version: int) -> None:
+    out += _pack_i(message.throttle_time_ms)
+    out += _pack_i(len(message.results))
+    for r in message.results:
+        write_string(out, r.group_id)
+        out += _pack_h(r.error_code)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteGroupsResponse:
+    end = len(buf)
+    throttle_time_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 4:
+        raise DecodeError("Results counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Results is null", pos)
+    results_list: list[DeletableGroupResult] = []
+    for _ in range(count):
+        r_group_id, pos = read_compact_string(buf, pos)
+        r_error_code = _unpack_h(buf, pos)[0]
+        pos += 2
+        if version >= 3:
+            r_error_message, pos = read_compact_nullable_string(buf, pos)
+        else:
+            r_error_message = None
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        r = DeletableGroupResult(r_group_id, r_error_code, r_error_message)
+        results_list.append(r)
+    results = results_list
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = DeleteGroupsResponse(throttle_time_ms, results)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: DeleteGroupsResponse, version: int) -> None:
+    out += _pack_i(message.throttle_time_ms)
+    write_uvarint(out, len(message.results) + 1)
+    for r in message.results:
+        write_compact_string(out, r.group_id)
+        out += _pack_h(r.error_code)
+        if version >= 3:
+            write_compact_nullable_string(out, r.error_message)
+        out += b"\x00"
+    out += b"\x00"

@@ -1,0 +1,184 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): DeleteRecordsRequest, key 21, versions 0-2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_i = Struct(">i").unpack_from
+_unpack_iq = Struct(">iq").unpack_from
+_pack_i = Struct(">i").pack
+_pack_iq = Struct(">iq").pack
+_pack_iqx = Struct(">iqx").pack
+_pack_ix = Struct(">ix").pack
+
+
+class DeleteRecordsPartition(Message):
+    __slots__ = ("partition_index", "offset")
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        offset: int = 0,
+    ) -> None:
+        self.partition_index = partition_index
+        self.offset = offset
+
+
+class DeleteRecordsTopic(Message):
+    __slots__ = ("name", "partitions")
+
+    def __init__(
+        self,
+        name: str = "",
+        partitions: Sequence[DeleteRecordsPartition] = (),
+    ) -> None:
+        self.name = name
+        self.partitions = partitions
+
+
+class DeleteRecordsRequest(Message):
+    __slots__ = ("topics", "timeout_ms")
+
+    def __init__(
+        self,
+        topics: Sequence[DeleteRecordsTopic] = (),
+        timeout_ms: int = 0,
+    ) -> None:
+        self.topics = topics
+        self.timeout_ms = timeout_ms
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> DeleteRecordsRequest:
+        try:
+            if version >= 2:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("DeleteRecordsRequest ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 2:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteRecordsRequest:
+    end = len(buf)
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 6:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Topics is null", pos)
+    topics_list: list[DeleteRecordsTopic] = []
+    for _ in range(count):
+        t_name, pos = read_string(buf, pos)
+        count = _unpack_i(buf, pos)[0]
+        pos += 4
+        if count > (end - pos) // 12:
+            raise DecodeError("Partitions counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Partitions is null", pos)
+        t_partitions_list: list[DeleteRecordsPartition] = []
+        for _ in range(count):
+            t_p_partition_index, t_p_offset = _unpack_iq(buf, pos)
+            pos += 12
+            t_p = DeleteRecordsPartition(t_p_partition_index, t_p_offset)
+            t_partitions_list.append(t_p)
+        t_partitions = t_partitions_list
+        t = DeleteRecordsTopic(t_name, t_partitions)
+        topics_list.append(t)
+    topics = topics_list
+    timeout_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    message = DeleteRecordsRequest(topics, timeout_ms)
+    return message
+
+
+def _encode_classic(out: bytearray, message: DeleteRecordsRequest, version: int) -> None:
+    out += _pack_i(len(message.topics))
+    for t in message.topics:
+        write_string(out, t.name)
+        out += _pack_i(len(t.partitions))
+        for t_p in t.partitions:
+            out += _pack_iq(t_p.partition_index, t_p.offset)
+    out += _pack_i(message.timeout_ms)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteRecordsRequest:
+    end = len(buf)
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 3:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Topics is null", pos)
+    topics_list: list[DeleteRecordsTopic] = []
+    for _ in range(count):
+        t_name, pos = read_compact_string(buf, pos)
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > (end - pos) // 13:
+            raise DecodeError("Partitions counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Partitions is null", pos)
+        t_partitions_list: list[DeleteRecordsPartition] = []
+        for _ in range(count):
+            t_p_partition_index, t_p_offset = _unpack_iq(buf, pos)
+            pos += 12
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            t_p = DeleteRecordsPartition(t_p_partition_index, t_p_offset)
+            t_partitions_list.append(t_p)
+        t_partitions = t_partitions_list
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        t = DeleteRecordsTopic(t_name, t_partitions)
+        topics_list.append(t)
+    topics = topics_list
+    timeout_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = DeleteRecordsRequest(topics, timeout_ms)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: DeleteRecordsRequest, version: int) -> None:
+    write_uvarint(out, len(message.topics) + 1)
+    for t in message.topics:
+        write_compact_string(out, t.name)
+        write_uvarint(out, len(t.partitions) + 1)
+        for t_p in t.partitions:
+            out += _pack_iqx(t_p.partition_index, t_p.offset)
+        out += b"\x00"
+    out += _pack_ix(message.timeout_ms)

@@ -1,0 +1,163 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): DeleteTopicsRequest, key 20, versions 1-6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    ZERO_UUID,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_nullable_string,
+    write_compact_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_u = Struct(">16s").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_pack_ux = Struct(">16sx").pack
+_pack_i = Struct(">i").pack
+_pack_ix = Struct(">ix").pack
+
+
+class DeleteTopicState(Message):
+    __slots__ = ("name", "topic_id")
+
+    def __init__(
+        self,
+        name: str | None = None,
+        topic_id: bytes = ZERO_UUID,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+
+
+class DeleteTopicsRequest(Message):
+    __slots__ = ("topics", "topic_names", "timeout_ms")
+
+    def __init__(
+        self,
+        topics: Sequence[DeleteTopicState] = (),
+        topic_names: Sequence[str] = (),
+        timeout_ms: int = 0,
+    ) -> None:
+        self.topics = topics
+        self.topic_names = topic_names
+        self.timeout_ms = timeout_ms
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> DeleteTopicsRequest:
+        try:
+            if version >= 4:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("DeleteTopicsRequest ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 4:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest:
+    end = len(buf)
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 2:
+        raise DecodeError("TopicNames counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("TopicNames is null", pos)
+    topic_names_list: list[str] = []
+    for _ in range(count):
+        topic_names_one, pos = read_string(buf, pos)
+        topic_names_list.append(topic_names_one)
+    topic_names = topic_names_list
+    timeout_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    message = DeleteTopicsRequest((), topic_names, timeout_ms)
+    return message
+
+
+def _encode_classic(out: bytearray, message: DeleteTopicsRequest, version: int) -> None:
+    out += _pack_i(len(message.topic_names))
+    for t in message.topic_names:
+        write_string(out, t)
+    out += _pack_i(message.timeout_ms)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest:
+    end = len(buf)
+    if version >= 6:
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > (end - pos) // 18:
+            raise DecodeError("Topics counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Topics is null", pos)
+        topics_list: list[DeleteTopicState] = []
+        for _ in range(count):
+            t_name, pos = read_compact_nullable_string(buf, pos)
+            t_topic_id = _unpack_u(buf, pos)[0]
+            pos += 16
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            t = DeleteTopicState(t_name, t_topic_id)
+            topics_list.append(t)
+        topics = topics_list
+    else:
+        topics = ()
+    if version <= 5:
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > end - pos:
+            raise DecodeError("TopicNames counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("TopicNames is null", pos)
+        topic_names_list: list[str] = []
+        for _ in range(count):
+            topic_names_one, pos = read_compact_string(buf, pos)
+            topic_names_list.append(topic_names_one)
+        topic_names = topic_names_list
+    else:
+        topic_names = ()
+    timeout_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = DeleteTopicsRequest(topics, topic_names, timeout_ms)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: DeleteTopicsRequest, version: int) -> None:
+    if version >= 6:
+        write_uvarint(out, len(message.topics) + 1)
+        for t in message.topics:
+            write_compact_nullable_string(out, t.name)
+            out += _pack_ux(t.topic_id)
+    if version <= 5:
+        write_uvarint(out, len(message.topic_names) + 1)
+        for t in message.topic_names:
+            write_compact_string(out, t)
+    out += _pack_ix(message.timeout_ms)

@@ -1,0 +1,159 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): DeleteTopicsResponse, key 20, versions 1-6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    ZERO_UUID,
+    read_compact_nullable_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_nullable_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_u = Struct(">16s").unpack_from
+_unpack_h = Struct(">h").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_pack_u = Struct(">16s").pack
+_pack_h = Struct(">h").pack
+_pack_i = Struct(">i").pack
+
+
+class DeletableTopicResult(Message):
+    __slots__ = ("name", "topic_id", "error_code", "error_message")
+
+    def __init__(
+        self,
+        name: str | None = "",
+        topic_id: bytes = ZERO_UUID,
+        error_code: int = 0,
+        error_message: str | None = None,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.error_code = error_code
+        self.error_message = error_message
+
+
+class DeleteTopicsResponse(Message):
+    __slots__ = ("throttle_time_ms", "responses")
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        responses: Sequence[DeletableTopicResult] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.responses = responses
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> DeleteTopicsResponse:
+        try:
+            if version >= 4:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("DeleteTopicsResponse ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 4:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteTopicsResponse:
+    end = len(buf)
+    throttle_time_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 4:
+        raise DecodeError("Responses counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Responses is null", pos)
+    responses_list: list[DeletableTopicResult] = []
+    for _ in range(count):
+        r_name, pos = read_string(buf, pos)
+        r_error_code = _unpack_h(buf, pos)[0]
+        pos += 2
+        r = DeletableTopicResult(r_name, ZERO_UUID, r_error_code, None)
+        responses_list.append(r)
+    responses = responses_list
+    message = DeleteTopicsResponse(throttle_time_ms, responses)
+    return message
+
+
+def _encode_classic(out: bytearray, message: DeleteTopicsResponse, version: int) -> None:
+    out += _pack_i(message.throttle_time_ms)
+    out += _pack_i(len(message.responses))
+    for r in message.responses:
+        write_string(out, r.name)
+        out += _pack_h(r.error_code)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsResponse:
+    end = len(buf)
+    throttle_time_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 4:
+        raise DecodeError("Responses counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Responses is null", pos)
+    responses_list: list[DeletableTopicResult] = []
+    for _ in range(count):
+        r_name, pos = read_compact_nullable_string(buf, pos)
+        if r_name is None and (version < 6):
+            raise DecodeError("Name is null", pos)
+        if version >= 6:
+            r_topic_id = _unpack_u(buf, pos)[0]
+            pos += 16
+        else:
+            r_topic_id = ZERO_UUID
+        r_error_code = _unpack_h(buf, pos)[0]
+        pos += 2
+        if version >= 5:
+            r_error_message, pos = read_compact_nullable_string(buf, pos)
+        else:
+            r_error_message = None
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        r = DeletableTopicResult(r_name, r_topic_id, r_error_code, r_error_message)
+        responses_list.append(r)
+    responses = responses_list
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = DeleteTopicsResponse(throttle_time_ms, responses)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: DeleteTopicsResponse, version: int) -> None:
+    out += _pack_i(message.throttle_time_ms)
+    write_uvarint(out, len(message.responses) + 1)
+    for r in message.responses:
+        write_compact_nullable_string(out, r.name)
+        if version >= 6:
+            out += _pack_u(r.topic_id)
+        out += _pack_h(r.error_code)
+        if version >= 5:
+            write_compact_nullable_string(out, r.error_message)
+        out += b"\x00"
+    out += b"\x00"

@@ -1,0 +1,101 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): DescribeProducersRequest, key 61, versions 0-0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, pack as struct_pack, unpack_from
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_uvarint,
+)
+
+
+class TopicRequest(Message):
+    __slots__ = ("name", "partition_indexes")
+
+    def __init__(
+        self,
+        name: str = "",
+        partition_indexes: Sequence[int] = (),
+    ) -> None:
+        self.name = name
+        self.partition_indexes = partition_indexes
+
+
+class DescribeProducersRequest(Message):
+    __slots__ = ("topics",)
+
+    def __init__(
+        self,
+        topics: Sequence[TopicRequest] = (),
+    ) -> None:
+        self.topics = topics
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> DescribeProducersRequest:
+        try:
+            return _decode_flexible(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("DescribeProducersRequest ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        _encode_flexible(out, self, version)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRequest:
+    end = len(buf)
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 3:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Topics is null", pos)
+    topics_list: list[TopicRequest] = []
+    for _ in range(count):
+        t_name, pos = read_compact_string(buf, pos)
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > (end - pos) // 4:
+            raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("PartitionIndexes is null", pos)
+        t_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+        pos += 4 * count
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        t = TopicRequest(t_name, t_partition_indexes)
+        topics_list.append(t)
+    topics = topics_list
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = DescribeProducersRequest(topics)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: DescribeProducersRequest, version: int) -> None:
+    write_uvarint(out, len(message.topics) + 1)
+    for t in message.topics:
+        write_compact_string(out, t.name)
+        write_uvarint(out, len(t.partition_indexes) + 1)
+        out += struct_pack(f">{len(t.partition_indexes)}i", *t.partition_indexes)
+        out += b"\x00"
+    out += b"\x00"

@@ -1,0 +1,126 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): DescribeTopicPartitionsRequest, key 75, versions 0-0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_uvarint,
+)
+
+_unpack_i = Struct(">i").unpack_from
+_pack_i = Struct(">i").pack
+_pack_ix = Struct(">ix").pack
+
+
+class TopicRequest(Message):
+    __slots__ = ("name",)
+
+    def __init__(
+        self,
+        name: str = "",
+    ) -> None:
+        self.name = name
+
+
+class Cursor(Message):
+    __slots__ = ("topic_name", "partition_index")
+
+    def __init__(
+        self,
+        topic_name: str = "",
+        partition_index: int = 0,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partition_index = partition_index
+
+
+class DescribeTopicPartitionsRequest(Message):
+    __slots__ = ("topics", "response_partition_limit", "cursor")
+
+    def __init__(
+        self,
+        topics: Sequence[TopicRequest] = (),
+        response_partition_limit: int = 2000,
+        cursor: Cursor | None = None,
+    ) -> None:
+        self.topics = topics
+        self.response_partition_limit = response_partition_limit
+        self.cursor = cursor
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> DescribeTopicPartitionsRequest:
+        try:
+            return _decode_flexible(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("DescribeTopicPartitionsRequest ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        _encode_flexible(out, self, version)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartitionsRequest:
+    end = len(buf)
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 2:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Topics is null", pos)
+    topics_list: list[TopicRequest] = []
+    for _ in range(count):
+        t_name, pos = read_compact_string(buf, pos)
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        t = TopicRequest(t_name)
+        topics_list.append(t)
+    topics = topics_list
+    response_partition_limit = _unpack_i(buf, pos)[0]
+    pos += 4
+    pos += 1
+    if buf[pos - 1] == 1:
+        c_topic_name, pos = read_compact_string(buf, pos)
+        c_partition_index = _unpack_i(buf, pos)[0]
+        pos += 4
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        cursor: Cursor | None = Cursor(c_topic_name, c_partition_index)
+    else:
+        cursor = None
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = DescribeTopicPartitionsRequest(topics, response_partition_limit, cursor)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: DescribeTopicPartitionsRequest, version: int) -> None:
+    write_uvarint(out, len(message.topics) + 1)
+    for t in message.topics:
+        write_compact_string(out, t.name)
+        out += b"\x00"
+    out += _pack_i(message.response_partition_limit)
+    if message.cursor is None:
+        out += b"\xff"
+    else:
+        out += b"\x01"
+        write_compact_string(out, message.cursor.topic_name)
+        out += _pack_ix(message.cursor.partition_index)
+    out += b"\x00"

@@ -1,0 +1,208 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): IncrementalAlterConfigsRequest, key 44, versions 0-1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_nullable_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_nullable_string,
+    write_compact_string,
+    write_nullable_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_o = Struct(">?").unpack_from
+_unpack_b = Struct(">b").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_pack_o = Struct(">?").pack
+_pack_ox = Struct(">?x").pack
+_pack_b = Struct(">b").pack
+_pack_i = Struct(">i").pack
+
+
+class AlterableConfig(Message):
+    __slots__ = ("name", "config_operation", "value")
+
+    def __init__(
+        self,
+        name: str = "",
+        config_operation: int = 0,
+        value: str | None = "",
+    ) -> None:
+        self.name = name
+        self.config_operation = config_operation
+        self.value = value
+
+
+class AlterConfigsResource(Message):
+    __slots__ = ("resource_type", "resource_name", "configs")
+
+    def __init__(
+        self,
+        resource_type: int = 0,
+        resource_name: str = "",
+        configs: Sequence[AlterableConfig] = (),
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.configs = configs
+
+
+class IncrementalAlterConfigsRequest(Message):
+    __slots__ = ("resources", "validate_only")
+
+    def __init__(
+        self,
+        resources: Sequence[AlterConfigsResource] = (),
+        validate_only: bool = False,
+    ) -> None:
+        self.resources = resources
+        self.validate_only = validate_only
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> IncrementalAlterConfigsRequest:
+        try:
+            if version >= 1:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("IncrementalAlterConfigsRequest ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 1:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> IncrementalAlterConfigsRequest:
+    end = len(buf)
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 7:
+        raise DecodeError("Resources counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Resources is null", pos)
+    resources_list: list[AlterConfigsResource] = []
+    for _ in range(count):
+        r_resource_type = _unpack_b(buf, pos)[0]
+        pos += 1
+        r_resource_name, pos = read_string(buf, pos)
+        count = _unpack_i(buf, pos)[0]
+        pos += 4
+        if count > (end - pos) // 5:
+            raise DecodeError("Configs counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Configs is null", pos)
+        r_configs_list: list[AlterableConfig] = []
+        for _ in range(count):
+            r_c_name, pos = read_string(buf, pos)
+            r_c_config_operation = _unpack_b(buf, pos)[0]
+            pos += 1
+            r_c_value, pos = read_nullable_string(buf, pos)
+            r_c = AlterableConfig(r_c_name, r_c_config_operation, r_c_value)
+            r_configs_list.append(r_c)
+        r_configs = r_configs_list
+        r = AlterConfigsResource(r_resource_type, r_resource_name, r_configs)
+        resources_list.append(r)
+    resources = resources_list
+    validate_only = _unpack_o(buf, pos)[0]
+    pos += 1
+    message = IncrementalAlterConfigsRequest(resources, validate_only)
+    return message
+
+
+def _encode_classic(out: bytearray, message: IncrementalAlterConfigsRequest, version: int) -> None:
+    out += _pack_i(len(message.resources))
+    for r in message.resources:
+        out += _pack_b(r.resource_type)
+        write_string(out, r.resource_name)
+        out += _pack_i(len(r.configs))
+        for r_c in r.configs:
+            write_string(out, r_c.name)
+            out += _pack_b(r_c.config_operation)
+            write_nullable_string(out, r_c.value)
+    out += _pack_o(message.validate_only)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> IncrementalAlterConfigsRequest:
+    end = len(buf)
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 4:
+        raise DecodeError("Resources counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Resources is null", pos)
+    resources_list: list[AlterConfigsResource] = []
+    for _ in range(count):
+        r_resource_type = _unpack_b(buf, pos)[0]
+        pos += 1
+        r_resource_name, pos = read_compact_string(buf, pos)
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > (end - pos) // 4:
+            raise DecodeError("Configs counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Configs is null", pos)
+        r_configs_list: list[AlterableConfig] = []
+        for _ in range(count):
+            r_c_name, pos = read_compact_string(buf, pos)
+            r_c_config_operation = _unpack_b(buf, pos)[0]
+            pos += 1
+            r_c_value, pos = read_compact_nullable_string(buf, pos)
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            r_c = AlterableConfig(r_c_name, r_c_config_operation, r_c_value)
+            r_configs_list.append(r_c)
+        r_configs = r_configs_list
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        r = AlterConfigsResource(r_resource_type, r_resource_name, r_configs)
+        resources_list.append(r)
+    resources = resources_list
+    validate_only = _unpack_o(buf, pos)[0]
+    pos += 1
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = IncrementalAlterConfigsRequest(resources, validate_only)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: IncrementalAlterConfigsRequest, version: int) -> None:
+    write_uvarint(out, len(message.resources) + 1)
+    for r in message.resources:
+        out += _pack_b(r.resource_type)
+        write_compact_string(out, r.resource_name)
+        write_uvarint(out, len(r.configs) + 1)
+        for r_c in r.configs:
+            write_compact_string(out, r_c.name)
+            out += _pack_b(r_c.config_operation)
+            write_compact_nullable_string(out, r_c.value)
+            out += b"\x00"
+        out += b"\x00"
+    out += _pack_ox(message.validate_only)

@@ -1,0 +1,181 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): MetadataRequest, key 3, versions 0-13."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    ZERO_UUID,
+    read_compact_nullable_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_nullable_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_u = Struct(">16s").unpack_from
+_unpack_o = Struct(">?").unpack_from
+_unpack_oo = Struct(">??").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_pack_u = Struct(">16s").pack
+_pack_o = Struct(">?").pack
+_pack_oo = Struct(">??").pack
+_pack_ox = Struct(">?x").pack
+_pack_i = Struct(">i").pack
+
+
+class MetadataRequestTopic(Message):
+    __slots__ = ("topic_id", "name")
+
+    def __init__(
+        self,
+        topic_id: bytes = ZERO_UUID,
+        name: str | None = "",
+    ) -> None:
+        self.topic_id = topic_id
+        self.name = name
+
+
+class MetadataRequest(Message):
+    __slots__ = ("topics", "allow_auto_topic_creation", "include_cluster_authorized_operations", "include_topic_authorized_operations")
+
+    def __init__(
+        self,
+        topics: Sequence[MetadataRequestTopic] | None = (),
+        allow_auto_topic_creation: bool = True,
+        include_cluster_authorized_operations: bool = False,
+        include_topic_authorized_operations: bool = False,
+    ) -> None:
+        self.topics = topics
+        self.allow_auto_topic_creation = allow_auto_topic_creation
+        self.include_cluster_authorized_operations = include_cluster_authorized_operations
+        self.include_topic_authorized_operations = include_topic_authorized_operations
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> MetadataRequest:
+        try:
+            if version >= 9:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("MetadataRequest ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 9:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataRequest:
+    end = len(buf)
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 2:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        topics: Sequence[MetadataRequestTopic] | None = None
+    else:
+        topics_list: list[MetadataRequestTopic] = []
+        for _ in range(count):
+            t_name, pos = read_string(buf, pos)
+            t = MetadataRequestTopic(ZERO_UUID, t_name)
+            topics_list.append(t)
+        topics = topics_list
+    if topics is None and (version < 1):
+        raise DecodeError("Topics is null", pos)
+    if version >= 4:
+        allow_auto_topic_creation = _unpack_o(buf, pos)[0]
+        pos += 1
+    else:
+        allow_auto_topic_creation = True
+    if version >= 8:
+        include_cluster_authorized_operations, include_topic_authorized_operations = _unpack_oo(buf, pos)
+        pos += 2
+    else:
+        include_cluster_authorized_operations = False
+        include_topic_authorized_operations = False
+    message = MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations)
+    return message
+
+
+def _encode_classic(out: bytearray, message: MetadataRequest, version: int) -> None:
+    if message.topics is None:
+        out += b"\xff\xff\xff\xff"
+    else:
+        out += _pack_i(len(message.topics))
+        for t in message.topics:
+            write_string(out, t.name)
+    if version >= 4:
+        out += _pack_o(message.allow_auto_topic_creation)
+    if version >= 8:
+        out += _pack_oo(message.include_cluster_authorized_operations, message.include_topic_authorized_operations)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataRequest:
+    end = len(buf)
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 2:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        topics: Sequence[MetadataRequestTopic] | None = None
+    else:
+        topics_list: list[MetadataRequestTopic] = []
+        for _ in range(count):
+            if version >= 10:
+                t_topic_id = _unpack_u(buf, pos)[0]
+                pos += 16
+            else:
+                t_topic_id = ZERO_UUID
+            t_name, pos = read_compact_nullable_string(buf, pos)
+            if t_name is None and (version < 10):
+                raise DecodeError("Name is null", pos)
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            t = MetadataRequestTopic(t_topic_id, t_name)
+            topics_list.append(t)
+        topics = topics_list
+    allow_auto_topic_creation = _unpack_o(buf, pos)[0]
+    pos += 1
+    if version <= 10:
+        include_cluster_authorized_operations = _unpack_o(buf, pos)[0]
+        pos += 1
+    else:
+        include_cluster_authorized_operations = False
+    include_topic_authorized_operations = _unpack_o(buf, pos)[0]
+    pos += 1
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = MetadataRequest(topics, allow_auto_topic_creation, include_cluster_authorized_operations, include_topic_authorized_operations)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: MetadataRequest, version: int) -> None:
+    if message.topics is None:
+        out += b"\x00"
+    else:
+        write_uvarint(out, len(message.topics) + 1)
+        for t in message.topics:
+            if version >= 10:
+                out += _pack_u(t.topic_id)
+            write_compact_nullable_string(out, t.name)
+            out += b"\x00"
+    out += _pack_o(message.allow_auto_topic_creation)
+    if version <= 10:
+        out += _pack_o(message.include_cluster_authorized_operations)
+    out += _pack_ox(message.include_topic_authorized_operations)

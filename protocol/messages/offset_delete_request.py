@@ -1,0 +1,103 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): OffsetDeleteRequest, key 47, versions 0-0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_string,
+    write_string,
+)
+
+_unpack_i = Struct(">i").unpack_from
+_pack_i = Struct(">i").pack
+
+
+class OffsetDeleteRequestPartition(Message):
+    __slots__ = ("partition_index",)
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+    ) -> None:
+        self.partition_index = partition_index
+
+
+class OffsetDeleteRequestTopic(Message):
+    __slots__ = ("name", "partitions")
+
+    def __init__(
+        self,
+        name: str = "",
+        partitions: Sequence[OffsetDeleteRequestPartition] = (),
+    ) -> None:
+        self.name = name
+        self.partitions = partitions
+
+
+class OffsetDeleteRequest(Message):
+    __slots__ = ("group_id", "topics")
+
+    def __init__(
+        self,
+        group_id: str = "",
+        topics: Sequence[OffsetDeleteRequestTopic] = (),
+    ) -> None:
+        self.group_id = group_id
+        self.topics = topics
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> OffsetDeleteRequest:
+        try:
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("OffsetDeleteRequest ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetDeleteRequest:
+    end = len(buf)
+    group_id, pos = read_string(buf, pos)
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 6:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Topics is null", pos)
+    topics_list: list[OffsetDeleteRequestTopic] = []
+    for _ in range(count):
+        t_name, pos = read_string(buf, pos)
+        count = _unpack_i(buf, pos)[0]
+        pos += 4
+        if count > (end - pos) // 4:
+            raise DecodeError("Partitions counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Partitions is null", pos)
+        t_partitions_list: list[OffsetDeleteRequestPartition] = []
+        for _ in range(count):
+            t_p_partition_index = _unpack_i(buf, pos)[0]
+            pos += 4
+            t_p = OffsetDeleteRequestPartition(t_p_partition_index)
+            t_partitions_list.append(t_p)
+        t_partitions = t_partitions_list
+        t = OffsetDeleteRequestTopic(t_name, t_partitions)
+        topics_list.append(t)
+    topics = topics_list
+    message = OffsetDeleteRequest(group_id, topics)
+    return message
+
+
+def _encode_classic(out: bytearray, message: OffsetDeleteRequest, version: int) -> None:
+    write_string(out, message.group_id)
+    out += _pack_i(len(message.topics))
+    for t in message.topics:
+        write_string(out, t.name)
+        out += _pack_i(len(t.partitions))
+        for t_p in t.partitions:
+            out += _pack_i(t_p.partition_index)

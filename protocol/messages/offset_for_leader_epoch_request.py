@@ -1,0 +1,190 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): OffsetForLeaderEpochRequest, key 23, versions 2-4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_i = Struct(">i").unpack_from
+_unpack_iii = Struct(">iii").unpack_from
+_pack_i = Struct(">i").pack
+_pack_iii = Struct(">iii").pack
+_pack_iiix = Struct(">iiix").pack
+
+
+class OffsetForLeaderPartition(Message):
+    __slots__ = ("partition", "current_leader_epoch", "leader_epoch")
+
+    def __init__(
+        self,
+        partition: int = 0,
+        current_leader_epoch: int = -1,
+        leader_epoch: int = 0,
+    ) -> None:
+        self.partition = partition
+        self.current_leader_epoch = current_leader_epoch
+        self.leader_epoch = leader_epoch
+
+
+class OffsetForLeaderTopic(Message):
+    __slots__ = ("topic", "partitions")
+
+    def __init__(
+        self,
+        topic: str = "",
+        partitions: Sequence[OffsetForLeaderPartition] = (),
+    ) -> None:
+        self.topic = topic
+        self.partitions = partitions
+
+
+class OffsetForLeaderEpochRequest(Message):
+    __slots__ = ("replica_id", "topics")
+
+    def __init__(
+        self,
+        replica_id: int = -2,
+        topics: Sequence[OffsetForLeaderTopic] = (),
+    ) -> None:
+        self.replica_id = replica_id
+        self.topics = topics
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> OffsetForLeaderEpochRequest:
+        try:
+            if version >= 4:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("OffsetForLeaderEpochRequest ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 4:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpochRequest:
+    end = len(buf)
+    if version >= 3:
+        replica_id = _unpack_i(buf, pos)[0]
+        pos += 4
+    else:
+        replica_id = -2
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 6:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Topics is null", pos)
+    topics_list: list[OffsetForLeaderTopic] = []
+    for _ in range(count):
+        t_topic, pos = read_string(buf, pos)
+        count = _unpack_i(buf, pos)[0]
+        pos += 4
+        if count > (end - pos) // 12:
+            raise DecodeError("Partitions counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Partitions is null", pos)
+        t_partitions_list: list[OffsetForLeaderPartition] = []
+        for _ in range(count):
+            t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch = _unpack_iii(buf, pos)
+            pos += 12
+            t_p = OffsetForLeaderPartition(t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch)
+            t_partitions_list.append(t_p)
+        t_partitions = t_partitions_list
+        t = OffsetForLeaderTopic(t_topic, t_partitions)
+        topics_list.append(t)
+    topics = topics_list
+    message = OffsetForLeaderEpochRequest(replica_id, topics)
+    return message
+
+
+def _encode_classic(out: bytearray, message: OffsetForLeaderEpochRequest, version: int) -> None:
+    if version >= 3:
+        out += _pack_i(message.replica_id)
+    out += _pack_i(len(message.topics))
+    for t in message.topics:
+        write_string(out, t.topic)
+        out += _pack_i(len(t.partitions))
+        for t_p in t.partitions:
+            out += _pack_iii(t_p.partition, t_p.current_leader_epoch, t_p.leader_epoch)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpochRequest:
+    end = len(buf)
+    replica_id = _unpack_i(buf, pos)[0]
+    pos += 4
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 3:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Topics is null", pos)
+    topics_list: list[OffsetForLeaderTopic] = []
+    for _ in range(count):
+        t_topic, pos = read_compact_string(buf, pos)
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > (end - pos) // 13:
+            raise DecodeError("Partitions counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Partitions is null", pos)
+        t_partitions_list: list[OffsetForLeaderPartition] = []
+        for _ in range(count):
+            t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch = _unpack_iii(buf, pos)
+            pos += 12
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            t_p = OffsetForLeaderPartition(t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch)
+            t_partitions_list.append(t_p)
+        t_partitions = t_partitions_list
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        t = OffsetForLeaderTopic(t_topic, t_partitions)
+        topics_list.append(t)
+    topics = topics_list
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = OffsetForLeaderEpochRequest(replica_id, topics)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: OffsetForLeaderEpochRequest, version: int) -> None:
+    out += _pack_i(message.replica_id)
+    write_uvarint(out, len(message.topics) + 1)
+    for t in message.topics:
+        write_compact_string(out, t.topic)
+        write_uvarint(out, len(t.partitions) + 1)
+        for t_p in t.partitions:
+            out += _pack_iiix(t_p.partition, t_p.current_leader_epoch, t_p.leader_epoch)
+        out += b"\x00"
+    out += b"\x00"

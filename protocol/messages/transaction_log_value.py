@@ -1,0 +1,235 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): TransactionLogValue, versions 0-1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, pack as struct_pack, Struct, unpack_from
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_string,
+    read_string,
+    read_tags,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_string,
+    write_tags,
+    write_uvarint,
+)
+
+_unpack_h = Struct(">h").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_unpack_q = Struct(">q").unpack_from
+_unpack_qhib = Struct(">qhib").unpack_from
+_unpack_qq = Struct(">qq").unpack_from
+_pack_h = Struct(">h").pack
+_pack_i = Struct(">i").pack
+_pack_q = Struct(">q").pack
+_pack_qhib = Struct(">qhib").pack
+_pack_qq = Struct(">qq").pack
+
+
+class PartitionsSchema(Message):
+    __slots__ = ("topic", "partition_ids")
+
+    def __init__(
+        self,
+        topic: str = "",
+        partition_ids: Sequence[int] = (),
+    ) -> None:
+        self.topic = topic
+        self.partition_ids = partition_ids
+
+
+class TransactionLogValue(Message):
+    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version")
+
+    def __init__(
+        self,
+        producer_id: int = 0,
+        previous_producer_id: int = -1,
+        next_producer_id: int = -1,
+        producer_epoch: int = 0,
+        next_producer_epoch: int = -1,
+        transaction_timeout_ms: int = 0,
+        transaction_status: int = 0,
+        transaction_partitions: Sequence[PartitionsSchema] | None = (),
+        transaction_last_update_timestamp_ms: int = 0,
+        transaction_start_timestamp_ms: int = 0,
+        client_transaction_version: int = 0,
+    ) -> None:
+        self.producer_id = producer_id
+        self.previous_producer_id = previous_producer_id
+        self.next_producer_id = next_producer_id
+        self.producer_epoch = producer_epoch
+        self.next_producer_epoch = next_producer_epoch
+        self.transaction_timeout_ms = transaction_timeout_ms
+        self.transaction_status = transaction_status
+        self.transaction_partitions = transaction_partitions
+        self.transaction_last_update_timestamp_ms = transaction_last_update_timestamp_ms
+        self.transaction_start_timestamp_ms = transaction_start_timestamp_ms
+        self.client_transaction_version = client_transaction_version
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> TransactionLogValue:
+        try:
+            if version >= 1:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("TransactionLogValue ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 1:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> TransactionLogValue:
+    end = len(buf)
+    producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _unpack_qhib(buf, pos)
+    pos += 15
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 6:
+        raise DecodeError("TransactionPartitions counts more elements than there are bytes", pos)
+    if count < 0:
+        transaction_partitions: Sequence[PartitionsSchema] | None = None
+    else:
+        transaction_partitions_list: list[PartitionsSchema] = []
+        for _ in range(count):
+            t_topic, pos = read_string(buf, pos)
+            count = _unpack_i(buf, pos)[0]
+            pos += 4
+            if count > (end - pos) // 4:
+                raise DecodeError("PartitionIds counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("PartitionIds is null", pos)
+            t_partition_ids = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            t = PartitionsSchema(t_topic, t_partition_ids)
+            transaction_partitions_list.append(t)
+        transaction_partitions = transaction_partitions_list
+    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _unpack_qq(buf, pos)
+    pos += 16
+    message = TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0)
+    return message
+
+
+def _encode_classic(out: bytearray, message: TransactionLogValue, version: int) -> None:
+    out += _pack_qhib(message.producer_id, message.producer_epoch, message.transaction_timeout_ms, message.transaction_status)
+    if message.transaction_partitions is None:
+        out += b"\xff\xff\xff\xff"
+    else:
+        out += _pack_i(len(message.transaction_partitions))
+        for t in message.transaction_partitions:
+            write_string(out, t.topic)
+            out += _pack_i(len(t.partition_ids))
+            out += struct_pack(f">{len(t.partition_ids)}i", *t.partition_ids)
+    out += _pack_qq(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> TransactionLogValue:
+    end = len(buf)
+    producer_id, producer_epoch, transaction_timeout_ms, transaction_status = _unpack_qhib(buf, pos)
+    pos += 15
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 3:
+        raise DecodeError("TransactionPartitions counts more elements than there are bytes", pos)
+    if count < 0:
+        transaction_partitions: Sequence[PartitionsSchema] | None = None
+    else:
+        transaction_partitions_list: list[PartitionsSchema] = []
+        for _ in range(count):
+            t_topic, pos = read_compact_string(buf, pos)
+            count = buf[pos]
+            if count > 127:
+                count, pos = read_uvarint(buf, pos)
+            else:
+                pos += 1
+            count -= 1
+            if count > (end - pos) // 4:
+                raise DecodeError("PartitionIds counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("PartitionIds is null", pos)
+            t_partition_ids = list(unpack_from(f">{count}i", buf, pos))
+            pos += 4 * count
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            t = PartitionsSchema(t_topic, t_partition_ids)
+            transaction_partitions_list.append(t)
+        transaction_partitions = transaction_partitions_list
+    transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _unpack_qq(buf, pos)
+    pos += 16
+    previous_producer_id: int = -1
+    next_producer_id: int = -1
+    next_producer_epoch: int = -1
+    client_transaction_version: int = 0
+    if buf[pos]:
+        tags, after = read_tags(buf, pos)
+        if 0 in tags:
+            pos = tags[0]
+            previous_producer_id = _unpack_q(buf, pos)[0]
+            pos += 8
+        if 1 in tags:
+            pos = tags[1]
+            next_producer_id = _unpack_q(buf, pos)[0]
+            pos += 8
+        if 3 in tags:
+            pos = tags[3]
+            next_producer_epoch = _unpack_h(buf, pos)[0]
+            pos += 2
+        if 2 in tags:
+            pos = tags[2]
+            client_transaction_version = _unpack_h(buf, pos)[0]
+            pos += 2
+        pos = after
+    else:
+        pos += 1
+    message = TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: TransactionLogValue, version: int) -> None:
+    out += _pack_qhib(message.producer_id, message.producer_epoch, message.transaction_timeout_ms, message.transaction_status)
+    if message.transaction_partitions is None:
+        out += b"\x00"
+    else:
+        write_uvarint(out, len(message.transaction_partitions) + 1)
+        for t in message.transaction_partitions:
+            write_compact_string(out, t.topic)
+            write_uvarint(out, len(t.partition_ids) + 1)
+            out += struct_pack(f">{len(t.partition_ids)}i", *t.partition_ids)
+            out += b"\x00"
+    out += _pack_qq(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms)
+    tags: list[tuple[int, bytearray]] = []
+    outer = out
+    if message.previous_producer_id != -1:
+        out = bytearray()
+        out += _pack_q(message.previous_producer_id)
+        tags.append((0, out))
+    if message.next_producer_id != -1:
+        out = bytearray()
+        out += _pack_q(message.next_producer_id)
+        tags.append((1, out))
+    if message.client_transaction_version != 0:
+        out = bytearray()
+        out += _pack_h(message.client_transaction_version)
+        tags.append((2, out))
+    if message.next_producer_epoch != -1:
+        out = bytearray()
+        out += _pack_h(message.next_producer_epoch)
+        tags.append((3, out))
+    out = outer
+    write_tags(out, tags)

@@ -1,0 +1,200 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): TxnOffsetCommitResponse, key 28, versions 0-6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    ZERO_UUID,
+    read_compact_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_u = Struct(">16s").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_unpack_ih = Struct(">ih").unpack_from
+_pack_u = Struct(">16s").pack
+_pack_i = Struct(">i").pack
+_pack_ih = Struct(">ih").pack
+_pack_ihx = Struct(">ihx").pack
+
+
+class TxnOffsetCommitResponsePartition(Message):
+    __slots__ = ("partition_index", "error_code")
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        error_code: int = 0,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+
+
+class TxnOffsetCommitResponseTopic(Message):
+    __slots__ = ("name", "topic_id", "partitions")
+
+    def __init__(
+        self,
+        name: str = "",
+        topic_id: bytes = ZERO_UUID,
+        partitions: Sequence[TxnOffsetCommitResponsePartition] = (),
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = partitions
+
+
+class TxnOffsetCommitResponse(Message):
+    __slots__ = ("throttle_time_ms", "topics")
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        topics: Sequence[TxnOffsetCommitResponseTopic] = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = topics
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> TxnOffsetCommitResponse:
+        try:
+            if version >= 3:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("TxnOffsetCommitResponse ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 3:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitResponse:
+    end = len(buf)
+    throttle_time_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 6:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Topics is null", pos)
+    topics_list: list[TxnOffsetCommitResponseTopic] = []
+    for _ in range(count):
+        t_name, pos = read_string(buf, pos)
+        count = _unpack_i(buf, pos)[0]
+        pos += 4
+        if count > (end - pos) // 6:
+            raise DecodeError("Partitions counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Partitions is null", pos)
+        t_partitions_list: list[TxnOffsetCommitResponsePartition] = []
+        for _ in range(count):
+            t_p_partition_index, t_p_error_code = _unpack_ih(buf, pos)
+            pos += 6
+            t_p = TxnOffsetCommitResponsePartition(t_p_partition_index, t_p_error_code)
+            t_partitions_list.append(t_p)
+        t_partitions = t_partitions_list
+        t = TxnOffsetCommitResponseTopic(t_name, ZERO_UUID, t_partitions)
+        topics_list.append(t)
+    topics = topics_list
+    message = TxnOffsetCommitResponse(throttle_time_ms, topics)
+    return message
+
+
+def _encode_classic(out: bytearray, message: TxnOffsetCommitResponse, version: int) -> None:
+    out += _pack_i(message.throttle_time_ms)
+    out += _pack_i(len(message.topics))
+    for t in message.topics:
+        write_string(out, t.name)
+        out += _pack_i(len(t.partitions))
+        for t_p in t.partitions:
+            out += _pack_ih(t_p.partition_index, t_p.error_code)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitResponse:
+    end = len(buf)
+    throttle_time_ms = _unpack_i(buf, pos)[0]
+    pos += 4
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 2:
+        raise DecodeError("Topics counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Topics is null", pos)
+    topics_list: list[TxnOffsetCommitResponseTopic] = []
+    for _ in range(count):
+        if version <= 5:
+            t_name, pos = read_compact_string(buf, pos)
+        else:
+            t_name = ""
+        if version >= 6:
+            t_topic_id = _unpack_u(buf, pos)[0]
+            pos += 16
+        else:
+            t_topic_id = ZERO_UUID
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > (end - pos) // 7:
+            raise DecodeError("Partitions counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Partitions is null", pos)
+        t_partitions_list: list[TxnOffsetCommitResponsePartition] = []
+        for _ in range(count):
+            t_p_partition_index, t_p_error_code = _unpack_ih(buf, pos)
+            pos += 6
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            t_p = TxnOffsetCommitResponsePartition(t_p_partition_index, t_p_error_code)
+            t_partitions_list.append(t_p)
+        t_partitions = t_partitions_list
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        t = TxnOffsetCommitResponseTopic(t_name, t_topic_id, t_partitions)
+        topics_list.append(t)
+    topics = topics_list
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = TxnOffsetCommitResponse(throttle_time_ms, topics)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: TxnOffsetCommitResponse, version: int) -> None:
+    out += _pack_i(message.throttle_time_ms)
+    write_uvarint(out, len(message.topics) + 1)
+    for t in message.topics:
+        if version <= 5:
+            write_compact_string(out, t.name)
+        if version >= 6:
+            out += _pack_u(t.topic_id)
+        write_uvarint(out, len(t.partitions) + 1)
+        for t_p in t.partitions:
+            out += _pack_ihx(t_p.partition_index, t_p.error_code)
+        out += b"\x00"
+    out += b"\x00"

@@ -1,0 +1,165 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): WriteTxnMarkersResponse, key 27, versions 1-2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_uvarint,
+)
+
+_unpack_ih = Struct(">ih").unpack_from
+_unpack_q = Struct(">q").unpack_from
+_pack_ihx = Struct(">ihx").pack
+_pack_q = Struct(">q").pack
+
+
+class WritableTxnMarkerPartitionResult(Message):
+    __slots__ = ("partition_index", "error_code")
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        error_code: int = 0,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+
+
+class WritableTxnMarkerTopicResult(Message):
+    __slots__ = ("name", "partitions")
+
+    def __init__(
+        self,
+        name: str = "",
+        partitions: Sequence[WritableTxnMarkerPartitionResult] = (),
+    ) -> None:
+        self.name = name
+        self.partitions = partitions
+
+
+class WritableTxnMarkerResult(Message):
+    __slots__ = ("producer_id", "topics")
+
+    def __init__(
+        self,
+        producer_id: int = 0,
+        topics: Sequence[WritableTxnMarkerTopicResult] = (),
+    ) -> None:
+        self.producer_id = producer_id
+        self.topics = topics
+
+
+class WriteTxnMarkersResponse(Message):
+    __slots__ = ("markers",)
+
+    def __init__(
+        self,
+        markers: Sequence[WritableTxnMarkerResult] = (),
+    ) -> None:
+        self.markers = markers
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> WriteTxnMarkersResponse:
+        try:
+            return _decode_flexible(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("WriteTxnMarkersResponse ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        _encode_flexible(out, self, version)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersResponse:
+    end = len(buf)
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 10:
+        raise DecodeError("Markers counts more elements than there are bytes", pos)
+    if count < 0:
+        raise DecodeError("Markers is null", pos)
+    markers_list: list[WritableTxnMarkerResult] = []
+    for _ in range(count):
+        m_producer_id = _unpack_q(buf, pos)[0]
+        pos += 8
+        count = buf[pos]
+        if count > 127:
+            count, pos = read_uvarint(buf, pos)
+        else:
+            pos += 1
+        count -= 1
+        if count > (end - pos) // 3:
+            raise DecodeError("Topics counts more elements than there are bytes", pos)
+        if count < 0:
+            raise DecodeError("Topics is null", pos)
+        m_topics_list: list[WritableTxnMarkerTopicResult] = []
+        for _ in range(count):
+            m_t_name, pos = read_compact_string(buf, pos)
+            count = buf[pos]
+            if count > 127:
+                count, pos = read_uvarint(buf, pos)
+            else:
+                pos += 1
+            count -= 1
+            if count > (end - pos) // 7:
+                raise DecodeError("Partitions counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("Partitions is null", pos)
+            m_t_partitions_list: list[WritableTxnMarkerPartitionResult] = []
+            for _ in range(count):
+                m_t_p_partition_index, m_t_p_error_code = _unpack_ih(buf, pos)
+                pos += 6
+                if buf[pos]:
+                    pos = skip_tags(buf, pos)
+                else:
+                    pos += 1
+                m_t_p = WritableTxnMarkerPartitionResult(m_t_p_partition_index, m_t_p_error_code)
+                m_t_partitions_list.append(m_t_p)
+            m_t_partitions = m_t_partitions_list
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            m_t = WritableTxnMarkerTopicResult(m_t_name, m_t_partitions)
+            m_topics_list.append(m_t)
+        m_topics = m_topics_list
+        if buf[pos]:
+            pos = skip_tags(buf, pos)
+        else:
+            pos += 1
+        m = WritableTxnMarkerResult(m_producer_id, m_topics)
+        markers_list.append(m)
+    markers = markers_list
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = WriteTxnMarkersResponse(markers)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: WriteTxnMarkersResponse, version: int) -> None:
+    write_uvarint(out, len(message.markers) + 1)
+    for m in message.markers:
+        out += _pack_q(m.producer_id)
+        write_uvarint(out, len(m.topics) + 1)
+        for m_t in m.topics:
+            write_compact_string(out, m_t.name)
+            write_uvarint(out, len(m_t.partitions) + 1)
+            for m_t_p in m_t.partitions:
+                out += _pack_ihx(m_t_p.partition_index, m_t_p.error_code)
+            out += b"\x00"
+        out += b"\x00"
+    out += b"\x00"

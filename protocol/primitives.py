@@ -1,0 +1,276 @@
+"""Strings, byte strings, variable-length integers and tagged fields, as the generated codecs need them.
+
+A reader takes `(buf, pos)`, where `buf` holds exactly one frame, and gives `(value, pos after it)`. A length or count is
+compared with the bytes that are there before anything is made of it. Reading past the end raises DecodeError, or
+IndexError or struct.error, which `decode` of a message turns into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, Final, Self
+
+Buffer = bytes | bytearray | memoryview
+
+ZERO_UUID: Final = bytes(16)
+TAGS_MAX: Final = 1_024
+"""Tagged fields in one section. Unlike Kafka: it takes any number, and tens of millions of them took it down."""
+
+_unpack_h = Struct(">h").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_pack_h = Struct(">h").pack
+_pack_i = Struct(">i").pack
+
+
+class DecodeError(ValueError):
+    """The peer sent bytes that are no such message. `position` is where, in bytes from the start of the frame."""
+
+    def __init__(self, what: str, position: int) -> None:
+        super().__init__(f"{what} (at byte {position})")
+        self.position = position
+
+
+class Message:
+    """A message or a structure in one: equal by value, shown by its fields."""
+
+    __slots__: Sequence[str] = ()
+
+    def __init__(self, *arguments: Any) -> None:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({fields})"
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> Self:
+        """The message that starts at `pos` of `buf`, which ends where the message does. Raises DecodeError."""
+        raise NotImplementedError
+
+    def encode(self, out: bytearray, version: int) -> None:
+        """Appends the message to `out`; what the version cannot carry is left out."""
+        raise NotImplementedError
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one == other
+
+
+def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFF_FFFF:
+                raise DecodeError("unsigned varint above 32 bits", pos)
+            return value, pos
+        shift += 7
+        if shift > 28:
+            raise DecodeError("unsigned varint of more than 5 bytes", pos)
+
+
+def write_uvarint(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _stop(buf: Buffer, pos: int, length: int) -> int:
+    stop = pos + length
+    if stop > len(buf):
+        raise DecodeError(f"a length of {length} runs past the end", pos)
+    return stop
+
+
+def read_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
+    length = _unpack_h(buf, pos)[0]
+    pos += 2
+    if length < 0:
+        return None, pos
+    stop = _stop(buf, pos, length)
+    return str(buf[pos:stop], "utf-8", "replace"), stop
+
+
+def read_string(buf: Buffer, pos: int) -> tuple[str, int]:
+    length = _unpack_h(buf, pos)[0]
+    pos += 2
+    stop = pos + length
+    if length < 0 or stop > len(buf):
+        raise DecodeError(f"a string cannot have the length {length} here", pos)
+    return str(buf[pos:stop], "utf-8", "replace"), stop
+
+
+def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
+    length = buf[pos]
+    if length > 127:
+        length, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    if not length:
+        return None, pos
+    stop = pos + length - 1
+    if stop > len(buf):
+        raise DecodeError(f"a string of {length - 1} bytes runs past the end", pos)
+    return str(buf[pos:stop], "utf-8", "replace"), stop
+
+
+def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
+    length = buf[pos]
+    if length > 127:
+        length, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    stop = pos + length - 1
+    if not length or stop > len(buf):
+        raise DecodeError(f"a string cannot have the length {length - 1} here", pos)
+    return str(buf[pos:stop], "utf-8", "replace"), stop
+
+
+def _read_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
+    length = _unpack_i(buf, pos)[0]
+    pos += 4
+    if length < 0:
+        return None, pos
+    stop = _stop(buf, pos, length)
+    return buf[pos:stop], stop
+
+
+def _read_compact_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
+    length, pos = read_uvarint(buf, pos)
+    if not length:
+        return None, pos
+    stop = _stop(buf, pos, length - 1)
+    return buf[pos:stop], stop
+
+
+read_nullable_records = _read_records
+read_compact_nullable_records = _read_compact_records
+
+
+def read_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
+    value, pos = _read_records(buf, pos)
+    return None if value is None else bytes(value), pos
+
+
+def read_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
+    value, pos = _read_records(buf, pos)
+    if value is None:
+        raise DecodeError("a byte string is null", pos)
+    return bytes(value), pos
+
+
+def read_compact_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
+    value, pos = _read_compact_records(buf, pos)
+    return None if value is None else bytes(value), pos
+
+
+def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
+    value, pos = _read_compact_records(buf, pos)
+    if value is None:
+        raise DecodeError("a byte string is null", pos)
+    return bytes(value), pos
+
+
+def read_tags(buf: Buffer, pos: int) -> tuple[dict[int, int], int]:
+    """Tag -> position of its payload, and the position after the section."""
+    count, pos = read_uvarint(buf, pos)
+    if count > TAGS_MAX:
+        raise DecodeError(f"{count} tagged fields, more than {TAGS_MAX}", pos)
+    found: dict[int, int] = {}
+    last = -1
+    for _ in range(count):
+        tag, pos = read_uvarint(buf, pos)
+        size, pos = read_uvarint(buf, pos)
+        if tag <= last:
+            raise DecodeError(f"tag {tag} follows tag {last}", pos)
+        last = tag
+        found[tag] = pos
+        pos = _stop(buf, pos, size)
+    return found, pos
+
+
+def skip_tags(buf: Buffer, pos: int) -> int:
+    return read_tags(buf, pos)[1]
+
+
+def write_tags(out: bytearray, tags: Sequence[tuple[int, bytearray]]) -> None:
+    write_uvarint(out, len(tags))
+    for tag, payload in tags:
+        write_uvarint(out, tag)
+        write_uvarint(out, len(payload))
+        out += payload
+
+
+def write_string(out: bytearray, value: str) -> None:
+    data = value.encode()
+    out += _pack_h(len(data))
+    out += data
+
+
+def write_nullable_string(out: bytearray, value: str | None) -> None:
+    if value is None:
+        out += b"\xff\xff"
+    else:
+        write_string(out, value)
+
+
+def write_compact_string(out: bytearray, value: str) -> None:
+    data = value.encode()
+    length = len(data) + 1
+    if length < 128:
+        out.append(length)
+    else:
+        write_uvarint(out, length)
+    out += data
+
+
+def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
+    if value is None:
+        out.append(0)
+    else:
+        write_compact_string(out, value)
+
+
+def write_bytes(out: bytearray, value: Buffer) -> None:
+    out += _pack_i(len(value))
+    out += value
+
+
+def write_nullable_bytes(out: bytearray, value: Buffer | None) -> None:
+    if value is None:
+        out += b"\xff\xff\xff\xff"
+    else:
+        write_bytes(out, value)
+
+
+def write_compact_bytes(out: bytearray, value: Buffer) -> None:
+    write_uvarint(out, len(value) + 1)
+    out += value
+
+
+def write_compact_nullable_bytes(out: bytearray, value: Buffer | None) -> None:
+    if value is None:
+        out.append(0)
+    else:
+        write_compact_bytes(out, value)
+
+
+def write_records_length(out: bytearray, value: Buffer | None) -> None:
+    out += _pack_i(-1 if value is None else len(value))
+
+
+def write_compact_records_length(out: bytearray, value: Buffer | None) -> None:
+    write_uvarint(out, 0 if value is None else len(value) + 1)

@@ -1,0 +1,579 @@
+"""Turns one message of the schema into a Python module: a class per structure, straight-line decode and encode.
+
+Two functions each way, for the classic and for the flexible versions; inside them, neighbouring fields of fixed size are
+read and written by one `struct.Struct`, and a version is only looked at where it changes the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from schema import FIXED, Field, Message, Range, Struct
+
+INDENT = "    "
+PYTHON = {
+    "bool": "bool", "int8": "int", "int16": "int", "uint16": "int", "int32": "int", "uint32": "int",
+    "int64": "int", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes", "records": "Buffer",
+}  # fmt: skip
+
+
+def annotation(one: Field, within: Range) -> str:
+    inner = one.struct.name if one.struct else PYTHON[one.type]
+    text = f"Sequence[{inner}]" if one.array else inner
+    nullable = not one.nullable.meet(within).empty or one.type == "records"
+    unsent = one.tag is not None and one.struct and not one.array
+    return f"{text} | None" if nullable or unsent else text
+
+
+def default_of(one: Field) -> str:
+    if one.default == "null":
+        return "None"
+    if one.array:
+        return "()"
+    if one.struct:  # A tagged structure that was not sent is None: all of its fields have their defaults.
+        return "None" if not one.nullable.empty or one.tag is not None else f"{one.struct.name}()"
+    if one.type in ("string", "bytes", "records", "uuid"):
+        return {"string": repr(one.default or "").replace("'", '"'), "uuid": "ZERO_UUID"}.get(one.type, 'b""')
+    if one.type == "bool":
+        return "True" if one.default == "true" else "False"
+    if one.type == "float64":
+        return repr(float(one.default or 0))
+    return str(int(one.default or "0", 0))
+
+
+@dataclass(slots=True)
+class Writer:
+    """Lines of Python with their indentation, and the formats that they use."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+    formats: set[str] = field(default_factory=set)
+    unpacked: set[str] = field(default_factory=set)
+    packed: set[str] = field(default_factory=set)
+    helpers: set[str] = field(default_factory=set)
+
+    def __call__(self, text: str) -> None:
+        self.lines.append(INDENT * self.depth + text if text else "")
+
+    def helper(self, name: str) -> str:
+        self.helpers.add(name)
+        return name
+
+    def unpack(self, fmt: str) -> str:
+        self.unpacked.add(fmt)
+        return f"_unpack_{label(fmt)}"
+
+    def pack(self, fmt: str) -> str:
+        self.packed.add(fmt)
+        return f"_pack_{label(fmt)}"
+
+
+def label(fmt: str) -> str:
+    """A Python name for a `struct` format."""
+    return fmt.replace("16s", "u").replace("?", "o")
+
+
+def size_of(fmt: str) -> int:
+    import struct
+
+    return struct.calcsize(">" + fmt)
+
+
+def minimum(one: Field, versions: Range, flexible: bool) -> int:
+    """Fewest bytes that the field takes in any of these versions."""
+    if one.tag is not None or not one.versions.covers(versions):
+        return 0
+    if one.array or one.type in ("bytes", "records"):
+        return 1 if flexible else 4
+    if one.type == "string":
+        return 1 if flexible else 2
+    if one.struct:
+        return 1 if not one.nullable.empty else struct_minimum(one.struct, versions, flexible)
+    return FIXED[one.type][1]
+
+
+def struct_minimum(struct: Struct, versions: Range, flexible: bool) -> int:
+    return max(1, sum(minimum(one, versions, flexible) for one in struct.fields) + flexible)
+
+
+def condition(one: Field, versions: Range) -> str | None:
+    """The test that tells whether a version has the field; None when all of these do."""
+    tests = []
+    if one.versions.low > versions.low:
+        tests.append(f"version >= {one.versions.low}")
+    if one.versions.high < versions.high:
+        tests.append(f"version <= {one.versions.high}")
+    return " and ".join(tests) or None
+
+
+def runs(struct: Struct, versions: Range) -> Iterator[list[Field]]:
+    """The untagged fields of these versions, neighbours of fixed size and equal condition together."""
+    run: list[Field] = []
+    for one in struct.fields:
+        if one.tag is not None or one.versions.meet(versions).empty:
+            continue
+        if run and one.fixed and run[-1].fixed and condition(one, versions) == condition(run[-1], versions):
+            run.append(one)
+            continue
+        if run:
+            yield run
+        run = [one]
+    if run:
+        yield run
+
+
+@dataclass(slots=True)
+class Decoder:
+    w: Writer
+    flexible: bool
+
+    def struct(self, struct: Struct, versions: Range, prefix: str, target: str) -> None:
+        """Reads `struct` at `pos` and assigns it to `target`."""
+        w = self.w
+        for run in runs(struct, versions):
+            test = condition(run[0], versions)
+            if test is None:
+                self.run(run, versions, prefix)
+                continue
+            w(f"if {test}:")
+            w.depth += 1
+            self.run(run, versions.meet(run[0].versions), prefix)
+            w.depth -= 1
+            w("else:")
+            w.depth += 1
+            for one in run:
+                w(f"{prefix}{one.name} = {default_of(one)}")
+            w.depth -= 1
+        if self.flexible:
+            self.tags([f for f in struct.fields if f.tag is not None], versions, prefix)
+        arguments = ", ".join(
+            default_of(one)
+            if one.versions.meet(versions).empty or (one.tag is not None and not self.flexible)
+            else f"{prefix}{one.name}"
+            for one in struct.fields
+        )
+        w(f"{target} = {struct.name}({arguments})")
+
+    def tags(self, fields: list[Field], versions: Range, prefix: str) -> None:
+        w = self.w
+        fields = [one for one in fields if not one.versions.meet(versions).empty]
+        for one in fields:
+            w(f"{prefix}{one.name}{self.hint(one, versions)} = {default_of(one)}")
+        if not fields:
+            w("if buf[pos]:")
+            w(f"    pos = {w.helper('skip_tags')}(buf, pos)")
+            w("else:")
+            w("    pos += 1")
+            return
+        w("if buf[pos]:")
+        w.depth += 1
+        w(f"{prefix}tags, {prefix}after = {w.helper('read_tags')}(buf, pos)")
+        for one in fields:
+            test = condition(one, versions)
+            w(f"if {one.tag} in {prefix}tags" + (f" and {test}:" if test else ":"))
+            w.depth += 1
+            w(f"pos = {prefix}tags[{one.tag}]")
+            self.run([one], versions.meet(one.versions), prefix)
+            w.depth -= 1
+        w(f"pos = {prefix}after")
+        w.depth -= 1
+        w("else:")
+        w("    pos += 1")
+
+    def hint(self, one: Field, versions: Range) -> str:
+        return f": {annotation(one, versions)}"
+
+    def run(self, run: list[Field], versions: Range, prefix: str) -> None:
+        first = run[0]
+        if first.array:
+            self.array(first, versions, prefix)
+        elif first.struct:
+            self.nested(first, versions, prefix)
+        elif first.type in FIXED:
+            self.fixed(run, prefix)
+        else:
+            self.bytes_like(first, versions, prefix)
+
+    def fixed(self, run: list[Field], prefix: str) -> None:
+        w = self.w
+        fmt = "".join(FIXED[one.type][0] for one in run)
+        names = ", ".join(prefix + one.name for one in run)
+        if len(run) == 1:
+            w(f"{names} = {w.unpack(fmt)}(buf, pos)[0]")
+        else:
+            w(f"{names} = {w.unpack(fmt)}(buf, pos)")
+        w(f"pos += {size_of(fmt)}")
+
+    def reader(self, one: Field, nullable: bool) -> str:
+        compact = "compact_" if self.flexible and one.flexible else ""
+        return self.w.helper(f"read_{compact}{'nullable_' if nullable else ''}{one.type}")
+
+    def bytes_like(self, one: Field, versions: Range, prefix: str) -> None:
+        nullable = not one.nullable.meet(versions).empty or one.type == "records"
+        self.w(f"{prefix}{one.name}, pos = {self.reader(one, nullable)}(buf, pos)")
+        self.null_check(one, versions, f"{prefix}{one.name}")
+
+    def null_check(self, one: Field, versions: Range, value: str) -> None:
+        """A field that may be null in some of these versions only."""
+        meet = one.nullable.meet(versions)
+        if meet.empty or meet.covers(versions) or one.type == "records":
+            return
+        tests = []
+        if one.nullable.low > versions.low:
+            tests.append(f"version < {one.nullable.low}")
+        if one.nullable.high < versions.high:
+            tests.append(f"version > {one.nullable.high}")
+        self.w(f"if {value} is None and ({' or '.join(tests)}):")
+        self.w(f'    raise {self.w.helper("DecodeError")}("{one.kafka_name} is null", pos)')
+
+    def nested(self, one: Field, versions: Range, prefix: str) -> None:
+        w = self.w
+        assert one.struct is not None
+        inner = f"{prefix}{one.name[0]}_"
+        if one.nullable.meet(versions).empty:
+            self.struct(one.struct, versions, inner, f"{prefix}{one.name}")
+            return
+        w("pos += 1")
+        w("if buf[pos - 1] == 1:")
+        w.depth += 1
+        self.struct(one.struct, versions, inner, f"{prefix}{one.name}{self.hint(one, versions)}")
+        w.depth -= 1
+        w("else:")
+        w(f"    {prefix}{one.name} = None")
+
+    def array(self, one: Field, versions: Range, prefix: str) -> None:
+        w = self.w
+        name = f"{prefix}{one.name}"
+        if one.struct:
+            least = struct_minimum(one.struct, versions, self.flexible)
+        else:
+            least = FIXED[one.type][1] if one.type in FIXED else (1 if self.flexible else 2)
+        nullable = not one.nullable.meet(versions).empty
+        if self.flexible:
+            w("count = buf[pos]")
+            w("if count > 127:")
+            w(f"    count, pos = {w.helper('read_uvarint')}(buf, pos)")
+            w("else:")
+            w("    pos += 1")
+            w("count -= 1")
+        else:
+            w(f"count = {w.unpack('i')}(buf, pos)[0]")
+            w("pos += 4")
+        w(f"if count > (end - pos) // {least}:" if least > 1 else "if count > end - pos:")
+        w(f'    raise {w.helper("DecodeError")}("{one.kafka_name} counts more elements than there are bytes", pos)')
+        w("if count < 0:")
+        w.depth += 1
+        if nullable:
+            w(f"{name}{self.hint(one, versions)} = None")
+        else:
+            w(f'raise {w.helper("DecodeError")}("{one.kafka_name} is null", pos)')
+        w.depth -= 1
+        if nullable:
+            w("else:")
+            w.depth += 1
+        self.elements(one, versions, prefix, name)
+        if nullable:
+            w.depth -= 1
+        self.null_check(one, versions, name)
+
+    def elements(self, one: Field, versions: Range, prefix: str, name: str) -> None:
+        w = self.w
+        if one.type in FIXED:
+            fmt, size = FIXED[one.type]
+            if one.type == "uuid":
+                w(f"{name} = [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]")
+            else:
+                w(f'{name} = list({w.helper("unpack_from")}(f">{{count}}{fmt}", buf, pos))')
+            w(f"pos += {size} * count")
+            return
+        item = f"{name}_list"
+        kind = one.struct.name if one.struct else PYTHON[one.type]
+        w(f"{item}: list[{kind}] = []")
+        w("for _ in range(count):")
+        w.depth += 1
+        if one.struct:
+            self.struct(one.struct, versions, f"{prefix}{one.name[0]}_", f"{prefix}{one.name[0]}")
+            w(f"{item}.append({prefix}{one.name[0]})")
+        else:
+            w(f"{name}_one, pos = {self.reader(one, False)}(buf, pos)")
+            w(f"{item}.append({name}_one)")
+        w.depth -= 1
+        w(f"{name} = {item}")
+
+
+@dataclass(slots=True)
+class Encoder:
+    w: Writer
+    flexible: bool
+    parts: bool
+    """Records leave as parts of their own, so that they are never copied."""
+
+    def struct(self, struct: Struct, versions: Range, prefix: str, source: str) -> None:
+        w = self.w
+        pending: list[tuple[str, str]] = []  # (format, expression) not yet written
+
+        def flush() -> None:
+            if pending:
+                fmt = "".join(f for f, _ in pending)
+                values = ", ".join(v for _, v in pending if v)
+                w(f"out += {w.pack(fmt)}({values})" if values else f'out += b"{chr(92)}x00"')
+                pending.clear()
+
+        for run in runs(struct, versions):
+            test = condition(run[0], versions)
+            if test is None and run[0].fixed:
+                pending.extend((FIXED[one.type][0], f"{source}.{one.name}") for one in run)
+                continue
+            flush()
+            if test is not None:
+                w(f"if {test}:")
+                w.depth += 1
+            if run[0].fixed:
+                fmt = "".join(FIXED[one.type][0] for one in run)
+                w(f"out += {w.pack(fmt)}({', '.join(f'{source}.{one.name}' for one in run)})")
+            else:
+                self.one(run[0], versions.meet(run[0].versions), prefix, f"{source}.{run[0].name}")
+            if test is not None:
+                w.depth -= 1
+        if self.flexible:
+            tagged = [f for f in struct.fields if f.tag is not None and not f.versions.meet(versions).empty]
+            if tagged:
+                flush()
+                self.tags(sorted(tagged, key=lambda f: f.tag or 0), versions, prefix, source)
+            else:
+                pending.append(("x", ""))
+        flush()
+
+    def tags(self, fields: list[Field], versions: Range, prefix: str, source: str) -> None:
+        w = self.w
+        w(f"{prefix}tags: list[tuple[int, bytearray]] = []")
+        w(f"{prefix}outer = out")
+        for one in fields:
+            test = condition(one, versions)
+            value = f"{source}.{one.name}"
+            default = default_of(one)
+            if one.array:
+                differs = f"{value} is not None" if default == "None" else f"({value} is None or len({value}))"
+            elif default in ("None", "True", "False"):
+                differs = f"{value} is not {default}"
+            else:
+                differs = f"{value} != {default}"
+            w(f"if {differs}" + (f" and {test}:" if test else ":"))
+            w.depth += 1
+            w("out = bytearray()")
+            if one.fixed or (not one.array and one.type in FIXED):
+                w(f"out += {w.pack(FIXED[one.type][0])}({value})")
+            else:
+                self.one(one, versions.meet(one.versions), prefix, value)
+            w(f"{prefix}tags.append(({one.tag}, out))")
+            w.depth -= 1
+        w(f"out = {prefix}outer")
+        w(f"{w.helper('write_tags')}(out, {prefix}tags)")
+
+    def one(self, one: Field, versions: Range, prefix: str, value: str) -> None:
+        w = self.w
+        nullable = not one.nullable.meet(versions).empty
+        compact = "compact_" if self.flexible and one.flexible else ""
+        if one.array:
+            self.array(one, versions, prefix, value, nullable)
+        elif one.struct:
+            if nullable:
+                w(f"if {value} is None:")
+                w('    out += b"\\xff"')
+                w("else:")
+                w.depth += 1
+                w('out += b"\\x01"')
+            self.struct(one.struct, versions, f"{prefix}{one.name[0]}_", value)
+            if nullable:
+                w.depth -= 1
+        elif one.type == "records" and self.parts:
+            w(f"{w.helper('write_records_length' if not compact else 'write_compact_records_length')}(out, {value})")
+            w(f"if {value}:")
+            w("    parts.append(out)")
+            w(f"    parts.append({value})")
+            w("    out = bytearray()")
+        else:
+            null = "nullable_" if nullable or one.type == "records" else ""
+            kind = "bytes" if one.type == "records" else one.type
+            w(f"{w.helper(f'write_{compact}{null}{kind}')}(out, {value})")
+
+    def array(self, one: Field, versions: Range, prefix: str, value: str, nullable: bool) -> None:
+        w = self.w
+        if nullable:
+            w(f"if {value} is None:")
+            w('    out += b"\\x00"' if self.flexible else '    out += b"\\xff\\xff\\xff\\xff"')
+            w("else:")
+            w.depth += 1
+        if self.flexible:
+            w(f"{w.helper('write_uvarint')}(out, len({value}) + 1)")
+        else:
+            w(f"out += {w.pack('i')}(len({value}))")
+        item = f"{prefix}{one.name[0]}"
+        if one.type in FIXED and one.type != "uuid":
+            w(f'out += {w.helper("struct_pack")}(f">{{len({value})}}{FIXED[one.type][0]}", *{value})')
+        else:
+            w(f"for {item} in {value}:")
+            w.depth += 1
+            if one.struct:
+                self.struct(one.struct, versions, f"{item}_", item)
+            elif one.type == "uuid":
+                w(f"out += {item}")
+            else:
+                compact = "compact_" if self.flexible else ""
+                w(f"{w.helper(f'write_{compact}{one.type}')}(out, {item})")
+            w.depth -= 1
+        if nullable:
+            w.depth -= 1
+
+
+def class_of(w: Writer, struct: Struct, versions: Range) -> None:
+    w(f"class {struct.name}(Message):")
+    w.depth += 1
+    slots = ", ".join(f'"{one.name}"' for one in struct.fields)
+    w(f"__slots__ = ({slots}{',' if len(struct.fields) == 1 else ''})")
+    w("")
+    w("def __init__(")
+    w("    self,")
+    for one in struct.fields:
+        default = default_of(one)
+        hint = annotation(one, versions)
+        if default.endswith("()") and default != "()":
+            w(f"    {one.name}: {hint} | None = None,")
+        else:
+            w(f"    {one.name}: {hint} = {default},")
+    w(") -> None:")
+    w.depth += 1
+    for one in struct.fields:
+        default = default_of(one)
+        if default.endswith("()") and default != "()":
+            w(f"self.{one.name} = {default} if {one.name} is None else {one.name}")
+        else:
+            w(f"self.{one.name} = {one.name}")
+    if not struct.fields:
+        w("pass")
+    w.depth -= 2
+
+
+def halves(message: Message) -> list[tuple[str, Range, bool]]:
+    """(suffix, versions, flexible) of the functions that the message needs."""
+    if message.flexible.empty:
+        return [("classic", message.versions, False)]
+    flexible = message.versions.meet(message.flexible)
+    classic = Range(message.versions.low, min(message.versions.high, message.flexible.low - 1))
+    found = [("classic", classic, False), ("flexible", flexible, True)]
+    return [(name, versions, flag) for name, versions, flag in found if not versions.empty]
+
+
+def methods(w: Writer, message: Message, parts: bool) -> None:
+    """decode and encode of the message itself."""
+    name = message.name
+    both = len(halves(message)) == 2
+    only = halves(message)[0][0]
+    w.depth = 1
+    w("")
+    w("@classmethod")
+    w(f"def decode(cls, buf: Buffer, version: int, pos: int = 0) -> {name}:")
+    w.depth += 1
+    w("try:")
+    if both:
+        w(f"    if version >= {message.flexible.low}:")
+        w("        return _decode_flexible(buf, pos, version)")
+        w("    return _decode_classic(buf, pos, version)")
+    else:
+        w(f"    return _decode_{only}(buf, pos, version)")
+    w("except (IndexError, StructError) as fault:")
+    w(f'    raise DecodeError("{name} ends too early", len(buf)) from fault')
+    w.depth -= 1
+    w.helpers |= {"DecodeError"}
+    w("")
+    result = "list[Buffer]" if parts else "None"
+    w(f"def {'encode_parts' if parts else 'encode'}(self, out: bytearray, version: int) -> {result}:")
+    w.depth += 1
+    call = "return " if parts else ""
+    if both:
+        w(f"if version >= {message.flexible.low}:")
+        w(f"    {call}_encode_flexible(out, self, version)")
+        w("else:")
+        w(f"    {call}_encode_classic(out, self, version)")
+    else:
+        w(f"{call}_encode_{only}(out, self, version)")
+    w.depth -= 1
+    if parts:
+        w("")
+        w("def encode(self, out: bytearray, version: int) -> None:")
+        w("    for part in self.encode_parts(bytearray(), version):")
+        w("        out += part")
+    w.depth = 0
+
+
+def functions(w: Writer, message: Message, parts: bool) -> None:
+    for suffix, versions, flexible in halves(message):
+        w("")
+        w("")
+        w(f"def _decode_{suffix}(buf: Buffer, pos: int, version: int) -> {message.name}:")
+        w.depth = 1
+        start = len(w.lines)
+        Decoder(w, flexible).struct(message.root, versions, "", "message")
+        if any("(end - pos)" in line or "> end - pos" in line for line in w.lines[start:]):
+            w.lines.insert(start, INDENT + "end = len(buf)")
+        w("return message")
+        w.depth = 0
+        w("")
+        w("")
+        result = "list[Buffer]" if parts else "None"
+        w(f"def _encode_{suffix}(out: bytearray, message: {message.name}, version: int) -> {result}:")
+        w.depth = 1
+        start = len(w.lines)
+        if parts:
+            w("parts: list[Buffer] = []")
+        Encoder(w, flexible, parts).struct(message.root, versions, "", "message")
+        if parts:
+            w("parts.append(out)")
+            w("return parts")
+        if len(w.lines) == start:
+            w("pass")
+        w.depth = 0
+
+
+def module_of(message: Message) -> str:
+    """The whole text of a message's module."""
+    parts = message.kind == "response" and any(f.type == "records" for s in message.structs for f in s.fields)
+    body = Writer()
+    for struct in message.structs:
+        body("")
+        body("")
+        class_of(body, struct, message.versions)
+        if struct is message.root:
+            methods(body, message, parts)
+    functions(body, message, parts)
+    text = "\n".join(body.lines)
+    high = message.versions.high
+    what = f", key {message.key}" if message.key is not None else ""
+    head = [
+        f'"""GENERATED from tools/schemas by tools/generate.py (`make generate`): {message.name}{what}, '
+        f'versions {message.versions.low}-{high}."""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
+    if "Sequence[" in text:
+        head.append("from collections.abc import Sequence")
+    names = [n for n in ("Struct", "unpack_from") if n == "Struct" or n in body.helpers]
+    if not body.packed and not body.unpacked:
+        names.remove("Struct")
+    if "struct_pack" in body.helpers:
+        names.append("pack as struct_pack")
+    names.append("error as StructError")
+    head += [f"from struct import {', '.join(sorted(names, key=str.lower))}", ""]
+    helpers = sorted(body.helpers - {"unpack_from", "struct_pack"})
+    if "ZERO_UUID" in text:
+        helpers.append("ZERO_UUID")
+    head.append("from stuntbroker.protocol.primitives import (")
+    head += [f"    {name}," for name in sorted({*helpers, "Buffer", "Message"})]
+    head += [")", ""]
+    for fmt in sorted(body.unpacked):
+        head.append(f'_unpack_{label(fmt)} = Struct(">{fmt}").unpack_from')
+    for fmt in sorted(body.packed):
+        head.append(f'_pack_{label(fmt)} = Struct(">{fmt}").pack')
+    return "\n".join(head).rstrip("\n") + "\n" + text + "\n"

@@ -1,0 +1,139 @@
+"""Apache Kafka's jars, brought from Maven Central into a cache folder. Prints the folder.
+
+`python tools/jars.py` fetches, once, what `tools/jars.lock` lists: `group:artifact:version sha256` per line.
+`python tools/jars.py --lock` resolves ROOTS again and rewrites the lock; read the diff before you commit it.
+
+The folder is complete if and only if its file `.complete` holds the digest of the lock. It is filled under
+another name and renamed into place, so any number of callers may run at once.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jgo.maven import Artifact, MavenContext
+
+KAFKA_VERSION = "4.3.1"
+ROOTS = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+    f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+    # Without a binding the broker's own log goes nowhere.
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+)
+LOCK = Path(__file__).with_name("jars.lock")
+DOWNLOADS_MAX = 4
+ATTEMPTS_MAX = 4
+TIMEOUT_S = 60
+
+
+def cache_root() -> Path:
+    """Where everything that is fetched or compiled for the tests is kept."""
+    return Path(os.environ.get("STUNTBROKER_CACHE") or Path.home() / ".cache" / "stuntbroker")
+
+
+def kafka_jars() -> Path:
+    """The folder with Apache Kafka's jars, filled on first use."""
+    folder = cache_root() / "jars" / f"kafka-{KAFKA_VERSION}"
+    if _is_complete(folder):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as scratch:
+        filled = Path(scratch) / "jars"
+        _fill(filled, Path(scratch) / "repository")
+        _move_into_place(filled, folder, aside=Path(scratch) / "stale")
+    return folder
+
+
+def _is_complete(folder: Path) -> bool:
+    try:
+        return (folder / ".complete").read_text() == _lock_digest()
+    except FileNotFoundError:
+        return False
+
+
+def _lock_digest() -> str:
+    return hashlib.sha256(LOCK.read_bytes()).hexdigest()
+
+
+def _fill(folder: Path, repository: Path) -> None:
+    folder.mkdir()
+    context = _maven(repository)
+    wanted = [line.split() for line in LOCK.read_text().splitlines()]
+
+    def fetch(coordinate: str, sha256: str) -> None:
+        group, name, version = coordinate.split(":")
+        jar = _download(context.project(group, name).at_version(version).artifact())
+        if _sha256(jar) != sha256:
+            raise SystemExit(f"tools/jars.py: {jar.name} is not the file that jars.lock pins")
+        shutil.move(jar, folder)
+
+    with ThreadPoolExecutor(DOWNLOADS_MAX) as pool:
+        list(pool.map(lambda pinned: fetch(*pinned), wanted))
+    (folder / ".complete").write_text(_lock_digest())
+
+
+def _download(artifact: "Artifact") -> Path:
+    """Tried more than once: a name server under load is the usual reason to fail."""
+    for pause_s in range(1, ATTEMPTS_MAX):
+        with contextlib.suppress(OSError):
+            return artifact.resolve()
+        if artifact.cached_path is not None:
+            artifact.cached_path.unlink(missing_ok=True)  # jgo takes half a file for a whole one.
+        time.sleep(pause_s)
+    try:
+        return artifact.resolve()
+    except OSError as error:
+        raise SystemExit(f"tools/jars.py: {artifact} cannot be downloaded: {error}") from None
+
+
+def _move_into_place(filled: Path, folder: Path, aside: Path) -> None:
+    """Rename, unless another caller was first. An incomplete or outdated folder steps aside."""
+    if not _is_complete(folder):
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(aside)
+    try:
+        filled.rename(folder)
+    except OSError:
+        if not _is_complete(folder):
+            raise
+
+
+def _maven(repository: Path) -> "MavenContext":
+    try:
+        from jgo.maven import MavenContext
+    except ImportError:
+        raise SystemExit("tools/jars.py: the package jgo is needed to fetch jars") from None
+    return MavenContext(repo_cache=repository, timeout=TIMEOUT_S)
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def write_lock() -> None:
+    """Resolve ROOTS with everything that they need at run time, and pin it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        context = _maven(Path(scratch))
+        # Raw (`!`): as Maven does it. Else jgo lets the version management of each root overrule the others.
+        found = context.resolver.resolve([context.create_dependency(f"{root}!") for root in ROOTS])
+        artifacts: list[Artifact] = [each.artifact for group in found for each in group]
+        with ThreadPoolExecutor(DOWNLOADS_MAX) as pool:
+            digests = list(pool.map(lambda artifact: _sha256(_download(artifact)), artifacts))
+    pins = (f"{a.groupId}:{a.artifactId}:{a.version} {d}" for a, d in zip(artifacts, digests, strict=True))
+    LOCK.write_text("".join(f"{pin}\n" for pin in sorted(pins)))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--lock"]:
+        write_lock()
+    elif sys.argv[1:]:
+        raise SystemExit("usage: python tools/jars.py [--lock]")
+    print(kafka_jars())
