@@ -1,0 +1,381 @@
+"""The log of one partition: segments, offsets, what transactions hide from readers, and what producers may append.
+
+One process holds every replica, so the high watermark is the end of the log: what has been written.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, NamedTuple
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.records import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    control_batch,
+    read_header,
+    seal,
+)
+from stuntbroker.storage.producers import AbortedTxn, ProducerStates
+from stuntbroker.storage.segment import Segment, segment_name
+
+LEADER_EPOCH: Final = 0
+"""One process is the only leader that a partition ever has."""
+OK = ErrorCode.NONE
+_stamp = Struct(">q")
+_stamp_epoch = Struct(">i")
+_STAMPED = Struct(">qii")
+_MAX_TIMESTAMP_AT: Final = 35
+_last_aborted_offset = AbortedTxn._fields.index("last_offset")
+
+
+@dataclass(slots=True)
+class LogConfig:
+    """What a topic's configuration says about its log. Kafka's names, units last."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    compact: bool = False
+    delete: bool = True
+    delete_retention_ms: int = 86_400_000
+    log_append_time: bool = False
+    max_message_bytes: int = 1_048_588
+
+
+class Appended(NamedTuple):
+    """Outcome of an append. `base_offset` is -1 when there was an error."""
+
+    error: ErrorCode
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    duplicate: bool = False
+
+
+class ReadResult(NamedTuple):
+    parts: list[Buffer]
+    size: int
+
+
+class PartitionLog:
+    """Everything about the records of one partition. Not safe for threads: one event loop owns it."""
+
+    __slots__ = (
+        "aborted", "clean_size", "config", "create", "dirty", "exists", "folder", "index", "log_start_offset",
+        "next_offset", "producers", "segments", "size", "topic", "waiters",
+    )  # fmt: skip
+
+    def __init__(
+        self, topic: str, index: int, folder: str, config: LogConfig, create: Callable[[PartitionLog], None]
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.folder = folder
+        self.config = config
+        self.create = create
+        """Makes the folder, before the first byte is written."""
+        self.exists = False
+        self.segments: list[Segment] = []
+        self.log_start_offset = 0
+        self.next_offset = 0
+        """Offset that the next record gets; also the high watermark."""
+        self.producers = ProducerStates()
+        self.aborted: list[AbortedTxn] = []
+        self.size = 0
+        """Bytes in all segments."""
+        self.clean_size = 0
+        """Bytes that the last compaction left."""
+        self.dirty = False
+        """Something was written since the last sync."""
+        self.waiters: list[Callable[[], None]] | None = None
+        """Called once after the next append, then forgotten."""
+
+    # --- offsets
+
+    @property
+    def last_stable_offset(self) -> int:
+        for offset in self.producers.open_txns.values():
+            return offset
+        return self.next_offset
+
+    @property
+    def active(self) -> Segment:
+        if not self.segments:
+            self._roll()
+        return self.segments[-1]
+
+    def wait(self, callback: Callable[[], None]) -> None:
+        if self.waiters is None:
+            self.waiters = [callback]
+        else:
+            self.waiters.append(callback)
+
+    # --- appending
+
+    def append_client(
+        self, batch: Buffer, header: BatchHeader, now_ms: int, *, must_start_at_zero: bool = False
+    ) -> Appended:
+        """Appends a client's batch whose header and CRC were checked. Raises StorageError."""
+        if header.producer_id >= 0:
+            duplicate = self.producers.duplicate_of(header)
+            if duplicate is not None:
+                stamp = duplicate.timestamp if self.config.log_append_time else -1
+                return Appended(OK, duplicate.first_offset, stamp, True)
+            error = self.producers.check(header, must_start_at_zero=must_start_at_zero)
+            if error:
+                return Appended(error)
+        stamped_ms = -1
+        if self.config.log_append_time:
+            batch, stamped_ms = self._stamp_time(batch, header, now_ms), now_ms
+            header = read_header(batch)
+        base_offset = self.next_offset
+        if isinstance(batch, bytes):
+            batch = _STAMPED.pack(base_offset, header.length, LEADER_EPOCH) + batch[16:]
+        else:
+            _stamp.pack_into(batch, 0, base_offset)
+            _stamp_epoch.pack_into(batch, 12, LEADER_EPOCH)
+        self._write(batch, base_offset + header.last_offset_delta, header.max_timestamp)
+        if header.producer_id >= 0:
+            self.producers.appended(header, base_offset)
+        return Appended(OK, base_offset, stamped_ms)
+
+    def _stamp_time(self, batch: Buffer, header: BatchHeader, now_ms: int) -> bytearray:
+        stamped = bytearray(batch)
+        stamped[21:23] = (header.attributes | LOG_APPEND_TIME).to_bytes(2, "big", signed=True)
+        _stamp.pack_into(stamped, _MAX_TIMESTAMP_AT, now_ms)
+        seal(stamped)
+        return stamped
+
+    def append_own(self, batch: bytearray) -> int:
+        """Appends a batch that the broker made (internal topics). Raises StorageError."""
+        header = read_header(batch)
+        base_offset = self.next_offset
+        _stamp.pack_into(batch, 0, base_offset)
+        self._write(batch, base_offset + header.last_offset_delta, header.max_timestamp)
+        if header.producer_id >= 0:
+            self.producers.appended(header, base_offset)
+        return base_offset
+
+    def append_marker(
+        self,
+        commit: bool,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        transaction_version: int,
+        now_ms: int,
+    ) -> ErrorCode:
+        """Ends the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError."""
+        error = self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        if error:
+            return error
+        batch = control_batch(commit, producer_id, producer_epoch, coordinator_epoch, now_ms)
+        offset = self.next_offset
+        _stamp.pack_into(batch, 0, offset)
+        self._write(batch, offset, now_ms)
+        entry = self.producers.marker_appended(
+            producer_id, producer_epoch, coordinator_epoch, now_ms, offset, commit
+        )
+        if entry is not None:
+            self.aborted.append(entry)
+            self.segments[-1].aborted.append(entry)
+        return OK
+
+    def _write(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        segments = self.segments
+        segment = segments[-1] if segments else self.active
+        if segment.size and self._must_roll(segment, len(batch), max_timestamp, last_offset):
+            segment = self._roll()
+        segment.append(batch, last_offset, max_timestamp)
+        self.next_offset = last_offset + 1
+        self.size += len(batch)
+        self.dirty = True
+        if self.waiters is not None:
+            waiters, self.waiters = self.waiters, None
+            for waiter in waiters:
+                waiter()
+
+    def _must_roll(self, segment: Segment, size: int, max_timestamp: int, last_offset: int) -> bool:
+        config = self.config
+        return (
+            segment.size + size > config.segment_bytes
+            or (max_timestamp - segment.first_timestamp > config.segment_ms and segment.first_timestamp >= 0)
+            or last_offset - segment.base_offset > 0x7FFF_FFFF
+        )
+
+    def _roll(self) -> Segment:
+        """Closes the active segment and begins another at the end of the log."""
+        if not self.exists:
+            self.create(self)
+            self.exists = True
+        if self.segments:
+            last = self.segments[-1]
+            if not last.size:
+                return last
+            last.write_indexes()
+            self._write_snapshot()
+        segment = Segment(self.folder, self.next_offset)
+        self.segments.append(segment)
+        segment.open()
+        return segment
+
+    def roll(self) -> None:
+        """Closes the active segment, so that deletion and compaction may look at it."""
+        if self.segments and self.segments[-1].size:
+            self._roll()
+
+    def _write_snapshot(self) -> None:
+        if not self.producers.producers:
+            return
+        path = f"{self.folder}/{segment_name(self.next_offset)}.snapshot"
+        with open(path + ".new", "wb") as file:
+            file.write(self.producers.snapshot())
+        os.replace(path + ".new", path)
+
+    # --- reading
+
+    def read(self, offset: int, max_bytes: int, end_offset: int) -> ReadResult:
+        """Whole batches from the one that holds `offset`, below `end_offset`, at least one, else about `max_bytes`."""
+        parts: list[Buffer] = []
+        total = 0
+        for segment in self.segments[self._segment_at(offset) :]:
+            found = segment.find(offset)
+            if found is None:
+                continue
+            position, header = found
+            if header.base_offset >= end_offset:
+                break
+            limit = max_bytes - total
+            if parts and header.size > limit:
+                break
+            size = segment.whole_batches(position, limit, end_offset)
+            if size:
+                parts.append(segment.read(position, size))
+                total += size
+            if total >= max_bytes or position + size < segment.size:
+                break
+        return ReadResult(parts, total)
+
+    def _segment_at(self, offset: int) -> int:
+        """Index of the last segment that begins at or before `offset`."""
+        segments = self.segments
+        low, high = 0, len(segments)
+        while low < high:
+            middle = (low + high) // 2
+            if segments[middle].base_offset <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return max(0, low - 1)
+
+    def aborted_between(self, offset: int, end_offset: int) -> list[AbortedTxn]:
+        """Aborted transactions that a read_committed reader of [offset, end_offset) must know."""
+        aborted = self.aborted
+        if not aborted:
+            return []
+        low, high = 0, len(aborted)
+        while low < high:
+            middle = (low + high) // 2
+            if aborted[middle].last_offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        found = []
+        for entry in aborted[low:]:
+            if entry.first_offset < end_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= end_offset:
+                break
+        return found
+
+    def batch_at_time(self, timestamp: int) -> tuple[BatchHeader, Buffer] | None:
+        """The first batch that holds a record of this time or later, whole."""
+        for segment in self.segments:
+            position = segment.offset_for_time(timestamp)
+            if position is not None:
+                header = read_header(segment.read(position, HEADER_SIZE))
+                if header.last_offset >= self.log_start_offset:
+                    return header, segment.read(position, header.size)
+        return None
+
+    def latest_timestamp(self) -> tuple[int, int]:
+        """(largest timestamp, offset of the batch's last record that has it); (-1, -1) in an empty log."""
+        best = (-1, -1)
+        for segment in self.segments:
+            if segment.size and segment.max_timestamp > best[0]:
+                best = (segment.max_timestamp, segment.max_timestamp_offset)
+        return best
+
+    def batches(self) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """Every batch from the start of the log, whole."""
+        for segment in list(self.segments):
+            for position, header in segment.headers():
+                if header.last_offset >= self.log_start_offset:
+                    yield header, segment.read(position, header.size)
+
+    # --- forgetting
+
+    def delete_records(self, before_offset: int) -> None:
+        """Moves the log start; what lies wholly below it goes."""
+        if before_offset > self.log_start_offset:
+            self.log_start_offset = before_offset
+        self._drop_below_start()
+
+    def _drop_below_start(self) -> None:
+        while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
+            self._drop_first()
+        keep = bisect_left([entry[_last_aborted_offset] for entry in self.aborted], self.log_start_offset)
+        del self.aborted[:keep]
+
+    def _drop_first(self) -> None:
+        segment = self.segments.pop(0)
+        self.size -= segment.size
+        segment.delete()
+
+    def apply_retention(self, now_ms: int) -> bool:
+        """Drops segments that are too old or over the size limit; True when the log start moved."""
+        config, before = self.config, self.log_start_offset
+        if not config.delete:
+            return False
+        while self.segments and self.segments[0].size:
+            first = self.segments[0]
+            expired = 0 <= config.retention_ms < now_ms - first.max_timestamp and first.max_timestamp >= 0
+            oversize = config.retention_bytes >= 0 and self.size - first.size >= config.retention_bytes
+            if not (expired or oversize) or self.last_stable_offset < self._end_of(0):
+                break
+            if len(self.segments) == 1:
+                self._roll()
+            self.log_start_offset = max(self.log_start_offset, self.segments[1].base_offset)
+            self._drop_below_start()
+        return self.log_start_offset > before
+
+    def _end_of(self, index: int) -> int:
+        return self.segments[index + 1].base_offset if index + 1 < len(self.segments) else self.next_offset
+
+    # --- opening and closing
+
+    def close(self) -> None:
+        """Writes what a clean start needs."""
+        if self.segments:
+            self.segments[-1].write_indexes()
+            self._write_snapshot()
+        for segment in self.segments:
+            segment.close()
+
+    def sync(self) -> None:
+        for segment in self.segments[-2:]:
+            segment.sync()
+        self.dirty = False
+
+    def delete(self) -> None:
+        for segment in self.segments:
+            segment.delete()
+        self.segments = []
+

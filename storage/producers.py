@@ -1,0 +1,242 @@
+"""What a partition remembers of its producers: sequences, epochs, open transactions (Kafka: ProducerStateManager).
+
+Snapshot file `<20-digit offset>.snapshot`, state as of that offset: int16 version 1, uint32 CRC-32C of byte 6 to the end, then
+an array of entries; only the last batch of each producer is kept in it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
+from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.records import SEQUENCE_MAX, TRANSACTIONAL, BatchHeader, add_sequence
+
+BATCHES_REMEMBERED: Final = 5
+EPOCH_MAX: Final = 32_767
+SNAPSHOT_VERSION: Final = 1
+
+OK = ErrorCode.NONE
+
+
+class RememberedBatch(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Producer:
+    """One producer id in one partition. Offsets are -1 where there are none."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+
+    def __init__(self, epoch: int, last_timestamp: int, coordinator_epoch: int = -1, txn_first_offset: int = -1) -> None:
+        self.epoch = epoch
+        self.batches: list[RememberedBatch] = []
+        """The last batches of this epoch, at most BATCHES_REMEMBERED, oldest first."""
+        self.last_timestamp = last_timestamp
+        self.coordinator_epoch = coordinator_epoch
+        self.txn_first_offset = txn_first_offset
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+
+class AbortedTxn(NamedTuple):
+    """One entry of the aborted-transaction index: the offsets that an aborted transaction spans in a partition."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Offset of the marker."""
+    last_stable_offset: int
+    """First offset of the oldest other transaction that was open then, else the one after the marker."""
+
+
+class ProducerStates:
+    """Every producer of a partition, and the transactions that are open in it."""
+
+    __slots__ = ("open_txns", "producers")
+
+    def __init__(self) -> None:
+        self.producers: dict[int, Producer] = {}
+        self.open_txns: dict[int, int] = {}
+        """Producer id -> first offset, in the order in which they began."""
+
+    def first_unstable_offset(self) -> int | None:
+        for offset in self.open_txns.values():
+            return offset
+        return None
+
+    def duplicate_of(self, header: BatchHeader) -> RememberedBatch | None:
+        """The remembered batch that this one repeats: same epoch, same first and last sequence."""
+        producer = self.producers.get(header.producer_id)
+        if producer is None or producer.epoch != header.producer_epoch:
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        for batch in producer.batches:
+            if batch.first_sequence == first and batch.last_sequence == last:
+                return batch
+        return None
+
+    def check(self, header: BatchHeader, *, must_start_at_zero: bool) -> ErrorCode:
+        """Whether a client's batch may be appended (after `duplicate_of` said no).
+
+        `must_start_at_zero`: the batch opens a transaction of the second protocol version (KIP-890).
+        """
+        producer = self.producers.get(header.producer_id)
+        if producer is None:
+            if must_start_at_zero and header.base_sequence != 0:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            return OK
+        epoch, stored = header.producer_epoch, producer.epoch
+        if epoch < stored:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if epoch != stored:
+            if header.base_sequence != 0 and stored != -1:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        elif not self._follows(producer, header.base_sequence):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+            return ErrorCode.INVALID_TXN_STATE
+        return OK
+
+    @staticmethod
+    def _follows(producer: Producer, sequence: int) -> bool:
+        last = producer.last_sequence
+        if last == -1 and not producer.batches:
+            # Nothing of this epoch is known but the epoch: a marker bumped it, or only markers were ever written.
+            return sequence == 0 or producer.epoch == -1
+        return sequence == last + 1 or (sequence == 0 and last == SEQUENCE_MAX)
+
+    def appended(self, header: BatchHeader, base_offset: int) -> None:
+        """Takes note of a data batch that is in the log now."""
+        producer = self.producers.get(header.producer_id)
+        epoch = header.producer_epoch
+        if producer is None:
+            producer = self.producers[header.producer_id] = Producer(epoch, header.max_timestamp)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches = []
+        if header.base_sequence >= 0:
+            delta = header.last_offset_delta
+            batches = producer.batches
+            if len(batches) == BATCHES_REMEMBERED:
+                del batches[0]
+            batches.append(
+                RememberedBatch(
+                    header.base_sequence,
+                    add_sequence(header.base_sequence, delta),
+                    base_offset,
+                    base_offset + delta,
+                    header.max_timestamp,
+                )
+            )
+        producer.last_timestamp = header.max_timestamp
+        if header.attributes & TRANSACTIONAL and producer.txn_first_offset < 0:
+            producer.txn_first_offset = base_offset
+            self.open_txns[header.producer_id] = base_offset
+
+    def check_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
+    ) -> ErrorCode:
+        """Whether a marker may be appended. From transaction version 2 on its epoch must be a new one (KIP-1228)."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            return OK
+        if transaction_version >= 2:
+            repeats = epoch == producer.epoch and (producer.txn_first_offset < 0 or epoch == EPOCH_MAX)
+            if epoch <= producer.epoch and not repeats:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+        elif epoch < producer.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if coordinator_epoch < producer.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return OK
+
+    def marker_appended(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, offset: int, commit: bool
+    ) -> AbortedTxn | None:
+        """Ends the producer's transaction; gives the index entry when it was open and aborted."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer(epoch, timestamp_ms)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches = []
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = timestamp_ms
+        first, producer.txn_first_offset = producer.txn_first_offset, -1
+        if first < 0:
+            return None
+        del self.open_txns[producer_id]
+        if commit:
+            return None
+        unstable = self.first_unstable_offset()
+        return AbortedTxn(producer_id, first, offset, offset + 1 if unstable is None else unstable)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forgets producers that were silent for that long and have no open transaction."""
+        old = [
+            producer_id
+            for producer_id, producer in self.producers.items()
+            if producer.txn_first_offset < 0 and now_ms - producer.last_timestamp >= expiration_ms
+        ]
+        for producer_id in old:
+            del self.producers[producer_id]
+
+    def snapshot(self) -> bytes:
+        entries = []
+        for producer_id, producer in self.producers.items():
+            last = producer.batches[-1] if producer.batches else None
+            entries.append(
+                ProducerEntry(
+                    producer_id,
+                    producer.epoch,
+                    last.last_sequence if last else -1,
+                    last.last_offset if last else -1,
+                    last.last_offset - last.first_offset if last else 0,
+                    producer.last_timestamp,
+                    producer.coordinator_epoch,
+                    producer.txn_first_offset,
+                )
+            )
+        out = bytearray(SNAPSHOT_VERSION.to_bytes(2, "big"))
+        ProducerSnapshot(0, entries).encode(out, SNAPSHOT_VERSION)
+        out[2:6] = crc32c(memoryview(out)[6:]).to_bytes(4, "big")
+        return bytes(out)
+
+    @classmethod
+    def from_snapshot(cls, data: bytes) -> ProducerStates:
+        """Raises DecodeError when the file is not whole."""
+        if data[:2] != SNAPSHOT_VERSION.to_bytes(2, "big") or len(data) < 10:
+            raise DecodeError("not a producer snapshot of version 1", 0)
+        if int.from_bytes(data[2:6], "big") != crc32c(data[6:]):
+            raise DecodeError("wrong CRC in a producer snapshot", 2)
+        states = cls()
+        opened = []
+        for entry in ProducerSnapshot.decode(data, SNAPSHOT_VERSION, 2).producer_entries:
+            producer = Producer(
+                entry.epoch, entry.timestamp, entry.coordinator_epoch, entry.current_txn_first_offset
+            )
+            if entry.last_offset >= 0:
+                first = entry.last_sequence - entry.offset_delta
+                producer.batches.append(
+                    RememberedBatch(
+                        first if first >= 0 else first + SEQUENCE_MAX + 1,
+                        entry.last_sequence,
+                        entry.last_offset - entry.offset_delta,
+                        entry.last_offset,
+                        entry.timestamp,
+                    )
+                )
+            states.producers[entry.producer_id] = producer
+            if producer.txn_first_offset >= 0:
+                opened.append((producer.txn_first_offset, entry.producer_id))
+        states.open_txns = {producer_id: offset for offset, producer_id in sorted(opened)}
+        return states

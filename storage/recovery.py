@@ -1,0 +1,137 @@
+"""Opening a partition's folder: what is on disk becomes a PartitionLog again.
+
+| found | done |
+|---|---|
+| `*.cleaned`, `*.new` | removed: a write that was not finished |
+| `*.swap` | a finished compaction: the segments it replaces go, it takes their place |
+| a segment that was closed in order | its indexes are loaded |
+| the last one after a crash, or any without fitting indexes | read from the start: the longest prefix of whole batches with a right CRC and rising offsets stays |
+| segments after one that had to be cut | removed: they are past the longest valid prefix |
+| producer snapshots | the newest at or before the first segment that was read again; the batches after it are replayed |
+"""
+
+from __future__ import annotations
+
+import os
+
+from stuntbroker.protocol.primitives import Buffer, DecodeError
+from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.producers import ProducerStates
+from stuntbroker.storage.segment import Segment
+
+
+def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
+    """Reads the log's folder; returns how many bytes of torn tail were cut off.
+
+    `clean`: the log was closed in order, so that the indexes of its last segment can be trusted.
+    """
+    log.exists = True
+    finish_compaction(log.folder)
+    bases = sorted(int(name[:-4]) for name in os.listdir(log.folder) if name.endswith(".log"))
+    segments = [Segment(log.folder, base) for base in bases]
+    read_again: list[Segment] = []
+    cut = 0
+    for index, segment in enumerate(segments):
+        closed = clean or index < len(segments) - 1
+        if closed and segment.load():
+            continue
+        read_again.append(segment)
+        cut_here = _scan(segment)
+        cut += cut_here
+        if cut_here:
+            for stray in segments[index + 1 :]:
+                stray.delete()
+            del segments[index + 1 :]
+            break
+    log.segments = segments
+    log.size = sum(segment.size for segment in segments)
+    log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
+    log.next_offset = max(_end_of(segments), log.log_start_offset)
+    _load_producers(log, read_again)
+    log.aborted = [entry for segment in segments for entry in segment.aborted]
+    log.delete_records(log.log_start_offset)
+    return cut
+
+
+def finish_compaction(folder: str) -> None:
+    """Carries out or forgets what a compaction had begun."""
+    for name in os.listdir(folder):
+        if name.endswith((".new", ".cleaned")):
+            os.unlink(f"{folder}/{name}")
+        elif name.endswith(".swap"):
+            # `<first base>-<end>.swap` replaces every segment that begins in [first base, end).
+            base, end = (int(part) for part in name[:-5].split("-"))
+            for other in os.listdir(folder):
+                stem, _, suffix = other.partition(".")
+                if suffix in ("log", "index", "timeindex", "txnindex") and base <= int(stem) < end:
+                    os.unlink(f"{folder}/{other}")
+            os.replace(f"{folder}/{name}", f"{folder}/{base:020d}.log")
+
+
+def _scan(segment: Segment) -> int:
+    before = os.fstat(segment.open()).st_size
+    for _ in segment.recover():
+        pass
+    return before - segment.size
+
+
+def _end_of(segments: list[Segment]) -> int:
+    """The offset after the last record of the last segment that has one."""
+    for segment in reversed(segments):
+        end = segment.base_offset
+        start = segment.index_positions[-1] if segment.index_positions else 0
+        for _, header in segment.headers(start):
+            end = header.next_offset
+        if segment.size or segment is segments[-1]:
+            return end
+    return 0
+
+
+def _load_producers(log: PartitionLog, read_again: list[Segment]) -> None:
+    """The newest snapshot that can be read, and what came after it."""
+    limit = read_again[0].base_offset if read_again else log.next_offset
+    start, log.producers = _snapshot_before(log.folder, limit)
+    for segment in log.segments:
+        fresh = segment in read_again
+        if fresh:
+            segment.aborted = []
+        following = next((s.base_offset for s in log.segments if s.base_offset > segment.base_offset), None)
+        if following is not None and following <= start and not fresh:
+            continue
+        for position, header in segment.headers():
+            if header.base_offset >= start and header.producer_id >= 0:
+                batch = segment.read(position, header.size) if header.attributes & CONTROL else b""
+                replay(log.producers, segment if fresh else None, header, batch)
+
+
+def _snapshot_before(folder: str, limit: int) -> tuple[int, ProducerStates]:
+    offsets = sorted((int(n[:-9]) for n in os.listdir(folder) if n.endswith(".snapshot")), reverse=True)
+    for offset in offsets:
+        path = f"{folder}/{offset:020d}.snapshot"
+        if offset > limit:
+            os.unlink(path)  # Ahead of the log that is left, or about to be written anew.
+            continue
+        try:
+            with open(path, "rb") as file:
+                return offset, ProducerStates.from_snapshot(file.read())
+        except DecodeError:
+            os.unlink(path)
+    return 0, ProducerStates()
+
+
+def replay(producers: ProducerStates, segment: Segment | None, header: BatchHeader, batch: Buffer) -> None:
+    """Brings the producers up to date for a batch of the log; `segment`, when given, gets its aborted transactions."""
+    if not header.attributes & CONTROL:
+        producers.appended(header, header.base_offset)
+        return
+    for record in read_records(header, batch, HEADER_SIZE):
+        marker = marker_of(record)
+        if marker is None:
+            continue
+        commit, coordinator_epoch = marker
+        entry = producers.marker_appended(
+            header.producer_id, header.producer_epoch, coordinator_epoch, record.timestamp, record.offset, commit
+        )
+        if entry is not None and segment is not None:
+            segment.aborted.append(entry)

@@ -1,0 +1,292 @@
+"""One segment of a partition's log: its batches in one file, and three indexes to find them by.
+
+Files of a segment are named by its first offset, twenty digits:
+
+    .log        record batches, one after another
+    .index      8 bytes an entry: int32 last offset of a batch less the base offset, int32 position of the batch
+    .timeindex  12 bytes an entry: int64 largest timestamp so far, int32 offset that has it less the base offset
+    .txnindex   34 bytes an entry: int16 version 0, then producer id, first and last offset, last stable offset (int64)
+
+The log is valid up to its longest run of whole batches with a right CRC and rising offsets. The indexes are kept in memory
+and written when the segment is closed; after a crash they are made anew from the log.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.producers import AbortedTxn
+
+INDEX_INTERVAL: Final = 4_096
+"""Bytes of log between two index entries (`index.interval.bytes`)."""
+MAP_FROM: Final = 65_536
+"""Reads from this size on are mapped, smaller ones copied."""
+PAGE: Final = mmap.ALLOCATIONGRANULARITY
+SCAN_BYTES: Final = 1 << 20
+
+_INDEX_ENTRY = Struct(">ii")
+_TIME_ENTRY = Struct(">qi")
+_TXN_ENTRY = Struct(">hqqqq")
+_unpack_header = HEADER.unpack_from
+_length_of = Struct(">qi").unpack_from
+
+
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020d}"
+
+
+class Segment:
+    """`size` bytes of batches whose offsets begin at `base_offset`."""
+
+    __slots__ = (
+        "aborted", "base_offset", "created_ms", "fd", "first_timestamp", "index_offsets", "index_positions", "index_times",
+        "max_timestamp", "max_timestamp_offset", "path", "size", "unindexed",
+    )  # fmt: skip
+
+    def __init__(self, folder: str, base_offset: int, created_ms: int = 0) -> None:
+        self.path = f"{folder}/{segment_name(base_offset)}"
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.fd = -1
+        self.size = 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self.index_offsets = array("q")
+        """Last offset of the batch at the same place of index_positions."""
+        self.index_positions = array("I")
+        self.index_times: list[tuple[int, int]] = []
+        """(largest timestamp so far, its offset), timestamps rising."""
+        self.unindexed = 0
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.max_timestamp_offset = -1
+        self.aborted: list[AbortedTxn] = []
+
+    def open(self) -> int:
+        """The descriptor of the log file, made on first use."""
+        if self.fd < 0:
+            try:
+                self.fd = os.open(self.path + ".log", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as fault:
+                raise StorageError(f"cannot open {self.path}.log: {fault.strerror}") from fault
+        return self.fd
+
+    def append(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        """Writes one whole batch at the end; a write that fails leaves nothing behind."""
+        fd = self.fd if self.fd >= 0 else self.open()
+        size = len(batch)
+        try:
+            written = os.pwrite(fd, batch, self.size)
+            if written != size:
+                self._write_rest(fd, memoryview(batch), written)
+        except OSError as fault:
+            os.ftruncate(fd, self.size)
+            raise StorageError(f"cannot write to {self.path}.log: {fault.strerror}") from fault
+        self.note(size, last_offset, max_timestamp)
+
+    def _write_rest(self, fd: int, batch: memoryview, written: int) -> None:
+        while written < len(batch):
+            written += os.pwrite(fd, batch[written:], self.size + written)
+
+    def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Brings size and indexes up to date for a batch that is in the file at `self.size`."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.first_timestamp < 0:
+            self.first_timestamp = max_timestamp
+        if self.unindexed > INDEX_INTERVAL:
+            self.index_offsets.append(last_offset)
+            self.index_positions.append(self.size)
+            if not self.index_times or self.max_timestamp > self.index_times[-1][0]:
+                self.index_times.append((self.max_timestamp, self.max_timestamp_offset))
+            self.unindexed = 0
+        self.unindexed += size
+        self.size += size
+
+    def position_near(self, offset: int) -> int:
+        """Position of a batch at or before the one that holds `offset`."""
+        at = bisect_right(self.index_offsets, offset) - 1
+        return self.index_positions[at] if at >= 0 else 0
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch whose last offset is not below `offset`."""
+        for position, header in self.headers(self.position_near(offset)):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return position, header
+        return None
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """The headers from `position` on, read in small pieces."""
+        fd = self.open()
+        window = b""
+        start = position
+        step = 4_096
+        while position + HEADER_SIZE <= self.size:
+            at = position - start
+            if at + HEADER_SIZE > len(window):
+                window = os.pread(fd, step, position)
+                start, at = position, 0
+                step = min(step * 4, SCAN_BYTES)
+                if len(window) < HEADER_SIZE:
+                    return
+            header = BatchHeader._make(_unpack_header(window, at))
+            yield position, header
+            position += header.length + LOG_OVERHEAD
+
+    def read(self, position: int, size: int) -> Buffer:
+        """`size` bytes from `position`: a copy, or from MAP_FROM on a view of the file's own pages."""
+        fd = self.fd if self.fd >= 0 else self.open()
+        if size < MAP_FROM:
+            return os.pread(fd, size, position)
+        start = position - position % PAGE
+        mapped = mmap.mmap(fd, position - start + size, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
+        return memoryview(mapped)[position - start :]
+
+    def whole_batches(self, position: int, limit: int, end_offset: int) -> int:
+        """Bytes from `position` that hold whole batches below `end_offset`, the first one even when over `limit`."""
+        stop = min(position + limit, self.size)
+        taken = 0
+        near = bisect_right(self.index_positions, stop) - 1
+        if near >= 0 and self.index_positions[near] > position and self.index_offsets[near] < end_offset:
+            taken = self.index_positions[near] - position
+        for at, header in self.headers(position + taken):
+            if header.base_offset >= end_offset or (taken and at + header.size > stop):
+                break
+            taken = at + header.size - position
+        return taken
+
+    def offset_for_time(self, timestamp: int) -> int | None:
+        """Position of the first batch whose largest timestamp is not below `timestamp`."""
+        if self.max_timestamp < timestamp:
+            return None
+        at = bisect_left(self.index_times, (timestamp, -1)) - 1
+        for position, header in self.headers(self.position_near(self.index_times[at][1]) if at >= 0 else 0):
+            if header.max_timestamp >= timestamp:
+                return position
+        return None
+
+    def recover(self) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """Reads the file from the start, gives every valid batch, and cuts off what follows the last of them.
+
+        The buffer of a batch is good until the next one is asked for.
+        """
+        fd = self.open()
+        length = os.fstat(fd).st_size
+        self.size = 0
+        self._reset()
+        next_offset = self.base_offset
+        window = memoryview(b"")
+        start = 0
+        while True:
+            at = self.size - start
+            if at + HEADER_SIZE > len(window) or at + _length_of(window, at)[1] + LOG_OVERHEAD > len(window):
+                size = SCAN_BYTES
+                if at + LOG_OVERHEAD <= len(window):
+                    size = max(size, _length_of(window, at)[1] + LOG_OVERHEAD)
+                start, at = self.size, 0
+                window = memoryview(os.pread(fd, min(size, length - start), start))
+                if len(window) < HEADER_SIZE:
+                    break
+                needed = _length_of(window, 0)[1] + LOG_OVERHEAD
+                if needed > len(window):
+                    if start + needed > length:
+                        break
+                    continue
+            header = BatchHeader._make(_unpack_header(window, at))
+            batch = window[at : at + header.size]
+            if (
+                header.magic != 2
+                or header.size < HEADER_SIZE
+                or header.base_offset < next_offset
+                or header.crc != crc32c(batch[21:])
+            ):
+                break
+            next_offset = header.next_offset
+            self.note(header.size, header.last_offset, header.max_timestamp)
+            yield header, batch
+        if length > self.size:
+            os.ftruncate(fd, self.size)
+
+    def load(self) -> bool:
+        """Takes size and indexes from a segment that was closed; False when they do not fit, and it must be recovered."""
+        try:
+            self.size = os.stat(self.path + ".log").st_size
+            with open(self.path + ".index", "rb") as file:
+                entries = list(_INDEX_ENTRY.iter_unpack(file.read()))
+            with open(self.path + ".timeindex", "rb") as file:
+                times = list(_TIME_ENTRY.iter_unpack(file.read()))
+        except (OSError, ValueError):
+            return False
+        except Exception as fault:  # struct.error: a size that is no multiple of the entry's
+            if type(fault).__name__ != "error":
+                raise
+            return False
+        if bool(times) != bool(self.size) or (entries and entries[-1][1] >= self.size):
+            return False
+        self.index_offsets = array("q", (offset + self.base_offset for offset, _ in entries))
+        self.index_positions = array("I", (position for _, position in entries))
+        self.index_times = [(time, offset + self.base_offset) for time, offset in times]
+        if times:
+            self.max_timestamp, self.max_timestamp_offset = self.index_times[-1]
+        self.unindexed = self.size - (entries[-1][1] if entries else 0)
+        self.aborted = self._load_aborted()
+        for _, header in self.headers():
+            self.first_timestamp = header.max_timestamp
+            break
+        return True
+
+    def _load_aborted(self) -> list[AbortedTxn]:
+        if not os.path.exists(self.path + ".txnindex"):
+            return []
+        with open(self.path + ".txnindex", "rb") as file:
+            data = file.read()
+        whole = len(data) - len(data) % _TXN_ENTRY.size
+        return [AbortedTxn(*entry[1:]) for entry in _TXN_ENTRY.iter_unpack(data[:whole])]
+
+    def write_indexes(self) -> None:
+        base = self.base_offset
+        times = self.index_times.copy()
+        if self.size and (not times or self.max_timestamp > times[-1][0]):
+            times.append((self.max_timestamp, self.max_timestamp_offset))
+        entries = zip(self.index_offsets, self.index_positions, strict=True)
+        _replace(self.path + ".index", b"".join(_INDEX_ENTRY.pack(o - base, p) for o, p in entries))
+        _replace(self.path + ".timeindex", b"".join(_TIME_ENTRY.pack(t, o - base) for t, o in times))
+        if self.aborted:
+            _replace(self.path + ".txnindex", b"".join(_TXN_ENTRY.pack(0, *entry) for entry in self.aborted))
+
+    def sync(self) -> None:
+        if self.fd >= 0:
+            os.fdatasync(self.fd)
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def delete(self) -> None:
+        """Removes the files. Pages that a reader has mapped stay until it lets go of them."""
+        self.close()
+        for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+            try:
+                os.unlink(self.path + suffix)
+            except FileNotFoundError:
+                continue
+
+
+def _replace(path: str, data: bytes) -> None:
+    """A new file in place of an old one, never a rewrite of it: a reader may have it mapped."""
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    os.replace(path + ".new", path)
