@@ -14,8 +14,10 @@ from typing import Any, Final, Self
 Buffer = bytes | bytearray | memoryview
 
 ZERO_UUID: Final = bytes(16)
+STRING_MAX: Final = 0x7FFF
+"""Bytes in a string; a compact length could tell of more, which Kafka refuses too."""
+# Unlike Kafka: it takes any number of tagged fields in one section, and tens of millions of them took it down.
 TAGS_MAX: Final = 1_024
-"""Tagged fields in one section. Unlike Kafka: it takes any number, and tens of millions of them took it down."""
 
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
@@ -122,8 +124,8 @@ def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int
     if not length:
         return None, pos
     stop = pos + length - 1
-    if stop > len(buf):
-        raise DecodeError(f"a string of {length - 1} bytes runs past the end", pos)
+    if stop > len(buf) or length > STRING_MAX + 1:
+        raise DecodeError(f"a string cannot have the length {length - 1} here", pos)
     return str(buf[pos:stop], "utf-8", "replace"), stop
 
 
@@ -134,7 +136,7 @@ def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
     else:
         pos += 1
     stop = pos + length - 1
-    if not length or stop > len(buf):
+    if not length or stop > len(buf) or length > STRING_MAX + 1:
         raise DecodeError(f"a string cannot have the length {length - 1} here", pos)
     return str(buf[pos:stop], "utf-8", "replace"), stop
 
@@ -184,12 +186,12 @@ def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
     return bytes(value), pos
 
 
-def read_tags(buf: Buffer, pos: int) -> tuple[dict[int, int], int]:
-    """Tag -> position of its payload, and the position after the section."""
+def read_tags(buf: Buffer, pos: int) -> tuple[dict[int, tuple[int, int]], int]:
+    """Tag -> where its payload starts and stops, and the position after the section."""
     count, pos = read_uvarint(buf, pos)
     if count > TAGS_MAX:
         raise DecodeError(f"{count} tagged fields, more than {TAGS_MAX}", pos)
-    found: dict[int, int] = {}
+    found: dict[int, tuple[int, int]] = {}
     last = -1
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
@@ -197,8 +199,9 @@ def read_tags(buf: Buffer, pos: int) -> tuple[dict[int, int], int]:
         if tag <= last:
             raise DecodeError(f"tag {tag} follows tag {last}", pos)
         last = tag
-        found[tag] = pos
-        pos = _stop(buf, pos, size)
+        stop = _stop(buf, pos, size)
+        found[tag] = pos, stop
+        pos = stop
     return found, pos
 
 

@@ -79,6 +79,9 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
+        """-1 when the batch carries no sequence numbers."""
+        if self.base_sequence < 0:
+            return -1
         return add_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
@@ -131,12 +134,19 @@ def zigzag(out: bytearray, value: int) -> None:
 
 
 def unzigzag(buf: Buffer, pos: int) -> tuple[int, int]:
-    value = shift = 0
+    value = buf[pos]
+    pos += 1
+    if value < 0x80:
+        return (value >> 1) ^ -(value & 1), pos
+    value &= 0x7F
+    shift = 7
     while True:
         byte = buf[pos]
         pos += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            if value >> 64:
+                raise DecodeError("varlong above 64 bits", pos)
             return (value >> 1) ^ -(value & 1), pos
         shift += 7
         if shift > 63:
@@ -215,8 +225,13 @@ def marker_of(record: Record) -> tuple[bool, int] | None:
 
 
 def read_records(header: BatchHeader, payload: Buffer, pos: int = 0) -> Iterator[Record]:
-    """The records of a batch from its uncompressed payload. Raises DecodeError where they are not as declared."""
+    """The records of a batch from its uncompressed payload, which ends where they do.
+
+    Raises DecodeError where they are not as declared.
+    """
     end = len(payload)
+    if header.count < 0:
+        raise DecodeError(f"a batch of {header.count} records", pos)
     for number in range(header.count):
         try:
             length, pos = unzigzag(payload, pos)
@@ -232,9 +247,13 @@ def read_records(header: BatchHeader, payload: Buffer, pos: int = 0) -> Iterator
             raise DecodeError(f"record {number} of {header.count} ends too early", end) from fault
         if at != stop:
             raise DecodeError(f"record {number} has a wrong length", at)
+        if not 0 <= offset_delta <= header.last_offset_delta:
+            raise DecodeError(f"record {number} has an offset outside its batch", at)
         pos = stop
         timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + delta
         yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
+    if pos != end:
+        raise DecodeError(f"{end - pos} bytes follow the last of {header.count} records", pos)
 
 
 def _read_field(buf: Buffer, pos: int, end: int) -> tuple[bytes | None, int]:

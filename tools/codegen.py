@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from struct import calcsize
 
 from schema import FIXED, Field, Message, Range, Struct
 
@@ -16,6 +17,9 @@ PYTHON = {
     "bool": "bool", "int8": "int", "int16": "int", "uint16": "int", "int32": "int", "uint32": "int",
     "int64": "int", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes", "records": "Buffer",
 }  # fmt: skip
+
+LOCALS = {"after", "buf", "bytes", "count", "end", "len", "list", "message", "pos", "range", "stop", "tags", "version"}
+"""Names that the generated functions use themselves, so that no field of a message may have them."""
 
 
 def annotation(one: Field, within: Range) -> str:
@@ -75,9 +79,7 @@ def label(fmt: str) -> str:
 
 
 def size_of(fmt: str) -> int:
-    import struct
-
-    return struct.calcsize(">" + fmt)
+    return calcsize(">" + fmt)
 
 
 def minimum(one: Field, versions: Range, flexible: bool) -> int:
@@ -105,6 +107,19 @@ def condition(one: Field, versions: Range) -> str | None:
     if one.versions.high < versions.high:
         tests.append(f"version <= {one.versions.high}")
     return " and ".join(tests) or None
+
+
+def null_refused(one: Field, versions: Range) -> str | None:
+    """The test that tells whether a version has the field but not null; None when all or none of these do."""
+    meet = one.nullable.meet(versions)
+    if meet.empty or meet.covers(versions) or one.type == "records":
+        return None
+    tests = []
+    if one.nullable.low > versions.low:
+        tests.append(f"version < {one.nullable.low}")
+    if one.nullable.high < versions.high:
+        tests.append(f"version > {one.nullable.high}")
+    return f"({tests[0]} or {tests[1]})" if len(tests) == 2 else tests[0]
 
 
 def runs(struct: Struct, versions: Range) -> Iterator[list[Field]]:
@@ -173,8 +188,10 @@ class Decoder:
             test = condition(one, versions)
             w(f"if {one.tag} in {prefix}tags" + (f" and {test}:" if test else ":"))
             w.depth += 1
-            w(f"pos = {prefix}tags[{one.tag}]")
+            w(f"pos, {prefix}stop = {prefix}tags[{one.tag}]")
             self.run([one], versions.meet(one.versions), prefix)
+            w(f"if pos != {prefix}stop:")
+            w(f'    raise {w.helper("DecodeError")}("tagged field {one.kafka_name} is not of the size given", pos)')
             w.depth -= 1
         w(f"pos = {prefix}after")
         w.depth -= 1
@@ -216,26 +233,21 @@ class Decoder:
 
     def null_check(self, one: Field, versions: Range, value: str) -> None:
         """A field that may be null in some of these versions only."""
-        meet = one.nullable.meet(versions)
-        if meet.empty or meet.covers(versions) or one.type == "records":
-            return
-        tests = []
-        if one.nullable.low > versions.low:
-            tests.append(f"version < {one.nullable.low}")
-        if one.nullable.high < versions.high:
-            tests.append(f"version > {one.nullable.high}")
-        self.w(f"if {value} is None and ({' or '.join(tests)}):")
-        self.w(f'    raise {self.w.helper("DecodeError")}("{one.kafka_name} is null", pos)')
+        test = null_refused(one, versions)
+        if test is not None:
+            self.w(f"if {value} is None and {test}:")
+            self.w(f'    raise {self.w.helper("DecodeError")}("{one.kafka_name} is null", pos)')
 
     def nested(self, one: Field, versions: Range, prefix: str) -> None:
         w = self.w
         assert one.struct is not None
         inner = f"{prefix}{one.name[0]}_"
+        assert null_refused(one, versions) is None, f"{one.kafka_name}: a structure is nullable always or never"
         if one.nullable.meet(versions).empty:
             self.struct(one.struct, versions, inner, f"{prefix}{one.name}")
             return
         w("pos += 1")
-        w("if buf[pos - 1] == 1:")
+        w("if buf[pos - 1] < 128:")
         w.depth += 1
         self.struct(one.struct, versions, inner, f"{prefix}{one.name}{self.hint(one, versions)}")
         w.depth -= 1
@@ -354,7 +366,9 @@ class Encoder:
             value = f"{source}.{one.name}"
             default = default_of(one)
             if one.array:
-                differs = f"{value} is not None" if default == "None" else f"({value} is None or len({value}))"
+                differs = f"{value} is not None" if default == "None" else value
+                if default != "None" and not one.nullable.meet(versions).empty:
+                    differs = f"({value} is None or {value})"
             elif default in ("None", "True", "False"):
                 differs = f"{value} is not {default}"
             else:
@@ -375,6 +389,10 @@ class Encoder:
         w = self.w
         nullable = not one.nullable.meet(versions).empty
         compact = "compact_" if self.flexible and one.flexible else ""
+        test = null_refused(one, versions)
+        if test is not None:
+            w(f"if {value} is None and {test}:")
+            w(f'    raise ValueError(f"{one.kafka_name} cannot be null in version {{version}}")')
         if one.array:
             self.array(one, versions, prefix, value, nullable)
         elif one.struct:
@@ -538,6 +556,8 @@ def functions(w: Writer, message: Message, parts: bool) -> None:
 
 def module_of(message: Message) -> str:
     """The whole text of a message's module."""
+    for one in message.root.fields:
+        assert one.name not in LOCALS, f"{one.where}: the generated code uses the name {one.name} itself"
     parts = message.kind == "response" and any(f.type == "records" for s in message.structs for f in s.fields)
     body = Writer()
     for struct in message.structs:

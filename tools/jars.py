@@ -83,14 +83,14 @@ def _fill(folder: Path, repository: Path) -> None:
 def _download(artifact: "Artifact") -> Path:
     """Tried more than once: a name server under load is the usual reason to fail."""
     for pause_s in range(1, ATTEMPTS_MAX):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, RuntimeError):
             return artifact.resolve()
         if artifact.cached_path is not None:
             artifact.cached_path.unlink(missing_ok=True)  # jgo takes half a file for a whole one.
         time.sleep(pause_s)
     try:
         return artifact.resolve()
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         raise SystemExit(f"tools/jars.py: {artifact} cannot be downloaded: {error}") from None
 
 

@@ -23,6 +23,8 @@ FIXED = {
     "bool": ("?", 1), "int8": ("b", 1), "int16": ("h", 2), "uint16": ("H", 2), "int32": ("i", 4),
     "uint32": ("I", 4), "int64": ("q", 8), "float64": ("d", 8), "uuid": ("16s", 16),
 }  # fmt: skip
+PLAIN = {*FIXED, "string", "bytes", "records"}
+"""Types that are no structure. A structure's name starts with a capital letter."""
 NAMES = {"Enable2Pc": "enable_2pc"}
 """Python names that the rule of `python_name` would get wrong."""
 
@@ -47,26 +49,35 @@ NEVER = Range(1, 0)
 ALWAYS = Range(0, LAST_VERSION)
 
 
-def parse_range(text: str) -> Range:
+class SchemaError(ValueError):
+    """What is wrong with a schema, and the file and line where."""
+
+
+def parse_range(text: str, where: str = "") -> Range:
     if text == "none":
         return NEVER
-    if text.endswith("+"):
-        return Range(int(text[:-1]), LAST_VERSION)
-    low, _, high = text.partition("-")
-    return Range(int(low), int(high or low))
+    found = re.fullmatch(r"(\d+)(?:-(\d+)|(\+))?", text)
+    if found is None:
+        raise SchemaError(f"{where}: {text!r} is no range of versions; write 4, 4-9, 4+ or none")
+    low, high, up = found.groups()
+    if high is not None and int(high) < int(low):
+        raise SchemaError(f"{where}: the range {text} is empty")
+    return Range(int(low), LAST_VERSION if up else int(high or low))
 
 
 @dataclass(slots=True)
 class Field:
     kafka_name: str
     type: str
-    """A key of FIXED, `string`, `bytes`, `records`, or the name of a structure."""
+    """One of PLAIN, or the name of a structure."""
     array: bool
     versions: Range
     nullable: Range
     tag: int | None
     flexible: bool
     default: str | None
+    where: str = ""
+    """File and line."""
     struct: Struct | None = None
 
     @property
@@ -120,68 +131,110 @@ def python_name(kafka_name: str) -> str:
 
 
 def parse_field(words: list[str], where: str) -> Field:
+    if len(words) < 2:
+        raise SchemaError(f"{where}: the field {words[0]!r} has no type")
     name, kind, *rest = words
-    kind, question, nullable = kind.partition("?")
-    array = kind.startswith("[")
+    parts = re.fullmatch(r"(\[)?(\w+)(?(1)\])(\?)?(?(3)(.*)|)", kind)
+    if parts is None:
+        raise SchemaError(f"{where}: cannot read the type {kind!r}")
+    bracket, type_name, question, nullable = parts.groups()
+    if type_name not in PLAIN and not type_name[0].isupper():
+        raise SchemaError(f"{where}: there is no type {type_name!r}; a structure's name starts with a capital letter")
     one = Field(
         kafka_name=name,
-        type=kind.strip("[]"),
-        array=array,
+        type=type_name,
+        array=bracket is not None,
         versions=ALWAYS,
-        nullable=parse_range(nullable) if nullable else (ALWAYS if question else NEVER),
+        nullable=parse_range(nullable, where) if nullable else (ALWAYS if question else NEVER),
         tag=None,
         flexible=True,
         default=None,
+        where=where,
     )
     for word in rest:
-        if word.startswith("tag="):
+        if re.fullmatch(r"tag=\d+", word):
             one.tag = int(word[4:])
         elif word.startswith("="):
             one.default = word[1:]
         elif word == "inflexible":
             one.flexible = False
-        elif re.fullmatch(r"\d+(-\d+|\+)?", word):
-            one.versions = parse_range(word)
+        elif word[0].isdigit():
+            one.versions = parse_range(word, where)
         else:
-            raise ValueError(f"{where}: cannot read {word!r}")
+            raise SchemaError(f"{where}: cannot read {word!r}")
     return one
+
+
+def parse_header(words: list[str], where: str) -> Message:
+    if words[0] not in ("request", "response", "data") or len(words) < 2:
+        raise SchemaError(f"{where}: a message starts with `request`, `response` or `data` and its name")
+    options = dict(word.partition("=")[::2] for word in words[2:])
+    for needed in ("versions", "flexible") + (() if words[0] == "data" else ("key",)):
+        if needed not in options:
+            raise SchemaError(f"{where}: {words[1]} does not tell its {needed}")
+    for given in options:
+        if given not in ("key", "versions", "flexible", "unstable"):
+            raise SchemaError(f"{where}: cannot read {given!r}")
+    return Message(
+        kind=words[0],
+        key=int(options["key"]) if "key" in options else None,
+        versions=parse_range(options["versions"], where),
+        flexible=parse_range(options["flexible"], where),
+        root=Struct(words[1]),
+        unstable="unstable" in options,
+    )
+
+
+def check(message: Message, where: str) -> None:
+    """Refuses what reads well but cannot be meant."""
+    for struct in message.structs:
+        if not struct.fields and struct is not message.root:
+            raise SchemaError(f"{where}: {message.name} uses {struct.name} and gives it no fields")
+        names = [one.name for one in struct.fields]
+        tags = [one.tag for one in struct.fields if one.tag is not None]
+        for one in struct.fields:
+            if names.count(one.name) > 1:
+                raise SchemaError(f"{one.where}: {struct.name} has two fields {one.kafka_name}")
+            if one.tag is None:
+                continue
+            if tags.count(one.tag) > 1:
+                raise SchemaError(f"{one.where}: {struct.name} has two fields of the tag {one.tag}")
+            if not message.flexible.covers(one.versions.meet(message.versions)):
+                raise SchemaError(f"{one.where}: {one.kafka_name} has a tag before it is flexible")
 
 
 def parse(text: str, where: str) -> list[Message]:
     messages: list[Message] = []
+    starts: list[str] = []
     stack: list[Struct] = []
     shared: dict[str, Struct] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        depth = (len(line) - len(line.lstrip())) // 2
+        here = f"{where}:{number}"
+        depth, odd = divmod(len(line) - len(line.lstrip(" ")), 2)
+        if odd or depth > len(stack):
+            raise SchemaError(f"{here}: a field is two spaces deeper than the structure that holds it")
         if depth == 0:
-            options = dict(word.partition("=")[::2] for word in words[2:])
+            messages.append(parse_header(words, here))
+            starts.append(here)
             shared = {}
-            stack = [Struct(words[1])]
-            messages.append(
-                Message(
-                    kind=words[0],
-                    key=int(options["key"]) if "key" in options else None,
-                    versions=parse_range(options["versions"]),
-                    flexible=parse_range(options["flexible"]),
-                    root=stack[0],
-                    unstable="unstable" in options,
-                )
-            )
+            stack = [messages[-1].root]
             continue
         del stack[depth:]
-        if words[0] == "struct":
+        if words[0] == "struct" and len(words) == 2 and words[1] not in PLAIN:
             stack.append(shared.setdefault(words[1], Struct(words[1])))
             continue
-        one = parse_field(words, f"{where}:{number}")
-        if one.type not in FIXED and one.type not in ("string", "bytes", "records"):
+        one = parse_field(words, here)
+        if one.type not in PLAIN:
             one.struct = shared.setdefault(one.type, Struct(one.type))
             stack[depth - 1].fields.append(one)
             stack.append(one.struct)
         else:
             stack[depth - 1].fields.append(one)
+    for message, start in zip(messages, starts, strict=True):
+        check(message, start)
     return messages
 
 

@@ -181,7 +181,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse
     if buf[pos]:
         tags, after = read_tags(buf, pos)
         if 0 in tags:
-            pos = tags[0]
+            pos, stop = tags[0]
             count = buf[pos]
             if count > 127:
                 count, pos = read_uvarint(buf, pos)
@@ -204,12 +204,16 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse
                 s = SupportedFeatureKey(s_name, s_min_version, s_max_version)
                 supported_features_list.append(s)
             supported_features = supported_features_list
+            if pos != stop:
+                raise DecodeError("tagged field SupportedFeatures is not of the size given", pos)
         if 1 in tags:
-            pos = tags[1]
+            pos, stop = tags[1]
             finalized_features_epoch = _unpack_q(buf, pos)[0]
             pos += 8
+            if pos != stop:
+                raise DecodeError("tagged field FinalizedFeaturesEpoch is not of the size given", pos)
         if 2 in tags:
-            pos = tags[2]
+            pos, stop = tags[2]
             count = buf[pos]
             if count > 127:
                 count, pos = read_uvarint(buf, pos)
@@ -232,10 +236,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse
                 f = FinalizedFeatureKey(f_name, f_max_version_level, f_min_version_level)
                 finalized_features_list.append(f)
             finalized_features = finalized_features_list
+            if pos != stop:
+                raise DecodeError("tagged field FinalizedFeatures is not of the size given", pos)
         if 3 in tags:
-            pos = tags[3]
+            pos, stop = tags[3]
             zk_migration_ready = _unpack_o(buf, pos)[0]
             pos += 1
+            if pos != stop:
+                raise DecodeError("tagged field ZkMigrationReady is not of the size given", pos)
         pos = after
     else:
         pos += 1
@@ -251,7 +259,7 @@ def _encode_flexible(out: bytearray, message: ApiVersionsResponse, version: int)
     out += _pack_i(message.throttle_time_ms)
     tags: list[tuple[int, bytearray]] = []
     outer = out
-    if (message.supported_features is None or len(message.supported_features)):
+    if message.supported_features:
         out = bytearray()
         write_uvarint(out, len(message.supported_features) + 1)
         for s in message.supported_features:
@@ -262,7 +270,7 @@ def _encode_flexible(out: bytearray, message: ApiVersionsResponse, version: int)
         out = bytearray()
         out += _pack_q(message.finalized_features_epoch)
         tags.append((1, out))
-    if (message.finalized_features is None or len(message.finalized_features)):
+    if message.finalized_features:
         out = bytearray()
         write_uvarint(out, len(message.finalized_features) + 1)
         for f in message.finalized_features:

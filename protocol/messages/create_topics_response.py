@@ -193,9 +193,11 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRespons
         if buf[pos]:
             t_tags, t_after = read_tags(buf, pos)
             if 0 in t_tags:
-                pos = t_tags[0]
+                pos, t_stop = t_tags[0]
                 t_topic_config_error_code = _unpack_h(buf, pos)[0]
                 pos += 2
+                if pos != t_stop:
+                    raise DecodeError("tagged field TopicConfigErrorCode is not of the size given", pos)
             pos = t_after
         else:
             pos += 1

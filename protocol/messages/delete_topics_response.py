@@ -117,7 +117,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRespons
     responses_list: list[DeletableTopicResult] = []
     for _ in range(count):
         r_name, pos = read_compact_nullable_string(buf, pos)
-        if r_name is None and (version < 6):
+        if r_name is None and version < 6:
             raise DecodeError("Name is null", pos)
         if version >= 6:
             r_topic_id = _unpack_u(buf, pos)[0]
@@ -149,6 +149,8 @@ def _encode_flexible(out: bytearray, message: DeleteTopicsResponse, version: int
     out += _pack_i(message.throttle_time_ms)
     write_uvarint(out, len(message.responses) + 1)
     for r in message.responses:
+        if r.name is None and version < 6:
+            raise ValueError(f"Name cannot be null in version {version}")
         write_compact_nullable_string(out, r.name)
         if version >= 6:
             out += _pack_u(r.topic_id)

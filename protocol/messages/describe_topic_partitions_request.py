@@ -92,7 +92,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
     response_partition_limit = _unpack_i(buf, pos)[0]
     pos += 4
     pos += 1
-    if buf[pos - 1] == 1:
+    if buf[pos - 1] < 128:
         c_topic_name, pos = read_compact_string(buf, pos)
         c_partition_index = _unpack_i(buf, pos)[0]
         pos += 4

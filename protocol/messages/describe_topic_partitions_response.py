@@ -226,7 +226,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
         topics_list.append(t)
     topics = topics_list
     pos += 1
-    if buf[pos - 1] == 1:
+    if buf[pos - 1] < 128:
         n_topic_name, pos = read_compact_string(buf, pos)
         n_partition_index = _unpack_i(buf, pos)[0]
         pos += 4

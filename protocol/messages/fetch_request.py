@@ -307,13 +307,17 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             if buf[pos]:
                 t_p_tags, t_p_after = read_tags(buf, pos)
                 if 0 in t_p_tags and version >= 17:
-                    pos = t_p_tags[0]
+                    pos, t_p_stop = t_p_tags[0]
                     t_p_replica_directory_id = _unpack_u(buf, pos)[0]
                     pos += 16
+                    if pos != t_p_stop:
+                        raise DecodeError("tagged field ReplicaDirectoryId is not of the size given", pos)
                 if 1 in t_p_tags and version >= 18:
-                    pos = t_p_tags[1]
+                    pos, t_p_stop = t_p_tags[1]
                     t_p_high_watermark = _unpack_q(buf, pos)[0]
                     pos += 8
+                    if pos != t_p_stop:
+                        raise DecodeError("tagged field HighWatermark is not of the size given", pos)
                 pos = t_p_after
             else:
                 pos += 1
@@ -373,10 +377,12 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
     if buf[pos]:
         tags, after = read_tags(buf, pos)
         if 0 in tags:
-            pos = tags[0]
+            pos, stop = tags[0]
             cluster_id, pos = read_compact_nullable_string(buf, pos)
+            if pos != stop:
+                raise DecodeError("tagged field ClusterId is not of the size given", pos)
         if 1 in tags and version >= 15:
-            pos = tags[1]
+            pos, stop = tags[1]
             r_replica_id, r_replica_epoch = _unpack_iq(buf, pos)
             pos += 12
             if buf[pos]:
@@ -384,6 +390,8 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             else:
                 pos += 1
             replica_state = ReplicaState(r_replica_id, r_replica_epoch)
+            if pos != stop:
+                raise DecodeError("tagged field ReplicaState is not of the size given", pos)
         pos = after
     else:
         pos += 1

@@ -361,7 +361,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
             if buf[pos]:
                 r_p_tags, r_p_after = read_tags(buf, pos)
                 if 0 in r_p_tags:
-                    pos = r_p_tags[0]
+                    pos, r_p_stop = r_p_tags[0]
                     r_p_d_epoch, r_p_d_end_offset = _unpack_iq(buf, pos)
                     pos += 12
                     if buf[pos]:
@@ -369,8 +369,10 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
                     else:
                         pos += 1
                     r_p_diverging_epoch = EpochEndOffset(r_p_d_epoch, r_p_d_end_offset)
+                    if pos != r_p_stop:
+                        raise DecodeError("tagged field DivergingEpoch is not of the size given", pos)
                 if 1 in r_p_tags:
-                    pos = r_p_tags[1]
+                    pos, r_p_stop = r_p_tags[1]
                     r_p_c_leader_id, r_p_c_leader_epoch = _unpack_ii(buf, pos)
                     pos += 8
                     if buf[pos]:
@@ -378,8 +380,10 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
                     else:
                         pos += 1
                     r_p_current_leader = LeaderIdAndEpoch(r_p_c_leader_id, r_p_c_leader_epoch)
+                    if pos != r_p_stop:
+                        raise DecodeError("tagged field CurrentLeader is not of the size given", pos)
                 if 2 in r_p_tags:
-                    pos = r_p_tags[2]
+                    pos, r_p_stop = r_p_tags[2]
                     r_p_s_end_offset, r_p_s_epoch = _unpack_qi(buf, pos)
                     pos += 12
                     if buf[pos]:
@@ -387,6 +391,8 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
                     else:
                         pos += 1
                     r_p_snapshot_id = SnapshotId(r_p_s_end_offset, r_p_s_epoch)
+                    if pos != r_p_stop:
+                        raise DecodeError("tagged field SnapshotId is not of the size given", pos)
                 pos = r_p_after
             else:
                 pos += 1
@@ -404,7 +410,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
     if buf[pos]:
         tags, after = read_tags(buf, pos)
         if 0 in tags and version >= 16:
-            pos = tags[0]
+            pos, stop = tags[0]
             count = buf[pos]
             if count > 127:
                 count, pos = read_uvarint(buf, pos)
@@ -430,6 +436,8 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
                 n = NodeEndpoint(n_node_id, n_host, n_port, n_rack)
                 node_endpoints_list.append(n)
             node_endpoints = node_endpoints_list
+            if pos != stop:
+                raise DecodeError("tagged field NodeEndpoints is not of the size given", pos)
         pos = after
     else:
         pos += 1
@@ -480,7 +488,7 @@ def _encode_flexible(out: bytearray, message: FetchResponse, version: int) -> li
         out += b"\x00"
     tags: list[tuple[int, bytearray]] = []
     outer = out
-    if (message.node_endpoints is None or len(message.node_endpoints)) and version >= 16:
+    if message.node_endpoints and version >= 16:
         out = bytearray()
         write_uvarint(out, len(message.node_endpoints) + 1)
         for n in message.node_endpoints:

@@ -148,7 +148,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> JoinGroupResponse:
     else:
         protocol_type = None
     protocol_name, pos = read_compact_nullable_string(buf, pos)
-    if protocol_name is None and (version < 7):
+    if protocol_name is None and version < 7:
         raise DecodeError("ProtocolName is null", pos)
     leader, pos = read_compact_string(buf, pos)
     if version >= 9:
@@ -191,6 +191,8 @@ def _encode_flexible(out: bytearray, message: JoinGroupResponse, version: int) -
     out += _pack_ihi(message.throttle_time_ms, message.error_code, message.generation_id)
     if version >= 7:
         write_compact_nullable_string(out, message.protocol_type)
+    if message.protocol_name is None and version < 7:
+        raise ValueError(f"ProtocolName cannot be null in version {version}")
     write_compact_nullable_string(out, message.protocol_name)
     write_compact_string(out, message.leader)
     if version >= 9:

@@ -88,7 +88,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataRequest:
             t = MetadataRequestTopic(ZERO_UUID, t_name)
             topics_list.append(t)
         topics = topics_list
-    if topics is None and (version < 1):
+    if topics is None and version < 1:
         raise DecodeError("Topics is null", pos)
     if version >= 4:
         allow_auto_topic_creation = _unpack_o(buf, pos)[0]
@@ -106,6 +106,8 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataRequest:
 
 
 def _encode_classic(out: bytearray, message: MetadataRequest, version: int) -> None:
+    if message.topics is None and version < 1:
+        raise ValueError(f"Topics cannot be null in version {version}")
     if message.topics is None:
         out += b"\xff\xff\xff\xff"
     else:
@@ -139,7 +141,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataRequest:
             else:
                 t_topic_id = ZERO_UUID
             t_name, pos = read_compact_nullable_string(buf, pos)
-            if t_name is None and (version < 10):
+            if t_name is None and version < 10:
                 raise DecodeError("Name is null", pos)
             if buf[pos]:
                 pos = skip_tags(buf, pos)
@@ -173,6 +175,8 @@ def _encode_flexible(out: bytearray, message: MetadataRequest, version: int) -> 
         for t in message.topics:
             if version >= 10:
                 out += _pack_u(t.topic_id)
+            if t.name is None and version < 10:
+                raise ValueError(f"Name cannot be null in version {version}")
             write_compact_nullable_string(out, t.name)
             out += b"\x00"
     out += _pack_o(message.allow_auto_topic_creation)

@@ -332,7 +332,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
         t_error_code = _unpack_h(buf, pos)[0]
         pos += 2
         t_name, pos = read_compact_nullable_string(buf, pos)
-        if t_name is None and (version < 12):
+        if t_name is None and version < 12:
             raise DecodeError("Name is null", pos)
         if version >= 10:
             t_topic_id = _unpack_u(buf, pos)[0]
@@ -439,6 +439,8 @@ def _encode_flexible(out: bytearray, message: MetadataResponse, version: int) ->
     write_uvarint(out, len(message.topics) + 1)
     for t in message.topics:
         out += _pack_h(t.error_code)
+        if t.name is None and version < 12:
+            raise ValueError(f"Name cannot be null in version {version}")
         write_compact_nullable_string(out, t.name)
         if version >= 10:
             out += _pack_u(t.topic_id)

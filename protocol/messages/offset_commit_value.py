@@ -102,9 +102,11 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetCommitValue:
     if buf[pos]:
         tags, after = read_tags(buf, pos)
         if 0 in tags:
-            pos = tags[0]
+            pos, stop = tags[0]
             topic_id = _unpack_u(buf, pos)[0]
             pos += 16
+            if pos != stop:
+                raise DecodeError("tagged field topicId is not of the size given", pos)
         pos = after
     else:
         pos += 1

@@ -126,7 +126,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
             t = OffsetFetchRequestTopic(t_name, t_partition_indexes)
             topics_list.append(t)
         topics = topics_list
-    if topics is None and (version < 2):
+    if topics is None and version < 2:
         raise DecodeError("Topics is null", pos)
     message = OffsetFetchRequest(group_id, topics, (), False)
     return message
@@ -134,6 +134,8 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
 
 def _encode_classic(out: bytearray, message: OffsetFetchRequest, version: int) -> None:
     write_string(out, message.group_id)
+    if message.topics is None and version < 2:
+        raise ValueError(f"Topics cannot be null in version {version}")
     if message.topics is None:
         out += b"\xff\xff\xff\xff"
     else:

@@ -288,7 +288,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
             if buf[pos]:
                 r_p_tags, r_p_after = read_tags(buf, pos)
                 if 0 in r_p_tags and version >= 10:
-                    pos = r_p_tags[0]
+                    pos, r_p_stop = r_p_tags[0]
                     r_p_c_leader_id, r_p_c_leader_epoch = _unpack_ii(buf, pos)
                     pos += 8
                     if buf[pos]:
@@ -296,6 +296,8 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
                     else:
                         pos += 1
                     r_p_current_leader = LeaderIdAndEpoch(r_p_c_leader_id, r_p_c_leader_epoch)
+                    if pos != r_p_stop:
+                        raise DecodeError("tagged field CurrentLeader is not of the size given", pos)
                 pos = r_p_after
             else:
                 pos += 1
@@ -315,7 +317,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
     if buf[pos]:
         tags, after = read_tags(buf, pos)
         if 0 in tags and version >= 10:
-            pos = tags[0]
+            pos, stop = tags[0]
             count = buf[pos]
             if count > 127:
                 count, pos = read_uvarint(buf, pos)
@@ -341,6 +343,8 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
                 n = NodeEndpoint(n_node_id, n_host, n_port, n_rack)
                 node_endpoints_list.append(n)
             node_endpoints = node_endpoints_list
+            if pos != stop:
+                raise DecodeError("tagged field NodeEndpoints is not of the size given", pos)
         pos = after
     else:
         pos += 1
@@ -376,7 +380,7 @@ def _encode_flexible(out: bytearray, message: ProduceResponse, version: int) -> 
     out += _pack_i(message.throttle_time_ms)
     tags: list[tuple[int, bytearray]] = []
     outer = out
-    if (message.node_endpoints is None or len(message.node_endpoints)) and version >= 10:
+    if message.node_endpoints and version >= 10:
         out = bytearray()
         write_uvarint(out, len(message.node_endpoints) + 1)
         for n in message.node_endpoints:

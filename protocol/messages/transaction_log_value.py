@@ -45,7 +45,7 @@ class PartitionsSchema(Message):
 
 
 class TransactionLogValue(Message):
-    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version")
+    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "last_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version")
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class TransactionLogValue(Message):
         next_producer_id: int = -1,
         producer_epoch: int = 0,
         next_producer_epoch: int = -1,
+        last_producer_epoch: int = -1,
         transaction_timeout_ms: int = 0,
         transaction_status: int = 0,
         transaction_partitions: Sequence[PartitionsSchema] | None = (),
@@ -66,6 +67,7 @@ class TransactionLogValue(Message):
         self.next_producer_id = next_producer_id
         self.producer_epoch = producer_epoch
         self.next_producer_epoch = next_producer_epoch
+        self.last_producer_epoch = last_producer_epoch
         self.transaction_timeout_ms = transaction_timeout_ms
         self.transaction_status = transaction_status
         self.transaction_partitions = transaction_partitions
@@ -116,7 +118,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TransactionLogValue:
         transaction_partitions = transaction_partitions_list
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _unpack_qq(buf, pos)
     pos += 16
-    message = TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0)
+    message = TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0)
     return message
 
 
@@ -175,29 +177,44 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TransactionLogValue
     previous_producer_id: int = -1
     next_producer_id: int = -1
     next_producer_epoch: int = -1
+    last_producer_epoch: int = -1
     client_transaction_version: int = 0
     if buf[pos]:
         tags, after = read_tags(buf, pos)
         if 0 in tags:
-            pos = tags[0]
+            pos, stop = tags[0]
             previous_producer_id = _unpack_q(buf, pos)[0]
             pos += 8
+            if pos != stop:
+                raise DecodeError("tagged field PreviousProducerId is not of the size given", pos)
         if 1 in tags:
-            pos = tags[1]
+            pos, stop = tags[1]
             next_producer_id = _unpack_q(buf, pos)[0]
             pos += 8
+            if pos != stop:
+                raise DecodeError("tagged field NextProducerId is not of the size given", pos)
         if 3 in tags:
-            pos = tags[3]
+            pos, stop = tags[3]
             next_producer_epoch = _unpack_h(buf, pos)[0]
             pos += 2
+            if pos != stop:
+                raise DecodeError("tagged field NextProducerEpoch is not of the size given", pos)
+        if 9000 in tags:
+            pos, stop = tags[9000]
+            last_producer_epoch = _unpack_h(buf, pos)[0]
+            pos += 2
+            if pos != stop:
+                raise DecodeError("tagged field LastProducerEpoch is not of the size given", pos)
         if 2 in tags:
-            pos = tags[2]
+            pos, stop = tags[2]
             client_transaction_version = _unpack_h(buf, pos)[0]
             pos += 2
+            if pos != stop:
+                raise DecodeError("tagged field ClientTransactionVersion is not of the size given", pos)
         pos = after
     else:
         pos += 1
-    message = TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version)
+    message = TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, last_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version)
     return message
 
 
@@ -231,5 +248,9 @@ def _encode_flexible(out: bytearray, message: TransactionLogValue, version: int)
         out = bytearray()
         out += _pack_h(message.next_producer_epoch)
         tags.append((3, out))
+    if message.last_producer_epoch != -1:
+        out = bytearray()
+        out += _pack_h(message.last_producer_epoch)
+        tags.append((9000, out))
     out = outer
     write_tags(out, tags)

@@ -1,0 +1,103 @@
+"""The servers that the benchmark can start: ours, franz-go's kfake, Apache Kafka.
+
+A system is a shell command with {port}, {controller_port} and {data} left open. What it needs is built or
+fetched when it is asked for, into the cache folder; where that is not possible, `Unavailable` says why.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+CACHE = Path(os.environ.get("STUNTBROKER_CACHE") or Path.home() / ".cache" / "stuntbroker") / "bench"
+JAVA_VERSION_MIN = 17
+
+
+class Unavailable(Exception):
+    """A system, or the measuring client, cannot be had on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    name: str
+    command: str
+
+    def at(self, data: Path) -> tuple[int, str]:
+        """A free port, and the command that serves it from a data folder."""
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            two.bind(("127.0.0.1", 0))
+            port, controller_port = one.getsockname()[1], two.getsockname()[1]
+        names = {"port": port, "controller_port": controller_port, "data": quote(str(data))}
+        return port, self.command.format_map(names)
+
+
+def prepare(name: str, commands: dict[str, str]) -> System:
+    """`commands` come first: they may replace a system or add one."""
+    if name in commands:
+        return System(name, commands[name])
+    try:
+        return System(name, {"us": _us, "kfake": _kfake, "kafka": _kafka}[name]())
+    except KeyError:
+        raise Unavailable(f"no such system; give it with --command {name}='...'") from None
+
+
+def measuring_client() -> Path:
+    return _go_build("client")
+
+
+def _us() -> str:
+    try:
+        found = importlib.util.find_spec("stuntbroker.broker.__main__")
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise Unavailable(f"stuntbroker.broker is not installed for {sys.executable}")
+    # As an installation does it. Else the first start of a round pays for compiling.
+    packages = [str(init.parent) for init in ROOT.glob("*/__init__.py")]
+    _run([sys.executable, "-m", "compileall", "-q", *packages])
+    return (
+        f"{quote(sys.executable)} -m stuntbroker.broker serve"
+        " --host 127.0.0.1 --port {port} --data-dir {data} --durability process"
+    )
+
+
+def _kfake() -> str:
+    return f"{quote(str(_go_build('kfake')))} {{port}}"
+
+
+def _kafka() -> str:
+    if shutil.which("java") is None:
+        raise Unavailable("no JDK (java is not on the path)")
+    settings = _run(["java", "-XshowSettings:properties", "-version"])
+    version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", settings)
+    if version is None or int(version[1]) < JAVA_VERSION_MIN:
+        raise Unavailable(f"the JDK is older than {JAVA_VERSION_MIN}")
+    jars = _run([sys.executable, str(ROOT / "tools" / "jars.py")]).split("\n")[-1]
+    return f"{quote(str(HERE / 'kafka' / 'serve.sh'))} {quote(jars)} {{port}} {{controller_port}} {{data}}"
+
+
+def _go_build(module: str) -> Path:
+    if shutil.which("go") is None:
+        raise Unavailable("no Go tool chain (go is not on the path)")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    _run(["go", "build", "-o", str(CACHE / module), "."], cwd=HERE / module)
+    return CACHE / module
+
+
+def _run(command: list[str], cwd: Path = ROOT) -> str:
+    """Everything that the command prints, or its last line as the reason why not."""
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    printed = done.stdout.strip()
+    if done.returncode != 0:
+        last = printed.split("\n")[-1] or f"status {done.returncode}"
+        raise Unavailable(f"{Path(command[0]).name} failed: {last}")
+    return printed

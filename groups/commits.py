@@ -1,0 +1,111 @@
+"""The rules of offset commits, fetches and deletions. The hot path: plain values, nothing gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stuntbroker.groups.config import GroupConfig
+from stuntbroker.groups.membership import member_error
+from stuntbroker.groups.offsets import OffsetStore, StoredOffset
+from stuntbroker.groups.requests import FetchedOffset, FetchedTopic, OffsetCommit
+from stuntbroker.groups.state import CONSUMER_PROTOCOL, Group, GroupState
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import ZERO_UUID
+
+
+def commit_error(
+    group: Group, member_id: str, instance_id: str | None, generation: int, transactional: bool
+) -> ErrorCode:
+    """Whether the sender may commit for the group now."""
+    state = group.state
+    if state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation < 0 and state is GroupState.EMPTY:
+        return ErrorCode.NONE  # An administrator, or a consumer that chooses its partitions itself.
+    if generation >= 0 or member_id or instance_id is not None:
+        error = member_error(group, member_id, instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+    elif not transactional:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not transactional and state is GroupState.COMPLETING_REBALANCE:
+        # The member has the new generation already. In a transaction the state of the group does not matter.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def missing_group_error(generation: int, transactional: bool, version: int) -> ErrorCode:
+    """What a commit for a group that does not exist gets. NONE: a simple group comes to be."""
+    if generation < 0:
+        return ErrorCode.NONE
+    names_missing_group = version >= (6 if transactional else 9)
+    return ErrorCode.GROUP_ID_NOT_FOUND if names_missing_group else ErrorCode.ILLEGAL_GENERATION
+
+
+def metadata_fits(metadata: str | None, config: GroupConfig) -> bool:
+    if metadata is None or len(metadata) * 2 <= config.offset_metadata_size_max:
+        return True
+    units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-be", "surrogatepass")) // 2
+    return units <= config.offset_metadata_size_max
+
+
+def stored(commit: OffsetCommit, record_offset: int, now_ms: int, expires_at_ms: int = -1) -> StoredOffset:
+    return StoredOffset(
+        record_offset,
+        commit.offset,
+        commit.leader_epoch if expires_at_ms < 0 else -1,  # As its record will be read again.
+        commit.metadata or "",
+        now_ms,
+        expires_at_ms,
+        commit.topic_id if expires_at_ms < 0 else ZERO_UUID,
+    )
+
+
+def fetch(
+    store: OffsetStore, group_id: str, topics: Iterable[tuple[str, bytes, Sequence[int]]], require_stable: bool
+) -> list[FetchedTopic]:
+    """The committed offsets of (topic, topic id, partitions)."""
+    answer = []
+    for name, topic_id, partitions in topics:
+        found = [_fetch_one(store, group_id, name, topic_id, number, require_stable) for number in partitions]
+        answer.append(FetchedTopic(name, topic_id, found))
+    return answer
+
+
+def fetch_all(store: OffsetStore, group_id: str, require_stable: bool) -> list[FetchedTopic]:
+    """All committed offsets. A partition that has nothing but a pending one is not among them."""
+    answer: dict[str, FetchedTopic] = {}
+    for (name, number), _ in store.committed(group_id):
+        topic = answer.setdefault(name, FetchedTopic(name, ZERO_UUID, []))
+        topic.partitions.append(_fetch_one(store, group_id, name, ZERO_UUID, number, require_stable))
+    return list(answer.values())
+
+
+def _fetch_one(
+    store: OffsetStore, group_id: str, name: str, topic_id: bytes, number: int, require_stable: bool
+) -> FetchedOffset:
+    place = (name, number)
+    if require_stable and store.is_pending(group_id, place):
+        return FetchedOffset(number, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    offset = store.get(group_id, place)
+    if offset is None:
+        return FetchedOffset(number)
+    if offset.topic_id != topic_id and ZERO_UUID not in (offset.topic_id, topic_id):
+        return FetchedOffset(number)  # Of a topic of that name that was there before.
+    return FetchedOffset(number, offset.offset, offset.leader_epoch, offset.metadata)
+
+
+def offset_delete_error(group: Group | None) -> ErrorCode:
+    if group is None or group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def group_delete_error(group: Group | None) -> ErrorCode:
+    if group is None or group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP

@@ -1,0 +1,50 @@
+"""What the group coordinator can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    session_timeout_ms_min: int = 6_000
+    """`group.min.session.timeout.ms`. Below it, JoinGroup gets INVALID_SESSION_TIMEOUT."""
+
+    session_timeout_ms_max: int = 1_800_000
+    """`group.max.session.timeout.ms`."""
+
+    initial_rebalance_delay_ms: int = 0
+    """`group.initial.rebalance.delay.ms`: how long the first rebalance of an empty group waits for more members.
+
+    Unlike Kafka: 0, not 3000, so that a test's consumer starts at once.
+    """
+
+    group_size_max: int = 2**31 - 1
+    """`group.max.size`. Above it, JoinGroup gets GROUP_MAX_SIZE_REACHED."""
+
+    new_member_join_timeout_ms: int = 300_000
+    """How long a member that is new may wait in JoinGroup. Fixed in Kafka, without a property."""
+
+    offset_metadata_size_max: int = 4_096
+    """`offset.metadata.max.bytes`, which counts UTF-16 code units, whatever its name says."""
+
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    """`offsets.retention.minutes`, in milliseconds here."""
+
+    offsets_retention_check_interval_ms: int = 600_000
+    """`offsets.retention.check.interval.ms`: how often expired offsets and empty groups are looked for."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.session_timeout_ms_min <= self.session_timeout_ms_max:
+            raise ValueError(
+                f"session time-outs from {self.session_timeout_ms_min} to {self.session_timeout_ms_max} ms:"
+                " the least must be above 0 and not above the greatest"
+            )
+        if self.initial_rebalance_delay_ms < 0:
+            raise ValueError(f"an initial rebalance delay of {self.initial_rebalance_delay_ms} ms is below 0")
+        if self.group_size_max < 1:
+            raise ValueError(f"a greatest group size of {self.group_size_max} lets nobody in")
+        if self.offset_metadata_size_max < 0:
+            raise ValueError(f"an offset metadata size of {self.offset_metadata_size_max} is below 0")
+        if self.offsets_retention_ms < 1 or self.offsets_retention_check_interval_ms < 1:
+            raise ValueError("offsets retention and its check interval must be at least 1 ms")

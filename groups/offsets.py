@@ -1,0 +1,142 @@
+"""Committed and pending offsets of the groups in one partition of `__consumer_offsets`.
+
+An offset that is committed in a transaction waits under its producer id until the marker. Which of two commits counts is
+decided by their places in the log, never by the order in which they were finished: compaction keeps the last record of
+a key, and what is replayed from it must be what was live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from stuntbroker.groups.config import GroupConfig
+from stuntbroker.groups.state import CONSUMER_PROTOCOL, Group, GroupState
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class StoredOffset(NamedTuple):
+    record_offset: int
+    """Where its record is in the log."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_at_ms: int
+    expires_at_ms: int
+    """-1 unless an old client asked for a retention of its own."""
+
+    topic_id: bytes
+
+
+class OffsetStore:
+    """Changed only by what is, or was, in the log: `put`, `remove`, `end_txn`, in log order."""
+
+    __slots__ = ("_committed", "_open", "_pending")
+
+    def __init__(self) -> None:
+        self._committed: dict[str, dict[Place, StoredOffset]] = {}
+        self._pending: dict[int, dict[tuple[str, Place], StoredOffset]] = {}
+        self._open: dict[str, dict[Place, set[int]]] = {}
+        """Group and place -> producer ids that have an offset pending there. No empty collections."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OffsetStore):
+            return NotImplemented
+        same = self._committed == other._committed and self._pending == other._pending
+        return same and self._open == other._open
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"OffsetStore(committed={self._committed!r}, pending={self._pending!r})"
+
+    def put(self, group_id: str, place: Place, offset: StoredOffset, producer_id: int = -1) -> None:
+        """A record was appended; with a producer id, inside a transaction."""
+        if producer_id < 0:
+            self._committed.setdefault(group_id, {})[place] = offset
+            return
+        self._pending.setdefault(producer_id, {})[group_id, place] = offset
+        self._open.setdefault(group_id, {}).setdefault(place, set()).add(producer_id)
+
+    def remove(self, group_id: str, place: Place) -> None:
+        """A tombstone was appended: nothing is left, committed or pending."""
+        offsets = self._committed.get(group_id)
+        if offsets is not None and offsets.pop(place, None) is not None and not offsets:
+            del self._committed[group_id]
+        places = self._open.get(group_id)
+        if places is None:
+            return
+        for producer_id in places.pop(place, ()):
+            pending = self._pending[producer_id]
+            del pending[group_id, place]
+            if not pending:
+                del self._pending[producer_id]
+        if not places:
+            del self._open[group_id]
+
+    def end_txn(self, producer_id: int, commit: bool) -> None:
+        """A marker was appended. One for a producer without pending offsets changes nothing."""
+        for (group_id, place), offset in self._pending.pop(producer_id, {}).items():
+            places = self._open[group_id]
+            places[place].discard(producer_id)
+            if not places[place]:
+                del places[place]
+                if not places:
+                    del self._open[group_id]
+            if commit:
+                offsets = self._committed.setdefault(group_id, {})
+                present = offsets.get(place)
+                if present is None or offset.record_offset > present.record_offset:
+                    offsets[place] = offset
+
+    def get(self, group_id: str, place: Place) -> StoredOffset | None:
+        offsets = self._committed.get(group_id)
+        return None if offsets is None else offsets.get(place)
+
+    def committed(self, group_id: str) -> Iterable[tuple[Place, StoredOffset]]:
+        return self._committed.get(group_id, {}).items()
+
+    def is_pending(self, group_id: str, place: Place) -> bool:
+        places = self._open.get(group_id)
+        return places is not None and place in places
+
+    def has_pending(self, group_id: str) -> bool:
+        return group_id in self._open
+
+    def has_any(self, group_id: str, place: Place) -> bool:
+        return self.get(group_id, place) is not None or self.is_pending(group_id, place)
+
+    def places(self, group_id: str) -> list[Place]:
+        """Where the group has an offset, committed or pending."""
+        return list({**self._committed.get(group_id, {}), **self._open.get(group_id, {})})
+
+    def places_of_topic(self, topic: str) -> Iterator[tuple[str, list[Place]]]:
+        """Group by group, where it has an offset in the topic."""
+        for group_id in [*self._committed, *(self._open.keys() - self._committed.keys())]:
+            found = [place for place in self.places(group_id) if place[0] == topic]
+            if found:
+                yield group_id, found
+
+
+def expired_places(store: OffsetStore, group: Group, now_ms: int, config: GroupConfig) -> list[Place]:
+    """The committed offsets of a group whose time is over."""
+    is_simple = group.protocol_type is None
+    is_empty = group.state is GroupState.EMPTY
+    is_known = group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL
+    if not (is_simple or is_empty or (is_known and group.subscribed_topics is not None)):
+        return []
+    since_ms = None if is_simple or not is_empty else group.entered_at_ms
+    found = []
+    for place, offset in store.committed(group.group_id):
+        if offset.expires_at_ms >= 0:
+            expired = now_ms >= offset.expires_at_ms
+        else:
+            start_ms = offset.committed_at_ms if since_ms is None else since_ms
+            expired = now_ms - start_ms >= config.offsets_retention_ms
+        # A transaction that is open on the offset still needs its place.
+        if expired and not group.is_subscribed_to(place[0]) and not store.is_pending(group.group_id, place):
+            found.append(place)
+    return found

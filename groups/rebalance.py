@@ -1,0 +1,276 @@
+"""How a group gets from one generation to the next.
+
+Each step takes the group as it is and gives it as it becomes; what must be done about it is gathered in `Work`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stuntbroker.groups.config import GroupConfig
+from stuntbroker.groups.records import subscribed_topics
+from stuntbroker.groups.requests import (
+    JOIN_TIMER,
+    SYNC_TIMER,
+    Answer,
+    Arm,
+    Complete,
+    Disarm,
+    Effect,
+    InitialDelayOver,
+    JoinDeadline,
+    JoinedMember,
+    JoinReply,
+    Park,
+    Reply,
+    SessionExpired,
+    SyncDeadline,
+    SyncReply,
+    session_of,
+)
+from stuntbroker.groups.state import (
+    SUCCESSORS,
+    Group,
+    GroupState,
+    Member,
+    Protocol,
+    advance,
+    with_member,
+    without,
+)
+from stuntbroker.protocol.errors import ErrorCode
+
+
+class Work:
+    """What one decision has gathered so far."""
+
+    __slots__ = ("config", "effects", "now_ms", "store")
+
+    def __init__(self, now_ms: int, config: GroupConfig) -> None:
+        self.now_ms = now_ms
+        self.config = config
+        self.store: Group | None = None
+        self.effects: list[Effect] = []
+
+    def answer(self, reply: Reply) -> None:
+        self.effects.append(Answer(reply))
+
+    def park(self, member_id: str) -> None:
+        self.effects.append(Park(member_id))
+
+    def complete(self, member_id: str, reply: JoinReply | SyncReply) -> None:
+        self.effects.append(Complete(member_id, reply))
+
+    def arm_session(self, member_id: str, timeout_ms: int) -> None:
+        expired = SessionExpired(member_id)
+        self.effects.append(Arm(session_of(member_id), self.now_ms + timeout_ms, expired))
+
+    def arm_join(self, timeout_ms: int, event: JoinDeadline | InitialDelayOver) -> None:
+        self.effects.append(Arm(JOIN_TIMER, self.now_ms + timeout_ms, event))
+
+    def arm_sync(self, timeout_ms: int, generation: int) -> None:
+        self.effects.append(Arm(SYNC_TIMER, self.now_ms + timeout_ms, SyncDeadline(generation)))
+
+    def disarm_session(self, member_id: str) -> None:
+        self.effects.append(Disarm(session_of(member_id)))
+
+    def disarm_join(self) -> None:
+        self.effects.append(Disarm(JOIN_TIMER))
+
+    def disarm_sync(self) -> None:
+        self.effects.append(Disarm(SYNC_TIMER))
+
+
+def rebalance_or_complete(group: Group, work: Work) -> Group:
+    """The members have changed: a rebalance starts, or the one under way may be complete now."""
+    if GroupState.PREPARING_REBALANCE in SUCCESSORS[group.state]:
+        return prepare(group, work)
+    return complete_if_all_joined(group, work)
+
+
+def prepare(group: Group, work: Work) -> Group:
+    """A rebalance starts: everybody must join again."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        group = propagate(group, {}, ErrorCode.REBALANCE_IN_PROGRESS, work)
+    work.disarm_sync()
+    is_initial = group.state is GroupState.EMPTY
+    group = replace(
+        advance(group, GroupState.PREPARING_REBALANCE, work.now_ms),
+        pending_sync=frozenset(),
+        is_initial_rebalance=is_initial,
+        has_new_member=False,
+    )
+    if is_initial:
+        delay_ms = work.config.initial_rebalance_delay_ms
+        if not delay_ms:
+            return complete_join(group, work)
+        remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+        work.arm_join(delay_ms, InitialDelayOver(delay_ms, remaining_ms))
+        return group
+    if group.all_joined:
+        return complete_join(group, work)
+    work.arm_join(group.rebalance_timeout_ms, JoinDeadline())
+    return group
+
+
+def initial_delay_over(group: Group, event: InitialDelayOver, work: Work) -> Group:
+    """Once more for each delay in which somebody came, as long as the rebalance time-out allows."""
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return group
+    if not group.has_new_member or not event.remaining_ms:
+        return complete_join(group, work)
+    delay_ms = min(work.config.initial_rebalance_delay_ms, event.remaining_ms)
+    remaining_ms = max(event.remaining_ms - event.delay_ms, 0)
+    work.arm_join(delay_ms, InitialDelayOver(delay_ms, remaining_ms))
+    return replace(group, has_new_member=False)
+
+
+def complete_if_all_joined(group: Group, work: Work) -> Group:
+    preparing = group.state is GroupState.PREPARING_REBALANCE
+    if preparing and not group.is_initial_rebalance and group.all_joined:
+        return complete_join(group, work)
+    return group
+
+
+def complete_join(group: Group, work: Work) -> Group:
+    """The next generation begins, with the members that have joined and the static ones."""
+    work.disarm_join()
+    for member in tuple(group.members.values()):
+        if not member.awaiting_join and member.instance_id is None:
+            group = drop(group, member.member_id, work)
+    group = _with_joined_leader(group)
+    if group.members and not _leader_has_joined(group):
+        # Only static members are left and none has joined: their session time-outs decide.
+        work.arm_join(group.rebalance_timeout_ms, JoinDeadline())
+        return group
+    group = replace(
+        group,
+        generation=group.generation + 1,
+        protocol_name=select_protocol(group) if group.members else None,
+        is_initial_rebalance=False,
+        has_new_member=False,
+    )
+    group = replace(group, subscribed_topics=subscribed_topics(group))
+    if not group.members:
+        group = replace(advance(group, GroupState.EMPTY, work.now_ms), pending_sync=frozenset())
+        work.store = group
+        return group
+    return _begin_generation(advance(group, GroupState.COMPLETING_REBALANCE, work.now_ms), work)
+
+
+def _begin_generation(group: Group, work: Work) -> Group:
+    for member in group.members.values():
+        if member.awaiting_join:
+            work.complete(member.member_id, join_reply(group, member.member_id))
+        work.arm_session(member.member_id, member.session_timeout_ms)
+    work.arm_sync(group.rebalance_timeout_ms, group.generation)
+    members = {key: replace(member, awaiting_join=False, is_new=False) for key, member in group.members.items()}
+    return replace(group, members=members, pending_sync=frozenset(members))
+
+
+def _leader_has_joined(group: Group) -> bool:
+    return group.leader_id is not None and group.members[group.leader_id].awaiting_join
+
+
+def _with_joined_leader(group: Group) -> Group:
+    if group.leader_id is None or _leader_has_joined(group):
+        return group
+    for member in group.members.values():
+        if member.awaiting_join:
+            return replace(group, leader_id=member.member_id)
+    return group
+
+
+def join_reply(group: Group, member_id: str) -> JoinReply:
+    """What a member of the present generation hears; the leader alone hears of the others."""
+    return JoinReply(
+        ErrorCode.NONE,
+        member_id=member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader_id=group.leader_id or "",
+        members=joined_members(group) if member_id == group.leader_id else (),
+    )
+
+
+def joined_members(group: Group) -> tuple[JoinedMember, ...]:
+    assert group.protocol_name is not None
+    return tuple(
+        JoinedMember(member.member_id, member.instance_id, member.metadata(group.protocol_name))
+        for member in group.members.values()
+    )
+
+
+def propagate(group: Group, assignments: dict[str, bytes], error: ErrorCode, work: Work) -> Group:
+    """Gives every member its assignment, an empty one if it has none, and answers those who wait for it."""
+    failed = error is not ErrorCode.NONE
+    members: dict[str, Member] = {}
+    for member_id, member in group.members.items():
+        assignment = assignments.get(member_id, b"")
+        if member.awaiting_sync:
+            protocol = (None, None) if failed else (group.protocol_type, group.protocol_name)
+            work.complete(member_id, SyncReply(error, *protocol, assignment))
+            work.arm_session(member_id, member.session_timeout_ms)
+        members[member_id] = replace(member, assignment=assignment, awaiting_sync=False)
+    return replace(group, members=members)
+
+
+def sync_deadline(group: Group, event: SyncDeadline, work: Work) -> Group:
+    if event.generation != group.generation or not group.pending_sync:
+        return group
+    if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+        return group
+    for member_id in sorted(group.pending_sync):
+        group = drop(group, member_id, work)
+    return prepare(group, work)
+
+
+def drop(group: Group, member_id: str, work: Work) -> Group:
+    """Takes a member out; what it waits for is answered, so that it may join again if it is still there."""
+    member = group.members.get(member_id)
+    if member is not None and member.awaiting_join:
+        work.complete(member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID))
+    if member is not None and member.awaiting_sync:
+        # Unlike Kafka: it leaves the SyncGroup of a member that is removed unanswered for ever.
+        work.complete(member_id, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+    work.disarm_session(member_id)
+    return without(group, member_id)
+
+
+def supports(group: Group, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
+    """Whether a member with these protocols can be in the group: one of them must be known to everybody."""
+    if group.state is GroupState.EMPTY:
+        return bool(protocol_type and protocols)
+    return group.protocol_type == protocol_type and any(_known_to_all(group, name) for name, _ in protocols)
+
+
+def _known_to_all(group: Group, name: str) -> bool:
+    return all(any(known == name for known, _ in member.protocols) for member in group.members.values())
+
+
+def select_protocol(group: Group) -> str:
+    """Each member votes for what it likes best among the protocols that all know."""
+    votes: dict[str, int] = {}
+    candidates: dict[str, bool] = {}
+    for member in group.members.values():
+        for name, _ in member.protocols:
+            if name not in candidates:
+                candidates[name] = _known_to_all(group, name)
+            if candidates[name]:
+                votes[name] = votes.get(name, 0) + 1
+                break
+    # Unlike Kafka: of two with as many votes the first named wins, where Kafka takes any (the order of a hash map).
+    return max(votes, key=votes.__getitem__)
+
+
+def add_member(group: Group, member: Member, protocol_type: str) -> Group:
+    assert member.member_id not in group.members and (not group.members or group.protocol_type == protocol_type)
+    is_initial = group.state is GroupState.PREPARING_REBALANCE and group.is_initial_rebalance
+    return replace(
+        with_member(group, member),
+        protocol_type=protocol_type,
+        leader_id=group.leader_id or member.member_id,
+        pending_join=group.pending_join - {member.member_id},
+        has_new_member=group.has_new_member or is_initial,
+    )

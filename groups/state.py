@@ -1,0 +1,173 @@
+"""A classic group: its states, and everything that is known about it.
+
+        ┌──────────────────────────────────────────────────────────┐
+        │ nobody is left                                           │
+        ▼            somebody joins                                │
+      EMPTY ───────────────────────────────► PREPARING_REBALANCE ──┘
+                                              ▲     ▲      │
+              somebody joins, leaves or fails │     │      │ all have joined, or time is up
+                                              │     │      ▼
+                                           STABLE   └── COMPLETING_REBALANCE
+                                              ▲            │
+                                              └────────────┘ the leader has sent the assignment
+
+Every state may become DEAD, when the group is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+CONSUMER_PROTOCOL: Final = "consumer"
+"""Protocol type of groups whose members say which topics they read, in a form that the broker knows."""
+
+
+class GroupState(Enum):
+    """The value is the name that DescribeGroups and ListGroups show."""
+
+    EMPTY = "Empty"
+    """No members. It may hold offsets."""
+
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """Members are gathered: each of them must send JoinGroup."""
+
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """A generation has begun; its leader's assignment is awaited."""
+
+    STABLE = "Stable"
+    """Every member can get its assignment."""
+
+    DEAD = "Dead"
+    """The group has been removed."""
+
+
+S = GroupState
+SUCCESSORS: Final[dict[GroupState, frozenset[GroupState]]] = {
+    S.EMPTY:                frozenset({S.PREPARING_REBALANCE, S.DEAD}),
+    S.PREPARING_REBALANCE:  frozenset({S.EMPTY, S.COMPLETING_REBALANCE, S.DEAD}),
+    S.COMPLETING_REBALANCE: frozenset({S.PREPARING_REBALANCE, S.STABLE, S.DEAD}),
+    S.STABLE:               frozenset({S.PREPARING_REBALANCE, S.DEAD}),
+    S.DEAD:                 frozenset(),
+}  # fmt: skip
+
+
+class Protocol(NamedTuple):
+    """One way of assigning partitions that a member knows, with what it says about itself under it."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    member_id: str
+    instance_id: str | None
+    """Set for a static member: a name that outlives its member id."""
+
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    """In the order in which the member likes them."""
+
+    assignment: bytes = b""
+    is_new: bool = False
+    """It waits in its first JoinGroup, so that the wait is limited."""
+
+    awaiting_join: bool = False
+    """A JoinGroup request of it is unanswered."""
+
+    awaiting_sync: bool = False
+    """A SyncGroup request of it is unanswered."""
+
+    def metadata(self, protocol_name: str) -> bytes:
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        raise AssertionError(f"member {self.member_id} does not know the protocol {protocol_name}")
+
+
+NOBODY: Final[Mapping[str, Member]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    group_id: str
+    state: GroupState = S.EMPTY
+    entered_at_ms: int | None = None
+    """When the group came into its state; unknown for a group read from a record of an old version."""
+
+    protocol_type: str | None = None
+    """None until the first member joins: a group without it only stores offsets ("simple")."""
+
+    protocol_name: str | None = None
+    generation: int = 0
+    leader_id: str | None = None
+    members: Mapping[str, Member] = field(default=NOBODY)
+    """By member id, in the order of joining. Never changed in place."""
+
+    pending_join: frozenset[str] = frozenset()
+    """Member ids that were given out and have not come back with a JoinGroup yet."""
+
+    pending_sync: frozenset[str] = frozenset()
+    """Members of this generation that have not sent SyncGroup yet."""
+
+    is_initial_rebalance: bool = False
+    """PREPARING_REBALANCE was entered from EMPTY: it ends when its delay is over, not when all have joined."""
+
+    has_new_member: bool = False
+    """Somebody joined since the delay of the initial rebalance began: it may be made longer."""
+
+    subscribed_topics: frozenset[str] | None = None
+    """What the members read, as of the last generation; None when it is not known."""
+
+    @property
+    def all_joined(self) -> bool:
+        return not self.pending_join and all(member.awaiting_join for member in self.members.values())
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def static_member_id(self, instance_id: str) -> str | None:
+        for member in self.members.values():
+            if member.instance_id == instance_id:
+                return member.member_id
+        return None
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads the topic; unknown counts as yes for consumers."""
+        if self.subscribed_topics is not None:
+            return topic in self.subscribed_topics
+        return self.protocol_type == CONSUMER_PROTOCOL
+
+
+def advance(group: Group, state: GroupState, now_ms: int) -> Group:
+    assert state in SUCCESSORS[group.state], f"{group.group_id}: {group.state.name} -> {state.name}"
+    return replace(group, state=state, entered_at_ms=now_ms)
+
+
+def with_member(group: Group, member: Member) -> Group:
+    """The group with the member added, or in place of the one with the same id."""
+    return replace(group, members={**group.members, member.member_id: member})
+
+
+def without(group: Group, member_id: str) -> Group:
+    """The group without a member, or without one that was still expected."""
+    members = {key: member for key, member in group.members.items() if key != member_id}
+    leader_id = group.leader_id
+    if leader_id == member_id:
+        # Unlike Kafka: the longest-standing member leads, where Kafka takes any (the order of a hash map).
+        leader_id = next(iter(members), None)
+    return replace(
+        group,
+        members=members,
+        leader_id=leader_id,
+        pending_join=group.pending_join - {member_id},
+        pending_sync=group.pending_sync - {member_id},
+    )

@@ -1,0 +1,145 @@
+"""Apache Kafka itself, as a process: the judge of the tests here, and of others that compare with it.
+
+One KRaft node from the jars that `tools/jars.py` brings. Needs a JDK, 17 or later.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+JAVA_VERSION_MIN = 17
+READY_S_MAX = 90
+STOP_S_MAX = 20
+POLL_S = 0.05
+CLUSTER_ID = "Stuntbroker-peer-kafkaA"
+
+LOG4J = """\
+appender.stdout.type=Console
+appender.stdout.name=STDOUT
+appender.stdout.layout.type=PatternLayout
+appender.stdout.layout.pattern=[%d] %p %m (%c)%n
+rootLogger.level=WARN
+rootLogger.appenderRef.stdout.ref=STDOUT
+"""
+
+
+@cache
+def java_tool(name: str) -> str:
+    """The path of `java` or `javac`, from JAVA_HOME or PATH. Skips the test where it is missing or old."""
+    home = os.environ.get("JAVA_HOME")
+    path = shutil.which(name, path=str(Path(home, "bin")) if home else None)
+    if path is None:
+        pytest.skip(f"needs a JDK {JAVA_VERSION_MIN} or later: there is no {name}")
+    answer = subprocess.run([path, "-version"], capture_output=True, text=True, check=True)
+    version = re.search(r'(?:version "|javac )(\d+)', answer.stdout + answer.stderr)
+    if version is None or int(version[1]) < JAVA_VERSION_MIN:
+        pytest.skip(f"needs a JDK {JAVA_VERSION_MIN} or later: {path} is {version and version[1]}")
+    return path
+
+
+@cache
+def class_path() -> str:
+    """Apache Kafka's jars, broker, tools and clients, as an argument for `java -cp`."""
+    command = [sys.executable, str(REPOSITORY / "tools" / "jars.py")]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return str(Path(answer.stdout.strip(), "*"))
+
+
+@contextlib.contextmanager
+def apache_kafka(data_dir: Path, **properties: str | int) -> Iterator[str]:
+    """Run Apache Kafka on free ports and give its "host:port". What it says goes to `data_dir`/kafka.log.
+
+    A property is written with its dots as underscores: `group_initial_rebalance_delay_ms=0`.
+    """
+    port, controller_port = _free_ports(2)
+    data_dir.mkdir(parents=True, exist_ok=True)
+    config = data_dir / "server.properties"
+    settings = _settings(port, controller_port, data_dir / "logs")
+    settings |= {name.replace("_", "."): str(value) for name, value in properties.items()}
+    config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    log4j = data_dir / "log4j2.properties"
+    log4j.write_text(LOG4J)
+    run = [java_tool("java"), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    run += [f"-Dlog4j2.configurationFile={log4j}", "-cp", class_path()]
+    with (data_dir / "kafka.log").open("ab") as log:
+        if not (data_dir / "logs" / "meta.properties").exists():
+            storage_tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
+            subprocess.run([*run, *storage_tool], stdout=log, stderr=log, check=True)
+        process = subprocess.Popen([*run, "kafka.Kafka", str(config)], stdout=log, stderr=log)
+    try:
+        _wait_until_ready(process, port)
+        yield f"127.0.0.1:{port}"
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> int:
+    """End a process in the kind way, after a while in the other. The answer is its exit status."""
+    process.terminate()
+    try:
+        return process.wait(STOP_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def _settings(port: int, controller_port: int, log_dir: Path) -> dict[str, str]:
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": str(log_dir),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        # Fifty partitions each are only slow to make.
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "4",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as bound:
+        sockets = [bound.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:
+    """Until ApiVersions is answered: Kafka listens long before it works."""
+    deadline = time.monotonic() + READY_S_MAX
+    while not _answers(port):
+        if process.poll() is not None:
+            raise RuntimeError(f"Apache Kafka ended with status {process.returncode} instead of starting")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"Apache Kafka was not ready within {READY_S_MAX} s")
+        time.sleep(POLL_S)
+
+
+def _answers(port: int) -> bool:
+    api_versions = struct.pack(">hhih", 18, 0, 1, -1)  # Key, version, correlation id, no client id.
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(struct.pack(">i", len(api_versions)) + api_versions)
+            return bool(connection.recv(1))
+    except OSError:
+        return False

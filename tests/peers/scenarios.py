@@ -1,0 +1,69 @@
+"""Clients in other languages: one program runs every scenario and prints one line of JSON for each."""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+PROGRAM_S_MAX = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What a program said: the trace of each scenario, empty when it passed, and everything it printed."""
+
+    traces: Mapping[str, str]
+    transcript: str
+
+    def check(self, scenario: str) -> None:
+        """Fail with the program's own trace unless the scenario passed."""
+        trace = self.traces.get(scenario, f"the program never got to {scenario}:\n{self.transcript}")
+        assert not trace, f"{trace}\n\n{self.transcript}"
+
+
+def run_scenarios(command: Sequence[str]) -> Outcomes:
+    """Run a program to its end. Lines that are no JSON are its log."""
+    try:
+        answer = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PROGRAM_S_MAX
+        )
+        printed = answer.stdout
+    except subprocess.TimeoutExpired as hung:
+        printed = (hung.stdout or b"").decode() + f"\nstopped after {PROGRAM_S_MAX} s"
+    lines = printed.splitlines()
+    outcomes = [json.loads(line) for line in lines if line.startswith('{"scenario"')]
+    log = "\n".join(line for line in lines if not line.startswith('{"scenario"'))
+    return Outcomes({each["scenario"]: each["trace"] for each in outcomes}, log)
+
+
+def build_folder(name: str, sources: Sequence[Path]) -> Path:
+    """A folder in the cache for what these sources compile to. Another text, another folder."""
+    digest = sha256(b"".join(source.read_bytes() for source in sorted(sources))).hexdigest()[:16]
+    root = Path(os.environ.get("STUNTBROKER_CACHE") or Path.home() / ".cache" / "stuntbroker")
+    return root / "peers" / f"{name}-{digest}"
+
+
+def build(folder: Path, command: Sequence[str], cwd: Path) -> Path:
+    """Fill `folder` once, by a command that takes "{out}" for the place. Callers may be many."""
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
+        out = Path(scratch) / "out"
+        answer = subprocess.run(
+            [part.replace("{out}", str(out)) for part in command],
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert answer.returncode == 0, answer.stdout
+        try:
+            out.rename(folder)
+        except OSError:
+            assert folder.exists()
+    return folder
