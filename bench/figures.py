@@ -108,7 +108,7 @@ def derived(line: Line) -> Line:
     if not units or "error" in line:
         return line
     more: Line = {}
-    if "server_cpu_s" in line:
+    if line.get("server_cpu_s"):
         more["cpu_us"] = line["server_cpu_s"] * 1e6 / units
     if line["workload"] == "inits" and "rss_before_mb" in line:
         more["bytes_per_id"] = (line["rss_after_mb"] - line["rss_before_mb"]) * 1e6 / units
@@ -146,7 +146,7 @@ class Report:
             return ""
         held = self._holds(figure, figure.goal, None)
         if held is None:
-            return "not judged"
+            return f"no {figure.goal.of}" if figure.goal.of != US and US in self.systems else ""
         rounds = [self._holds(figure, figure.goal, nth) for nth in self.rounds]
         return f"{'met' if held else 'NOT MET'} {rounds.count(True)}/{len(rounds) - rounds.count(None)}"
 

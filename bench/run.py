@@ -38,7 +38,7 @@ SESSIONS = {
 """What one server is used for, in this order. Each round starts each session with an empty data folder."""
 
 # Short enough for Kafka, long enough that a start-up effect is a small part: see docs/benchmarks.md.
-FULL = "-n 2000 -t 200 -cap 10s -k 100000 -m 500 -ids 20000 -secs 3"
+FULL = "-n 2000 -t 200 -cap 10s -k 100000 -m 500 -ids 20000 -secs 5"
 QUICK = "-n 2000 -t 100 -cap 2s -k 50000 -m 100 -ids 5000 -secs 1"
 SHOWN = (
     "ready_ms", "txn_per_s", "txn_p50_ms", "inits_per_s", "records_per_s", "mb_per_s", "all_acked_ms",

@@ -89,7 +89,7 @@ def _go_build(module: str) -> Path:
     if shutil.which("go") is None:
         raise Unavailable("no Go tool chain (go is not on the path)")
     CACHE.mkdir(parents=True, exist_ok=True)
-    _run(["go", "build", "-o", str(CACHE / module), "."], cwd=HERE / module)
+    _run(["go", "build", "-buildvcs=false", "-o", str(CACHE / module), "."], cwd=HERE / module)
     return CACHE / module
 
 

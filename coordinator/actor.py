@@ -35,7 +35,7 @@ class Ports(Protocol):
     def took_spare(self) -> None:
         """The spare producer id of the last context is somebody's now."""
 
-    def append(self, txn: Txn) -> bool:
+    def append(self, actor: Actor, txn: Txn) -> bool:
         """Writes the state to the log. True when it is as durable as configured, else `when_synced` tells."""
 
     def when_synced(self, callback: Callable[[], None]) -> None: ...
@@ -50,10 +50,12 @@ class Ports(Protocol):
 class Actor:
     """The transaction of one id."""
 
-    __slots__ = ("busy", "mailbox", "txn")
+    __slots__ = ("busy", "log_partition", "mailbox", "txn")
 
-    def __init__(self, txn: Txn) -> None:
+    def __init__(self, txn: Txn, log_partition: int) -> None:
         self.txn = txn
+        self.log_partition = log_partition
+        """Partition of the transaction log that the id belongs to."""
         self.mailbox: list[tuple[Request, Done | None]] | None = None
         self.busy = False
 
@@ -102,7 +104,7 @@ class Actor:
             at += 1
             kind = type(effect)
             if kind is Append:
-                synced = ports.append(effect.txn)  # type: ignore[union-attr]
+                synced = ports.append(self, effect.txn)  # type: ignore[union-attr]
                 before, self.txn = self.txn, effect.txn  # type: ignore[union-attr]
                 ports.changed(self, before)
                 if not synced:
@@ -122,7 +124,7 @@ class Actor:
         """The Complete record decides nothing that the Prepare record did not: nobody waits for its sync."""
         (append,) = decide(self.txn, MarkersWritten(), ports.context()).effects
         assert isinstance(append, Append)
-        ports.append(append.txn)
+        ports.append(self, append.txn)
         before, self.txn = self.txn, append.txn
         ports.changed(self, before)
 

@@ -44,11 +44,11 @@ def missing_group_error(generation: int, transactional: bool, version: int) -> E
     return ErrorCode.GROUP_ID_NOT_FOUND if names_missing_group else ErrorCode.ILLEGAL_GENERATION
 
 
-def metadata_fits(metadata: str | None, config: GroupConfig) -> bool:
+def metadata_error(metadata: str | None, config: GroupConfig) -> ErrorCode:
     if metadata is None or len(metadata) * 2 <= config.offset_metadata_size_max:
-        return True
+        return ErrorCode.NONE
     units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-be", "surrogatepass")) // 2
-    return units <= config.offset_metadata_size_max
+    return ErrorCode.NONE if units <= config.offset_metadata_size_max else ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 def stored(commit: OffsetCommit, record_offset: int, now_ms: int, expires_at_ms: int = -1) -> StoredOffset:
@@ -64,7 +64,10 @@ def stored(commit: OffsetCommit, record_offset: int, now_ms: int, expires_at_ms:
 
 
 def fetch(
-    store: OffsetStore, group_id: str, topics: Iterable[tuple[str, bytes, Sequence[int]]], require_stable: bool
+    store: OffsetStore,
+    group_id: str,
+    topics: Iterable[tuple[str, bytes, Sequence[int]]],
+    require_stable: bool,
 ) -> list[FetchedTopic]:
     """The committed offsets of (topic, topic id, partitions)."""
     answer = []

@@ -13,11 +13,9 @@ class GroupConfig:
     session_timeout_ms_max: int = 1_800_000
     """`group.max.session.timeout.ms`."""
 
+    # Unlike Kafka: 0, not 3000, so that the consumer of a test starts at once.
     initial_rebalance_delay_ms: int = 0
-    """`group.initial.rebalance.delay.ms`: how long the first rebalance of an empty group waits for more members.
-
-    Unlike Kafka: 0, not 3000, so that a test's consumer starts at once.
-    """
+    """`group.initial.rebalance.delay.ms`: how long the first rebalance of a group waits for members."""
 
     group_size_max: int = 2**31 - 1
     """`group.max.size`. Above it, JoinGroup gets GROUP_MAX_SIZE_REACHED."""

@@ -27,8 +27,8 @@ from stuntbroker.groups.requests import (
     JoinDeadline,
     JoinGroup,
     JoinReply,
-    Leaver,
     LeaveGroup,
+    Leaver,
     LeaveReply,
     Loaded,
     Request,
@@ -46,14 +46,6 @@ def decide(group: Group, request: Request, now_ms: int, config: GroupConfig) -> 
     work = Work(now_ms, config)
     after = _apply(group, request, work)
     return Decision(after, work.store, tuple(work.effects))
-
-
-def decide_first(request: JoinGroup, now_ms: int, config: GroupConfig) -> Decision:
-    """The first JoinGroup of a group that does not exist: it is stored, still empty, whatever becomes of the request."""
-    group = Group(request.group_id, entered_at_ms=now_ms)
-    decision = decide(group, request, now_ms, config)
-    assert decision.store is None
-    return decision._replace(store=group)
 
 
 def _apply(group: Group, request: Request, work: Work) -> Group:
@@ -133,7 +125,8 @@ def _has_room(group: Group, member_id: str, config: GroupConfig) -> bool:
         case GroupState.EMPTY | GroupState.DEAD:
             return True
         case GroupState.PREPARING_REBALANCE:
-            # Those who have joined count, so that the last ones to come are left out of a group that is too large.
+            # Those who have joined count, so that the last ones to come are left out of a group that is too
+            # large.
             joined = sum(other.awaiting_join for other in group.members.values())
             return (member is not None and member.awaiting_join) or joined < config.group_size_max
         case GroupState.COMPLETING_REBALANCE | GroupState.STABLE:
@@ -155,9 +148,9 @@ def _join_new(group: Group, request: JoinGroup, member_id: str, work: Work) -> G
         awaiting_join=True,
     )
     group = add_member(group, member, request.protocol_type)
-    work.park(member_id)
-    # It cannot send heartbeats before it is answered, and a client that went away and tries again would leave a
-    # useless member behind each time: hence a limit for the first join alone.
+    work.park_join(member_id)
+    # It cannot send heartbeats before it is answered, and a client that went away and tries again would leave
+    # a useless member behind each time: hence a limit for the first join alone.
     work.arm_session(member_id, work.config.new_member_join_timeout_ms)
     return rebalance_or_complete(group, work)
 
@@ -177,7 +170,8 @@ def _join_static(group: Group, request: JoinGroup, instance_id: str, work: Work)
         case GroupState.STABLE:
             return rebalance_or_complete(group, work)
         case GroupState.COMPLETING_REBALANCE:
-            # The leader may be assigning to the old member id right now, which would leave the new one without.
+            # The leader may be assigning to the old member id right now, which would leave the new one
+            # without.
             return prepare(group, work)
         case _:
             return complete_if_all_joined(group, work)
@@ -198,13 +192,15 @@ def _replace_static(group: Group, old_id: str, new_id: str, work: Work) -> Group
         group,
         members=members,
         leader_id=new_id if group.leader_id == old_id else group.leader_id,
-        # Unlike Kafka: it goes on waiting for the SyncGroup of the old id, which nobody can send any more, and
-        # rebalances for nothing when the time is up.
+        # Unlike Kafka: it goes on waiting for the SyncGroup of the old id, which nobody can send any more,
+        # and rebalances for nothing when the time is up.
         pending_sync=group.pending_sync - {old_id},
     )
 
 
-def _keep_assignment(group: Group, request: JoinGroup, member_id: str, old_leader_id: str, work: Work) -> Group:
+def _keep_assignment(
+    group: Group, request: JoinGroup, member_id: str, old_leader_id: str, work: Work
+) -> Group:
     """A static member is back in a stable group: it gets its assignment again, without a rebalance."""
     group = with_member(group, replace(group.members[member_id], awaiting_join=False))
     work.store = group
@@ -219,7 +215,7 @@ def _keep_assignment(group: Group, request: JoinGroup, member_id: str, old_leade
 
 
 def _rejoined(group: Group, member_id: str, request: JoinGroup, work: Work) -> Group:
-    work.park(member_id)
+    work.park_join(member_id)
     member = replace(
         group.members[member_id],
         protocols=request.protocols,
@@ -274,12 +270,12 @@ def _sync(group: Group, request: SyncGroup, work: Work) -> Group:
         assignment = group.members[member_id].assignment
         work.answer(SyncReply(ErrorCode.NONE, group.protocol_type, group.protocol_name, assignment))
         return group
-    work.park(member_id)
+    work.park_sync(member_id)
     group = with_member(group, replace(group.members[member_id], awaiting_sync=True))
     if member_id != group.leader_id:
         return group
-    # Unlike Kafka: when the assignment cannot be stored, the leader alone hears of it and may send it again; Kafka
-    # fails every waiting member and rebalances.
+    # Unlike Kafka: when the assignment cannot be stored, the leader alone hears of it and may send it again;
+    # Kafka fails every waiting member and rebalances.
     group = propagate(group, dict(request.assignments), ErrorCode.NONE, work)
     work.store = group
     return advance(group, GroupState.STABLE, work.now_ms)
@@ -342,7 +338,8 @@ def _session_expired(group: Group, member_id: str, work: Work) -> Group:
         if member is None:
             return group
         if not member.is_new and (member.awaiting_join or member.awaiting_sync):
-            return group  # Who waits for an answer cannot send heartbeats; the answer starts its session anew.
+            # Who waits for an answer cannot send heartbeats; the answer starts its session anew.
+            return group
         group = drop(group, member_id, work)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             return rebalance_or_complete(group, work)

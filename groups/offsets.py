@@ -1,13 +1,13 @@
 """Committed and pending offsets of the groups in one partition of `__consumer_offsets`.
 
-An offset that is committed in a transaction waits under its producer id until the marker. Which of two commits counts is
-decided by their places in the log, never by the order in which they were finished: compaction keeps the last record of
-a key, and what is replayed from it must be what was live.
+An offset that is committed in a transaction waits under its producer id until the marker. Which of two
+commits counts is decided by their places in the log, never by the order in which they were finished:
+compaction keeps the last record of a key, and what is replayed from it must be what was live.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import ItemsView, Iterator
 from typing import NamedTuple
 
 from stuntbroker.groups.config import GroupConfig
@@ -96,7 +96,7 @@ class OffsetStore:
         offsets = self._committed.get(group_id)
         return None if offsets is None else offsets.get(place)
 
-    def committed(self, group_id: str) -> Iterable[tuple[Place, StoredOffset]]:
+    def committed(self, group_id: str) -> ItemsView[Place, StoredOffset]:
         return self._committed.get(group_id, {}).items()
 
     def is_pending(self, group_id: str, place: Place) -> bool:

@@ -1,6 +1,7 @@
 """How a group gets from one generation to the next.
 
-Each step takes the group as it is and gives it as it becomes; what must be done about it is gathered in `Work`.
+Each step takes the group as it is and gives it as it becomes; what must be done about it is gathered in
+`Work`.
 """
 
 from __future__ import annotations
@@ -55,8 +56,11 @@ class Work:
     def answer(self, reply: Reply) -> None:
         self.effects.append(Answer(reply))
 
-    def park(self, member_id: str) -> None:
-        self.effects.append(Park(member_id))
+    def park_join(self, member_id: str) -> None:
+        self.effects.append(Park(member_id, joins=True))
+
+    def park_sync(self, member_id: str) -> None:
+        self.effects.append(Park(member_id, joins=False))
 
     def complete(self, member_id: str, reply: JoinReply | SyncReply) -> None:
         self.effects.append(Complete(member_id, reply))
@@ -164,7 +168,9 @@ def _begin_generation(group: Group, work: Work) -> Group:
             work.complete(member.member_id, join_reply(group, member.member_id))
         work.arm_session(member.member_id, member.session_timeout_ms)
     work.arm_sync(group.rebalance_timeout_ms, group.generation)
-    members = {key: replace(member, awaiting_join=False, is_new=False) for key, member in group.members.items()}
+    members = {
+        key: replace(member, awaiting_join=False, is_new=False) for key, member in group.members.items()
+    }
     return replace(group, members=members, pending_sync=frozenset(members))
 
 
@@ -260,12 +266,14 @@ def select_protocol(group: Group) -> str:
             if candidates[name]:
                 votes[name] = votes.get(name, 0) + 1
                 break
-    # Unlike Kafka: of two with as many votes the first named wins, where Kafka takes any (the order of a hash map).
+    # Unlike Kafka: of two with as many votes the first named wins, where Kafka takes any (the order of a hash
+    # map).
     return max(votes, key=votes.__getitem__)
 
 
 def add_member(group: Group, member: Member, protocol_type: str) -> Group:
-    assert member.member_id not in group.members and (not group.members or group.protocol_type == protocol_type)
+    assert member.member_id not in group.members
+    assert not group.members or group.protocol_type == protocol_type
     is_initial = group.state is GroupState.PREPARING_REBALANCE and group.is_initial_rebalance
     return replace(
         with_member(group, member),

@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets`, in Kafka's own bytes.
 
-A key starts with an int16 that tells the kind of record, a value with one that tells its version; a null value is a
-tombstone.
+A key starts with an int16 that tells the kind of record, a value with one that tells its version; a null
+value is a tombstone.
 
     kind  key                            value
     0, 1  group, topic, partition        an offset, versions 0 to 4
@@ -28,7 +28,7 @@ from stuntbroker.protocol.primitives import DecodeError
 OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2
 _OFFSET_COMMIT_KINDS: Final = (0, OFFSET_COMMIT)
-_VALUE_VERSIONS: Final = range(0, 5)
+_VALUE_VERSIONS: Final = range(5)
 
 _GROUP_METADATA_VERSION: Final = 3
 _OFFSET_VERSION: Final = 4
@@ -104,7 +104,9 @@ def group_value(group: Group) -> bytearray:
     return out
 
 
-def read_record(record_offset: int, key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord | None:
+def read_record(
+    record_offset: int, key: bytes | None, value: bytes | None
+) -> OffsetRecord | GroupRecord | None:
     """None for a record of another kind. Raises DecodeError for bytes that are no record at all."""
     if key is None or len(key) < 2:
         raise DecodeError("a record of the offsets topic has no key", 0)
@@ -112,7 +114,8 @@ def read_record(record_offset: int, key: bytes | None, value: bytes | None) -> O
     if kind in _OFFSET_COMMIT_KINDS:
         offset_commit = OffsetCommitKey.decode(key, kind, 2)
         place = (offset_commit.topic, offset_commit.partition)
-        return OffsetRecord(offset_commit.group, place, None if value is None else _read_offset(record_offset, value))
+        offset = None if value is None else _read_offset(record_offset, value)
+        return OffsetRecord(offset_commit.group, place, offset)
     if kind == GROUP_METADATA:
         group_id = GroupMetadataKey.decode(key, kind, 2).group
         return GroupRecord(group_id, None if value is None else _read_group(group_id, value))
@@ -155,13 +158,15 @@ def _read_group(group_id: str, value: bytes) -> Group:
 
 
 def _read_member(member: MemberMetadata, protocol_name: str | None) -> Member:
-    # Only the chosen protocol is stored; versions before 1 have no rebalance time-out.
+    # Versions before 1 have no rebalance time-out.
+    has_timeout = member.rebalance_timeout >= 0
+    rebalance_timeout_ms = member.rebalance_timeout if has_timeout else member.session_timeout
     return Member(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        rebalance_timeout_ms=member.session_timeout if member.rebalance_timeout < 0 else member.rebalance_timeout,
+        rebalance_timeout_ms=rebalance_timeout_ms,
         session_timeout_ms=member.session_timeout,
         protocols=(Protocol(protocol_name or "", member.subscription),),
         assignment=member.assignment,

@@ -97,7 +97,16 @@ class Loaded:
     """The group was read from the log: its members have their session time-out to be heard of."""
 
 
-Request = JoinGroup | SyncGroup | LeaveGroup | SessionExpired | InitialDelayOver | JoinDeadline | SyncDeadline | Loaded
+Request = (
+    JoinGroup
+    | SyncGroup
+    | LeaveGroup
+    | SessionExpired
+    | InitialDelayOver
+    | JoinDeadline
+    | SyncDeadline
+    | Loaded
+)
 
 
 # Answers
@@ -166,9 +175,10 @@ class Answer(NamedTuple):
 
 
 class Park(NamedTuple):
-    """Keeps the JoinGroup or SyncGroup at hand, to be answered by a later Complete of the member."""
+    """Keeps the request at hand, to be answered by a later Complete of the member."""
 
     member_id: str
+    joins: bool
 
 
 class Complete(NamedTuple):

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 CONSUMER_PROTOCOL: Final = "consumer"
@@ -92,9 +91,6 @@ class Member:
         raise AssertionError(f"member {self.member_id} does not know the protocol {protocol_name}")
 
 
-NOBODY: Final[Mapping[str, Member]] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Group:
     group_id: str
@@ -108,7 +104,7 @@ class Group:
     protocol_name: str | None = None
     generation: int = 0
     leader_id: str | None = None
-    members: Mapping[str, Member] = field(default=NOBODY)
+    members: Mapping[str, Member] = field(default_factory=dict)
     """By member id, in the order of joining. Never changed in place."""
 
     pending_join: frozenset[str] = frozenset()
@@ -118,7 +114,7 @@ class Group:
     """Members of this generation that have not sent SyncGroup yet."""
 
     is_initial_rebalance: bool = False
-    """PREPARING_REBALANCE was entered from EMPTY: it ends when its delay is over, not when all have joined."""
+    """PREPARING_REBALANCE was entered from EMPTY: it ends with its delay, not when all have joined."""
 
     has_new_member: bool = False
     """Somebody joined since the delay of the initial rebalance began: it may be made longer."""

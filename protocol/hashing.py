@@ -1,4 +1,4 @@
-"""Where a key of an internal topic lives: Java's string hash, as every Kafka broker and some clients compute it."""
+"""Where a key of an internal topic lives: Java's string hash, as every broker computes it."""
 
 from __future__ import annotations
 

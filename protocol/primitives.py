@@ -1,7 +1,7 @@
 """Strings, byte strings, variable-length integers and tagged fields, as the generated codecs need them.
 
-A reader takes `(buf, pos)`, where `buf` holds exactly one frame, and gives `(value, pos after it)`. A length or count is
-compared with the bytes that are there before anything is made of it. Reading past the end raises DecodeError, or
+A reader takes `(buf, pos)`, where `buf` holds exactly one frame, and gives `(value, pos after it)`. A length or count
+is compared with the bytes that are there before anything is made of it. Reading past the end raises DecodeError, or
 IndexError or struct.error, which `decode` of a message turns into one.
 """
 

@@ -17,8 +17,8 @@ A batch, all integers big-endian:
     57  record count      int32
     61  records           compressed as one when a codec is set
 
-A record: varint length, int8 attributes, varlong timestamp delta, varint offset delta, varint key length and key, varint
-value length and value (-1 for null), varint header count, and each header alike.
+A record: varint length, int8 attributes, varlong timestamp delta, varint offset delta, varint key length and key,
+varint value length and value (-1 for null), varint header count, and each header alike.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # Records, not `tuple.count`.
 
     @property
     def size(self) -> int:

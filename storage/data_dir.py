@@ -4,7 +4,7 @@
     .lock                            held by the process that works here
     .kafka_cleanshutdown             there only while nobody does, and the last one left in order
     log-start-offset-checkpoint      "0", number of lines, then `topic partition offset` a line
-    topics.journal                   one JSON line a change: topics, their ids, partitions and configuration
+    metadata.journal                 one JSON line a change: topics, their configuration, producer id blocks
     <topic>-<partition>/             one folder a partition: segments (segment.py), partition.metadata, leader-epoch-checkpoint
 """
 
@@ -23,7 +23,7 @@ from stuntbroker.storage.recovery import recover
 
 CLEAN: Final = ".kafka_cleanshutdown"
 START_OFFSETS: Final = "log-start-offset-checkpoint"
-JOURNAL: Final = "topics.journal"
+JOURNAL: Final = "metadata.journal"
 JOURNAL_SLACK: Final = 1_000
 """Lines above twice the number of topics at which the journal is written anew."""
 

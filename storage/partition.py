@@ -48,6 +48,7 @@ class LogConfig:
     delete_retention_ms: int = 86_400_000
     log_append_time: bool = False
     max_message_bytes: int = 1_048_588
+    timestamp_after_ms_max: int = 3_600_000
 
 
 class Appended(NamedTuple):
@@ -69,7 +70,7 @@ class PartitionLog:
 
     __slots__ = (
         "aborted", "clean_size", "config", "create", "dirty", "exists", "folder", "index", "log_start_offset",
-        "next_offset", "producers", "segments", "size", "topic", "waiters",
+        "next_offset", "producers", "segments", "size", "topic", "touched", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -93,9 +94,10 @@ class PartitionLog:
         self.clean_size = 0
         """Bytes that the last compaction left."""
         self.dirty = False
-        """Something was written since the last sync."""
-        self.waiters: list[Callable[[], None]] | None = None
-        """Called once after the next append, then forgotten."""
+        """Something was written since the last sync. Only kept when `touched` is there to hear of it."""
+        self.touched: Callable[[PartitionLog], None] | None = None
+        self.waiters: set[Callable[[], None]] = set()
+        """Called after every append, before producers and markers are noted: they may only take note of it themselves."""
 
     # --- offsets
 
@@ -110,12 +112,6 @@ class PartitionLog:
         if not self.segments:
             self._roll()
         return self.segments[-1]
-
-    def wait(self, callback: Callable[[], None]) -> None:
-        if self.waiters is None:
-            self.waiters = [callback]
-        else:
-            self.waiters.append(callback)
 
     # --- appending
 
@@ -196,10 +192,11 @@ class PartitionLog:
         segment.append(batch, last_offset, max_timestamp)
         self.next_offset = last_offset + 1
         self.size += len(batch)
-        self.dirty = True
-        if self.waiters is not None:
-            waiters, self.waiters = self.waiters, None
-            for waiter in waiters:
+        if self.touched is not None and not self.dirty:
+            self.dirty = True
+            self.touched(self)
+        if self.waiters:
+            for waiter in self.waiters:
                 waiter()
 
     def _must_roll(self, segment: Segment, size: int, max_timestamp: int, last_offset: int) -> bool:
@@ -241,8 +238,11 @@ class PartitionLog:
 
     # --- reading
 
-    def read(self, offset: int, max_bytes: int, end_offset: int) -> ReadResult:
-        """Whole batches from the one that holds `offset`, below `end_offset`, at least one, else about `max_bytes`."""
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool = True) -> ReadResult:
+        """Whole batches from the one that holds `offset`, below `end_offset`, up to `max_bytes`.
+
+        `at_least_one`: the first batch comes even when it is larger.
+        """
         parts: list[Buffer] = []
         total = 0
         for segment in self.segments[self._segment_at(offset) :]:
@@ -253,7 +253,7 @@ class PartitionLog:
             if header.base_offset >= end_offset:
                 break
             limit = max_bytes - total
-            if parts and header.size > limit:
+            if header.size > limit and (parts or not at_least_one):
                 break
             size = segment.whole_batches(position, limit, end_offset)
             if size:

@@ -1,13 +1,14 @@
 """Turns one message of the schema into a Python module: a class per structure, straight-line decode and encode.
 
-Two functions each way, for the classic and for the flexible versions; inside them, neighbouring fields of fixed size are
-read and written by one `struct.Struct`, and a version is only looked at where it changes the layout.
+Two functions each way, for the classic and for the flexible versions; inside them, neighbouring fields of fixed size
+are read and written by one `struct.Struct`, and a version is only looked at where it changes the layout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from struct import calcsize
 
 from schema import FIXED, Field, Message, Range, Struct
@@ -122,6 +123,17 @@ def null_refused(one: Field, versions: Range) -> str | None:
     return f"({tests[0]} or {tests[1]})" if len(tests) == 2 else tests[0]
 
 
+def short_names(struct: Struct) -> dict[str, str]:
+    """Field -> the name of one element of it, for fields that are arrays or structures. All are different."""
+    found: dict[str, str] = {}
+    for one in struct.fields:
+        if one.array or one.struct:
+            initials = "".join(word[0] for word in one.name.split("_"))
+            choices = [one.name[0], initials, f"{one.name}_one"]
+            found[one.name] = next(c for c in choices if c not in found.values() and not iskeyword(c))
+    return found
+
+
 def runs(struct: Struct, versions: Range) -> Iterator[list[Field]]:
     """The untagged fields of these versions, neighbours of fixed size and equal condition together."""
     run: list[Field] = []
@@ -146,14 +158,15 @@ class Decoder:
     def struct(self, struct: Struct, versions: Range, prefix: str, target: str) -> None:
         """Reads `struct` at `pos` and assigns it to `target`."""
         w = self.w
+        short = short_names(struct)
         for run in runs(struct, versions):
             test = condition(run[0], versions)
             if test is None:
-                self.run(run, versions, prefix)
+                self.run(run, versions, prefix, short)
                 continue
             w(f"if {test}:")
             w.depth += 1
-            self.run(run, versions.meet(run[0].versions), prefix)
+            self.run(run, versions.meet(run[0].versions), prefix, short)
             w.depth -= 1
             w("else:")
             w.depth += 1
@@ -161,7 +174,7 @@ class Decoder:
                 w(f"{prefix}{one.name} = {default_of(one)}")
             w.depth -= 1
         if self.flexible:
-            self.tags([f for f in struct.fields if f.tag is not None], versions, prefix)
+            self.tags([f for f in struct.fields if f.tag is not None], versions, prefix, short)
         arguments = ", ".join(
             default_of(one)
             if one.versions.meet(versions).empty or (one.tag is not None and not self.flexible)
@@ -170,11 +183,11 @@ class Decoder:
         )
         w(f"{target} = {struct.name}({arguments})")
 
-    def tags(self, fields: list[Field], versions: Range, prefix: str) -> None:
+    def tags(self, fields: list[Field], versions: Range, prefix: str, short: dict[str, str]) -> None:
         w = self.w
         fields = [one for one in fields if not one.versions.meet(versions).empty]
         for one in fields:
-            w(f"{prefix}{one.name}{self.hint(one, versions)} = {default_of(one)}")
+            w(f"{prefix}{one.name}: {annotation(one, versions)} = {default_of(one)}")
         if not fields:
             w("if buf[pos]:")
             w(f"    pos = {w.helper('skip_tags')}(buf, pos)")
@@ -189,7 +202,7 @@ class Decoder:
             w(f"if {one.tag} in {prefix}tags" + (f" and {test}:" if test else ":"))
             w.depth += 1
             w(f"pos, {prefix}stop = {prefix}tags[{one.tag}]")
-            self.run([one], versions.meet(one.versions), prefix)
+            self.run([one], versions.meet(one.versions), prefix, short)
             w(f"if pos != {prefix}stop:")
             w(f'    raise {w.helper("DecodeError")}("tagged field {one.kafka_name} is not of the size given", pos)')
             w.depth -= 1
@@ -199,14 +212,15 @@ class Decoder:
         w("    pos += 1")
 
     def hint(self, one: Field, versions: Range) -> str:
-        return f": {annotation(one, versions)}"
+        """What declares the variable of a field where it is first assigned; `tags` has done it for tagged ones."""
+        return f": {annotation(one, versions)}" if one.tag is None else ""
 
-    def run(self, run: list[Field], versions: Range, prefix: str) -> None:
+    def run(self, run: list[Field], versions: Range, prefix: str, short: dict[str, str]) -> None:
         first = run[0]
         if first.array:
-            self.array(first, versions, prefix)
+            self.array(first, versions, prefix, short[first.name])
         elif first.struct:
-            self.nested(first, versions, prefix)
+            self.nested(first, versions, prefix, short[first.name])
         elif first.type in FIXED:
             self.fixed(run, prefix)
         else:
@@ -238,10 +252,10 @@ class Decoder:
             self.w(f"if {value} is None and {test}:")
             self.w(f'    raise {self.w.helper("DecodeError")}("{one.kafka_name} is null", pos)')
 
-    def nested(self, one: Field, versions: Range, prefix: str) -> None:
+    def nested(self, one: Field, versions: Range, prefix: str, short: str) -> None:
         w = self.w
         assert one.struct is not None
-        inner = f"{prefix}{one.name[0]}_"
+        inner = f"{prefix}{short}_"
         assert null_refused(one, versions) is None, f"{one.kafka_name}: a structure is nullable always or never"
         if one.nullable.meet(versions).empty:
             self.struct(one.struct, versions, inner, f"{prefix}{one.name}")
@@ -254,7 +268,7 @@ class Decoder:
         w("else:")
         w(f"    {prefix}{one.name} = None")
 
-    def array(self, one: Field, versions: Range, prefix: str) -> None:
+    def array(self, one: Field, versions: Range, prefix: str, short: str) -> None:
         w = self.w
         name = f"{prefix}{one.name}"
         if one.struct:
@@ -284,19 +298,20 @@ class Decoder:
         if nullable:
             w("else:")
             w.depth += 1
-        self.elements(one, versions, prefix, name)
+        hint = "" if nullable else self.hint(one, versions)
+        self.elements(one, versions, f"{prefix}{short}", name, hint)
         if nullable:
             w.depth -= 1
         self.null_check(one, versions, name)
 
-    def elements(self, one: Field, versions: Range, prefix: str, name: str) -> None:
+    def elements(self, one: Field, versions: Range, element: str, name: str, hint: str) -> None:
         w = self.w
         if one.type in FIXED:
             fmt, size = FIXED[one.type]
             if one.type == "uuid":
-                w(f"{name} = [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]")
+                w(f"{name}{hint} = [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]")
             else:
-                w(f'{name} = list({w.helper("unpack_from")}(f">{{count}}{fmt}", buf, pos))')
+                w(f'{name}{hint} = list({w.helper("unpack_from")}(f">{{count}}{fmt}", buf, pos))')
             w(f"pos += {size} * count")
             return
         item = f"{name}_list"
@@ -305,13 +320,12 @@ class Decoder:
         w("for _ in range(count):")
         w.depth += 1
         if one.struct:
-            self.struct(one.struct, versions, f"{prefix}{one.name[0]}_", f"{prefix}{one.name[0]}")
-            w(f"{item}.append({prefix}{one.name[0]})")
+            self.struct(one.struct, versions, f"{element}_", element)
         else:
-            w(f"{name}_one, pos = {self.reader(one, False)}(buf, pos)")
-            w(f"{item}.append({name}_one)")
+            w(f"{element}, pos = {self.reader(one, False)}(buf, pos)")
+        w(f"{item}.append({element})")
         w.depth -= 1
-        w(f"{name} = {item}")
+        w(f"{name}{hint} = {item}")
 
 
 @dataclass(slots=True)
@@ -323,6 +337,7 @@ class Encoder:
 
     def struct(self, struct: Struct, versions: Range, prefix: str, source: str) -> None:
         w = self.w
+        short = short_names(struct)
         pending: list[tuple[str, str]] = []  # (format, expression) not yet written
 
         def flush() -> None:
@@ -345,19 +360,21 @@ class Encoder:
                 fmt = "".join(FIXED[one.type][0] for one in run)
                 w(f"out += {w.pack(fmt)}({', '.join(f'{source}.{one.name}' for one in run)})")
             else:
-                self.one(run[0], versions.meet(run[0].versions), prefix, f"{source}.{run[0].name}")
+                self.one(run[0], versions.meet(run[0].versions), prefix, f"{source}.{run[0].name}", short)
             if test is not None:
                 w.depth -= 1
         if self.flexible:
             tagged = [f for f in struct.fields if f.tag is not None and not f.versions.meet(versions).empty]
             if tagged:
                 flush()
-                self.tags(sorted(tagged, key=lambda f: f.tag or 0), versions, prefix, source)
+                self.tags(sorted(tagged, key=lambda f: f.tag or 0), versions, prefix, source, short)
             else:
                 pending.append(("x", ""))
         flush()
 
-    def tags(self, fields: list[Field], versions: Range, prefix: str, source: str) -> None:
+    def tags(
+        self, fields: list[Field], versions: Range, prefix: str, source: str, short: dict[str, str]
+    ) -> None:
         w = self.w
         w(f"{prefix}tags: list[tuple[int, bytearray]] = []")
         w(f"{prefix}outer = out")
@@ -379,22 +396,22 @@ class Encoder:
             if one.fixed or (not one.array and one.type in FIXED):
                 w(f"out += {w.pack(FIXED[one.type][0])}({value})")
             else:
-                self.one(one, versions.meet(one.versions), prefix, value)
+                self.one(one, versions.meet(one.versions), prefix, value, short)
             w(f"{prefix}tags.append(({one.tag}, out))")
             w.depth -= 1
         w(f"out = {prefix}outer")
         w(f"{w.helper('write_tags')}(out, {prefix}tags)")
 
-    def one(self, one: Field, versions: Range, prefix: str, value: str) -> None:
+    def one(self, one: Field, versions: Range, prefix: str, value: str, short: dict[str, str]) -> None:
         w = self.w
         nullable = not one.nullable.meet(versions).empty
         compact = "compact_" if self.flexible and one.flexible else ""
         test = null_refused(one, versions)
-        if test is not None:
-            w(f"if {value} is None and {test}:")
+        if test is not None or (not nullable and not one.nullable.empty):
+            w(f"if {value} is None and {test}:" if test else f"if {value} is None:")
             w(f'    raise ValueError(f"{one.kafka_name} cannot be null in version {{version}}")')
         if one.array:
-            self.array(one, versions, prefix, value, nullable)
+            self.array(one, versions, f"{prefix}{short[one.name]}", value, nullable)
         elif one.struct:
             if nullable:
                 w(f"if {value} is None:")
@@ -402,7 +419,7 @@ class Encoder:
                 w("else:")
                 w.depth += 1
                 w('out += b"\\x01"')
-            self.struct(one.struct, versions, f"{prefix}{one.name[0]}_", value)
+            self.struct(one.struct, versions, f"{prefix}{short[one.name]}_", value)
             if nullable:
                 w.depth -= 1
         elif one.type == "records" and self.parts:
@@ -416,7 +433,7 @@ class Encoder:
             kind = "bytes" if one.type == "records" else one.type
             w(f"{w.helper(f'write_{compact}{null}{kind}')}(out, {value})")
 
-    def array(self, one: Field, versions: Range, prefix: str, value: str, nullable: bool) -> None:
+    def array(self, one: Field, versions: Range, item: str, value: str, nullable: bool) -> None:
         w = self.w
         if nullable:
             w(f"if {value} is None:")
@@ -427,7 +444,6 @@ class Encoder:
             w(f"{w.helper('write_uvarint')}(out, len({value}) + 1)")
         else:
             w(f"out += {w.pack('i')}(len({value}))")
-        item = f"{prefix}{one.name[0]}"
         if one.type in FIXED and one.type != "uuid":
             w(f'out += {w.helper("struct_pack")}(f">{{len({value})}}{FIXED[one.type][0]}", *{value})')
         else:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from codegen import module_of  # noqa: E402
-from schema import Message, python_name, read_schemas  # noqa: E402
+from codegen import module_of
+from schema import Message, python_name, read_schemas
 
 ROOT = Path(__file__).parent.parent
 

@@ -190,14 +190,13 @@ def check(message: Message, where: str) -> None:
     for struct in message.structs:
         if not struct.fields and struct is not message.root:
             raise SchemaError(f"{where}: {message.name} uses {struct.name} and gives it no fields")
-        names = [one.name for one in struct.fields]
-        tags = [one.tag for one in struct.fields if one.tag is not None]
-        for one in struct.fields:
-            if names.count(one.name) > 1:
+        for number, one in enumerate(struct.fields):
+            before = struct.fields[:number]
+            if one.name in [other.name for other in before]:
                 raise SchemaError(f"{one.where}: {struct.name} has two fields {one.kafka_name}")
             if one.tag is None:
                 continue
-            if tags.count(one.tag) > 1:
+            if one.tag in [other.tag for other in before]:
                 raise SchemaError(f"{one.where}: {struct.name} has two fields of the tag {one.tag}")
             if not message.flexible.covers(one.versions.meet(message.versions)):
                 raise SchemaError(f"{one.where}: {one.kafka_name} has a tag before it is flexible")

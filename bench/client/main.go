@@ -59,20 +59,17 @@ func main() {
 			os.Exit(2)
 		}
 	}
-	ok := true
+	var ok bool
 	if *command != "" {
 		server, err := spawn()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "client:", err)
 			os.Exit(1)
 		}
-		ok = ready(server)
-		if ok {
-			ok = runAll(names)
-		}
+		ok = ready(server) && runAll(server.alive, names)
 		emit(server.stop())
 	} else {
-		ok = runAll(names)
+		ok = runAll(context.Background(), names)
 	}
 	if !ok {
 		os.Exit(1)
@@ -80,28 +77,31 @@ func main() {
 }
 
 // runAll runs the workloads in order. One that fails does not keep the others from running.
-func runAll(names []string) bool {
+func runAll(alive context.Context, names []string) bool {
 	ok := true
 	passes := map[string]int{}
 	for _, name := range names {
 		if name != "ready" {
 			passes[name]++
-			ok = run(name, passes[name]) && ok
+			ok = run(alive, name, passes[name]) && ok
 		}
 	}
 	return ok
 }
 
 // run runs one workload and adds what the server, this client and the rest of the machine spent meanwhile.
-func run(name string, pass int) bool {
+func run(alive context.Context, name string, pass int) bool {
 	f := figures{"workload": name, "pass": pass, "system": *label}
-	ctx, cancel := context.WithTimeout(context.Background(), *timeout)
+	ctx, cancel := context.WithTimeout(alive, *timeout)
 	defer cancel()
 	requests.reset()
 	rss, spent := rssMB(*serverPID), startMeter()
 	err := workloads[name](ctx, f)
 	if err != nil {
 		f["error"] = err.Error()
+		if ctx.Err() != nil {
+			f["error"] = fmt.Sprintf("%v (%v)", err, context.Cause(ctx))
+		}
 	}
 	spent.into(f)
 	if *serverPID != 0 {

@@ -25,13 +25,14 @@ const (
 // server is the process that -cmd started.
 type server struct {
 	process *exec.Cmd
-	meter   meter // running since the spawn
-	exited  chan struct{}
+	meter   meter           // running since the spawn
+	alive   context.Context // until the process has ended
 }
 
 // spawn starts -cmd. The server dies with this client, however that ends.
 func spawn() (*server, error) {
-	s := &server{process: exec.Command("sh", "-c", "exec "+*command), exited: make(chan struct{})}
+	alive, ended := context.WithCancelCause(context.Background())
+	s := &server{process: exec.Command("sh", "-c", "exec "+*command), alive: alive}
 	s.process.Stdout, s.process.Stderr = os.Stderr, os.Stderr
 	s.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -42,7 +43,7 @@ func spawn() (*server, error) {
 		started <- err
 		if err == nil {
 			s.process.Wait()
-			close(s.exited)
+			ended(fmt.Errorf("the server has ended: %v", s.process.ProcessState))
 		}
 	}()
 	if err := <-started; err != nil {
@@ -56,18 +57,11 @@ func spawn() (*server, error) {
 func ready(s *server) bool {
 	f := figures{"workload": "ready", "system": *label, "cmd": *command}
 	defer emit(f)
-	ctx, cancel := context.WithTimeout(context.Background(), *timeout)
+	ctx, cancel := context.WithTimeout(s.alive, *timeout)
 	defer cancel()
-	go func() {
-		select {
-		case <-s.exited:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	for probe() != nil {
 		if ctx.Err() != nil {
-			f["error"] = fmt.Sprintf("not ready: %v (%v)", ctx.Err(), s.process.ProcessState)
+			f["error"] = fmt.Sprintf("not ready: %v", context.Cause(ctx))
 			return false
 		}
 		time.Sleep(probePause)
@@ -89,11 +83,11 @@ func (s *server) stop() figures {
 	began := time.Now()
 	s.process.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-s.exited:
+	case <-s.alive.Done():
 	case <-time.After(stopLimit):
-		f["killed"] = true
+		f["error"] = fmt.Sprintf("still there %v after SIGTERM: killed", stopLimit)
 		s.process.Process.Kill()
-		<-s.exited
+		<-s.alive.Done()
 	}
 	f["stop_ms"] = ms(time.Since(began))
 	return f

@@ -109,11 +109,11 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRe
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
-        v_partitions = list(unpack_from(f">{count}i", buf, pos))
+        v_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         v = AddPartitionsToTxnTopic(v_name, v_partitions)
         v3_and_below_topics_list.append(v)
-    v3_and_below_topics = v3_and_below_topics_list
+    v3_and_below_topics: Sequence[AddPartitionsToTxnTopic] = v3_and_below_topics_list
     message = AddPartitionsToTxnRequest((), v3_and_below_transactional_id, v3_and_below_producer_id, v3_and_below_producer_epoch, v3_and_below_topics)
     return message
 
@@ -169,7 +169,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
                     raise DecodeError("Partitions counts more elements than there are bytes", pos)
                 if count < 0:
                     raise DecodeError("Partitions is null", pos)
-                t_t_partitions = list(unpack_from(f">{count}i", buf, pos))
+                t_t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
                 if buf[pos]:
                     pos = skip_tags(buf, pos)
@@ -177,14 +177,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
                     pos += 1
                 t_t = AddPartitionsToTxnTopic(t_t_name, t_t_partitions)
                 t_topics_list.append(t_t)
-            t_topics = t_topics_list
+            t_topics: Sequence[AddPartitionsToTxnTopic] = t_topics_list
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:
                 pos += 1
             t = AddPartitionsToTxnTransaction(t_transactional_id, t_producer_id, t_producer_epoch, t_verify_only, t_topics)
             transactions_list.append(t)
-        transactions = transactions_list
+        transactions: Sequence[AddPartitionsToTxnTransaction] = transactions_list
     else:
         transactions = ()
     if version <= 3:
@@ -221,7 +221,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
-            v_partitions = list(unpack_from(f">{count}i", buf, pos))
+            v_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
                 pos = skip_tags(buf, pos)
@@ -229,7 +229,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
                 pos += 1
             v = AddPartitionsToTxnTopic(v_name, v_partitions)
             v3_and_below_topics_list.append(v)
-        v3_and_below_topics = v3_and_below_topics_list
+        v3_and_below_topics: Sequence[AddPartitionsToTxnTopic] = v3_and_below_topics_list
     else:
         v3_and_below_topics = ()
     if buf[pos]:

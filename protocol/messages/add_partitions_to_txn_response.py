@@ -106,23 +106,23 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRe
         raise DecodeError("ResultsByTopicV3AndBelow is null", pos)
     results_by_topic_v3_and_below_list: list[AddPartitionsToTxnTopicResult] = []
     for _ in range(count):
-        r_name, pos = read_string(buf, pos)
+        rbtvab_name, pos = read_string(buf, pos)
         count = _unpack_i(buf, pos)[0]
         pos += 4
         if count > (end - pos) // 6:
             raise DecodeError("ResultsByPartition counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("ResultsByPartition is null", pos)
-        r_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
+        rbtvab_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
         for _ in range(count):
-            r_r_partition_index, r_r_partition_error_code = _unpack_ih(buf, pos)
+            rbtvab_r_partition_index, rbtvab_r_partition_error_code = _unpack_ih(buf, pos)
             pos += 6
-            r_r = AddPartitionsToTxnPartitionResult(r_r_partition_index, r_r_partition_error_code)
-            r_results_by_partition_list.append(r_r)
-        r_results_by_partition = r_results_by_partition_list
-        r = AddPartitionsToTxnTopicResult(r_name, r_results_by_partition)
-        results_by_topic_v3_and_below_list.append(r)
-    results_by_topic_v3_and_below = results_by_topic_v3_and_below_list
+            rbtvab_r = AddPartitionsToTxnPartitionResult(rbtvab_r_partition_index, rbtvab_r_partition_error_code)
+            rbtvab_results_by_partition_list.append(rbtvab_r)
+        rbtvab_results_by_partition: Sequence[AddPartitionsToTxnPartitionResult] = rbtvab_results_by_partition_list
+        rbtvab = AddPartitionsToTxnTopicResult(rbtvab_name, rbtvab_results_by_partition)
+        results_by_topic_v3_and_below_list.append(rbtvab)
+    results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnTopicResult] = results_by_topic_v3_and_below_list
     message = AddPartitionsToTxnResponse(throttle_time_ms, 0, (), results_by_topic_v3_and_below)
     return message
 
@@ -130,11 +130,11 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRe
 def _encode_classic(out: bytearray, message: AddPartitionsToTxnResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
     out += _pack_i(len(message.results_by_topic_v3_and_below))
-    for r in message.results_by_topic_v3_and_below:
-        write_string(out, r.name)
-        out += _pack_i(len(r.results_by_partition))
-        for r_r in r.results_by_partition:
-            out += _pack_ih(r_r.partition_index, r_r.partition_error_code)
+    for rbtvab in message.results_by_topic_v3_and_below:
+        write_string(out, rbtvab.name)
+        out += _pack_i(len(rbtvab.results_by_partition))
+        for rbtvab_r in rbtvab.results_by_partition:
+            out += _pack_ih(rbtvab_r.partition_index, rbtvab_r.partition_error_code)
 
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnResponse:
@@ -193,21 +193,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
                         pos += 1
                     r_t_r = AddPartitionsToTxnPartitionResult(r_t_r_partition_index, r_t_r_partition_error_code)
                     r_t_results_by_partition_list.append(r_t_r)
-                r_t_results_by_partition = r_t_results_by_partition_list
+                r_t_results_by_partition: Sequence[AddPartitionsToTxnPartitionResult] = r_t_results_by_partition_list
                 if buf[pos]:
                     pos = skip_tags(buf, pos)
                 else:
                     pos += 1
                 r_t = AddPartitionsToTxnTopicResult(r_t_name, r_t_results_by_partition)
                 r_topic_results_list.append(r_t)
-            r_topic_results = r_topic_results_list
+            r_topic_results: Sequence[AddPartitionsToTxnTopicResult] = r_topic_results_list
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:
                 pos += 1
             r = AddPartitionsToTxnResult(r_transactional_id, r_topic_results)
             results_by_transaction_list.append(r)
-        results_by_transaction = results_by_transaction_list
+        results_by_transaction: Sequence[AddPartitionsToTxnResult] = results_by_transaction_list
     else:
         results_by_transaction = ()
     if version <= 3:
@@ -223,7 +223,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
             raise DecodeError("ResultsByTopicV3AndBelow is null", pos)
         results_by_topic_v3_and_below_list: list[AddPartitionsToTxnTopicResult] = []
         for _ in range(count):
-            r_name, pos = read_compact_string(buf, pos)
+            rbtvab_name, pos = read_compact_string(buf, pos)
             count = buf[pos]
             if count > 127:
                 count, pos = read_uvarint(buf, pos)
@@ -234,24 +234,24 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
                 raise DecodeError("ResultsByPartition counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("ResultsByPartition is null", pos)
-            r_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
+            rbtvab_results_by_partition_list: list[AddPartitionsToTxnPartitionResult] = []
             for _ in range(count):
-                r_r_partition_index, r_r_partition_error_code = _unpack_ih(buf, pos)
+                rbtvab_r_partition_index, rbtvab_r_partition_error_code = _unpack_ih(buf, pos)
                 pos += 6
                 if buf[pos]:
                     pos = skip_tags(buf, pos)
                 else:
                     pos += 1
-                r_r = AddPartitionsToTxnPartitionResult(r_r_partition_index, r_r_partition_error_code)
-                r_results_by_partition_list.append(r_r)
-            r_results_by_partition = r_results_by_partition_list
+                rbtvab_r = AddPartitionsToTxnPartitionResult(rbtvab_r_partition_index, rbtvab_r_partition_error_code)
+                rbtvab_results_by_partition_list.append(rbtvab_r)
+            rbtvab_results_by_partition: Sequence[AddPartitionsToTxnPartitionResult] = rbtvab_results_by_partition_list
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:
                 pos += 1
-            r = AddPartitionsToTxnTopicResult(r_name, r_results_by_partition)
-            results_by_topic_v3_and_below_list.append(r)
-        results_by_topic_v3_and_below = results_by_topic_v3_and_below_list
+            rbtvab = AddPartitionsToTxnTopicResult(rbtvab_name, rbtvab_results_by_partition)
+            results_by_topic_v3_and_below_list.append(rbtvab)
+        results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnTopicResult] = results_by_topic_v3_and_below_list
     else:
         results_by_topic_v3_and_below = ()
     if buf[pos]:
@@ -280,10 +280,10 @@ def _encode_flexible(out: bytearray, message: AddPartitionsToTxnResponse, versio
             out += b"\x00"
     if version <= 3:
         write_uvarint(out, len(message.results_by_topic_v3_and_below) + 1)
-        for r in message.results_by_topic_v3_and_below:
-            write_compact_string(out, r.name)
-            write_uvarint(out, len(r.results_by_partition) + 1)
-            for r_r in r.results_by_partition:
-                out += _pack_ihx(r_r.partition_index, r_r.partition_error_code)
+        for rbtvab in message.results_by_topic_v3_and_below:
+            write_compact_string(out, rbtvab.name)
+            write_uvarint(out, len(rbtvab.results_by_partition) + 1)
+            for rbtvab_r in rbtvab.results_by_partition:
+                out += _pack_ihx(rbtvab_r.partition_index, rbtvab_r.partition_error_code)
             out += b"\x00"
     out += b"\x00"

@@ -128,7 +128,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse:
         pos += 6
         a = ApiVersion(a_api_key, a_min_version, a_max_version)
         api_keys_list.append(a)
-    api_keys = api_keys_list
+    api_keys: Sequence[ApiVersion] = api_keys_list
     if version >= 1:
         throttle_time_ms = _unpack_i(buf, pos)[0]
         pos += 4
@@ -171,7 +171,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse
             pos += 1
         a = ApiVersion(a_api_key, a_min_version, a_max_version)
         api_keys_list.append(a)
-    api_keys = api_keys_list
+    api_keys: Sequence[ApiVersion] = api_keys_list
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
     supported_features: Sequence[SupportedFeatureKey] = ()

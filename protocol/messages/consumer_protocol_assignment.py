@@ -70,11 +70,11 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ConsumerProtocolAssi
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
-        a_partitions = list(unpack_from(f">{count}i", buf, pos))
+        a_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         a = TopicPartition(a_topic, a_partitions)
         assigned_partitions_list.append(a)
-    assigned_partitions = assigned_partitions_list
+    assigned_partitions: Sequence[TopicPartition] = assigned_partitions_list
     user_data, pos = read_nullable_bytes(buf, pos)
     message = ConsumerProtocolAssignment(assigned_partitions, user_data)
     return message

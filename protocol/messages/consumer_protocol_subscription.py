@@ -71,9 +71,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ConsumerProtocolSubs
         raise DecodeError("Topics is null", pos)
     topics_list: list[str] = []
     for _ in range(count):
-        topics_one, pos = read_string(buf, pos)
-        topics_list.append(topics_one)
-    topics = topics_list
+        t, pos = read_string(buf, pos)
+        topics_list.append(t)
+    topics: Sequence[str] = topics_list
     user_data, pos = read_nullable_bytes(buf, pos)
     if version >= 1:
         count = _unpack_i(buf, pos)[0]
@@ -91,11 +91,11 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ConsumerProtocolSubs
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
-            o_partitions = list(unpack_from(f">{count}i", buf, pos))
+            o_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             o = TopicPartition(o_topic, o_partitions)
             owned_partitions_list.append(o)
-        owned_partitions = owned_partitions_list
+        owned_partitions: Sequence[TopicPartition] = owned_partitions_list
     else:
         owned_partitions = ()
     if version >= 2:

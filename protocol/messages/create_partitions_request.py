@@ -106,14 +106,14 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreatePartitionsRequ
                     raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
                 if count < 0:
                     raise DecodeError("BrokerIds is null", pos)
-                t_a_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+                t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
                 t_a = CreatePartitionsAssignment(t_a_broker_ids)
                 t_assignments_list.append(t_a)
             t_assignments = t_assignments_list
         t = CreatePartitionsTopic(t_name, t_count, t_assignments)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[CreatePartitionsTopic] = topics_list
     timeout_ms, validate_only = _unpack_io(buf, pos)
     pos += 5
     message = CreatePartitionsRequest(topics, timeout_ms, validate_only)
@@ -175,7 +175,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreatePartitionsReq
                     raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
                 if count < 0:
                     raise DecodeError("BrokerIds is null", pos)
-                t_a_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+                t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
                 if buf[pos]:
                     pos = skip_tags(buf, pos)
@@ -190,7 +190,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreatePartitionsReq
             pos += 1
         t = CreatePartitionsTopic(t_name, t_count, t_assignments)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[CreatePartitionsTopic] = topics_list
     timeout_ms, validate_only = _unpack_io(buf, pos)
     pos += 5
     if buf[pos]:

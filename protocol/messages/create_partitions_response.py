@@ -87,7 +87,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreatePartitionsResp
         r_error_message, pos = read_nullable_string(buf, pos)
         r = CreatePartitionsTopicResult(r_name, r_error_code, r_error_message)
         results_list.append(r)
-    results = results_list
+    results: Sequence[CreatePartitionsTopicResult] = results_list
     message = CreatePartitionsResponse(throttle_time_ms, results)
     return message
 
@@ -127,7 +127,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreatePartitionsRes
             pos += 1
         r = CreatePartitionsTopicResult(r_name, r_error_code, r_error_message)
         results_list.append(r)
-    results = results_list
+    results: Sequence[CreatePartitionsTopicResult] = results_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

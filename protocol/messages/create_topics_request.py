@@ -131,11 +131,11 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest:
                 raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("BrokerIds is null", pos)
-            t_a_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+            t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             t_a = CreatableReplicaAssignment(t_a_partition_index, t_a_broker_ids)
             t_assignments_list.append(t_a)
-        t_assignments = t_assignments_list
+        t_assignments: Sequence[CreatableReplicaAssignment] = t_assignments_list
         count = _unpack_i(buf, pos)[0]
         pos += 4
         if count > (end - pos) // 4:
@@ -148,10 +148,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest:
             t_c_value, pos = read_nullable_string(buf, pos)
             t_c = CreatableTopicConfig(t_c_name, t_c_value)
             t_configs_list.append(t_c)
-        t_configs = t_configs_list
+        t_configs: Sequence[CreatableTopicConfig] = t_configs_list
         t = CreatableTopic(t_name, t_num_partitions, t_replication_factor, t_assignments, t_configs)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[CreatableTopic] = topics_list
     timeout_ms, validate_only = _unpack_io(buf, pos)
     pos += 5
     message = CreateTopicsRequest(topics, timeout_ms, validate_only)
@@ -216,7 +216,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest
                 raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("BrokerIds is null", pos)
-            t_a_broker_ids = list(unpack_from(f">{count}i", buf, pos))
+            t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
                 pos = skip_tags(buf, pos)
@@ -224,7 +224,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest
                 pos += 1
             t_a = CreatableReplicaAssignment(t_a_partition_index, t_a_broker_ids)
             t_assignments_list.append(t_a)
-        t_assignments = t_assignments_list
+        t_assignments: Sequence[CreatableReplicaAssignment] = t_assignments_list
         count = buf[pos]
         if count > 127:
             count, pos = read_uvarint(buf, pos)
@@ -245,14 +245,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest
                 pos += 1
             t_c = CreatableTopicConfig(t_c_name, t_c_value)
             t_configs_list.append(t_c)
-        t_configs = t_configs_list
+        t_configs: Sequence[CreatableTopicConfig] = t_configs_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = CreatableTopic(t_name, t_num_partitions, t_replication_factor, t_assignments, t_configs)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[CreatableTopic] = topics_list
     timeout_ms, validate_only = _unpack_io(buf, pos)
     pos += 5
     if buf[pos]:

@@ -124,7 +124,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateTopicsResponse
         t_error_message, pos = read_nullable_string(buf, pos)
         t = CreatableTopicResult(t_name, ZERO_UUID, t_error_code, t_error_message, 0, -1, -1, ())
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[CreatableTopicResult] = topics_list
     message = CreateTopicsResponse(throttle_time_ms, topics)
     return message
 
@@ -203,7 +203,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRespons
             pos += 1
         t = CreatableTopicResult(t_name, t_topic_id, t_error_code, t_error_message, t_topic_config_error_code, t_num_partitions, t_replication_factor, t_configs)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[CreatableTopicResult] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

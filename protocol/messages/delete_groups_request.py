@@ -57,9 +57,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest:
         raise DecodeError("GroupsNames is null", pos)
     groups_names_list: list[str] = []
     for _ in range(count):
-        groups_names_one, pos = read_string(buf, pos)
-        groups_names_list.append(groups_names_one)
-    groups_names = groups_names_list
+        g, pos = read_string(buf, pos)
+        groups_names_list.append(g)
+    groups_names: Sequence[str] = groups_names_list
     message = DeleteGroupsRequest(groups_names)
     return message
 
@@ -84,9 +84,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest
         raise DecodeError("GroupsNames is null", pos)
     groups_names_list: list[str] = []
     for _ in range(count):
-        groups_names_one, pos = read_compact_string(buf, pos)
-        groups_names_list.append(groups_names_one)
-    groups_names = groups_names_list
+        g, pos = read_compact_string(buf, pos)
+        groups_names_list.append(g)
+    groups_names: Sequence[str] = groups_names_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -84,7 +84,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteGroupsResponse
         pos += 2
         r = DeletableGroupResult(r_group_id, r_error_code, None)
         results_list.append(r)
-    results = results_list
+    results: Sequence[DeletableGroupResult] = results_list
     message = DeleteGroupsResponse(throttle_time_ms, results)
     return message
 
@@ -126,7 +126,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteGroupsRespons
             pos += 1
         r = DeletableGroupResult(r_group_id, r_error_code, r_error_message)
         results_list.append(r)
-    results = results_list
+    results: Sequence[DeletableGroupResult] = results_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

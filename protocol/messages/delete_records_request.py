@@ -100,10 +100,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteRecordsRequest
             pos += 12
             t_p = DeleteRecordsPartition(t_p_partition_index, t_p_offset)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[DeleteRecordsPartition] = t_partitions_list
         t = DeleteRecordsTopic(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[DeleteRecordsTopic] = topics_list
     timeout_ms = _unpack_i(buf, pos)[0]
     pos += 4
     message = DeleteRecordsRequest(topics, timeout_ms)
@@ -155,14 +155,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteRecordsReques
                 pos += 1
             t_p = DeleteRecordsPartition(t_p_partition_index, t_p_offset)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[DeleteRecordsPartition] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = DeleteRecordsTopic(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[DeleteRecordsTopic] = topics_list
     timeout_ms = _unpack_i(buf, pos)[0]
     pos += 4
     if buf[pos]:

@@ -103,10 +103,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteRecordsRespons
             pos += 14
             t_p = DeleteRecordsPartitionResult(t_p_partition_index, t_p_low_watermark, t_p_error_code)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[DeleteRecordsPartitionResult] = t_partitions_list
         t = DeleteRecordsTopicResult(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[DeleteRecordsTopicResult] = topics_list
     message = DeleteRecordsResponse(throttle_time_ms, topics)
     return message
 
@@ -158,14 +158,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteRecordsRespon
                 pos += 1
             t_p = DeleteRecordsPartitionResult(t_p_partition_index, t_p_low_watermark, t_p_error_code)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[DeleteRecordsPartitionResult] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = DeleteRecordsTopicResult(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[DeleteRecordsTopicResult] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

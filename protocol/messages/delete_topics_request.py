@@ -79,9 +79,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest:
         raise DecodeError("TopicNames is null", pos)
     topic_names_list: list[str] = []
     for _ in range(count):
-        topic_names_one, pos = read_string(buf, pos)
-        topic_names_list.append(topic_names_one)
-    topic_names = topic_names_list
+        tn, pos = read_string(buf, pos)
+        topic_names_list.append(tn)
+    topic_names: Sequence[str] = topic_names_list
     timeout_ms = _unpack_i(buf, pos)[0]
     pos += 4
     message = DeleteTopicsRequest((), topic_names, timeout_ms)
@@ -90,8 +90,8 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest:
 
 def _encode_classic(out: bytearray, message: DeleteTopicsRequest, version: int) -> None:
     out += _pack_i(len(message.topic_names))
-    for t in message.topic_names:
-        write_string(out, t)
+    for tn in message.topic_names:
+        write_string(out, tn)
     out += _pack_i(message.timeout_ms)
 
 
@@ -119,7 +119,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest
                 pos += 1
             t = DeleteTopicState(t_name, t_topic_id)
             topics_list.append(t)
-        topics = topics_list
+        topics: Sequence[DeleteTopicState] = topics_list
     else:
         topics = ()
     if version <= 5:
@@ -135,9 +135,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest
             raise DecodeError("TopicNames is null", pos)
         topic_names_list: list[str] = []
         for _ in range(count):
-            topic_names_one, pos = read_compact_string(buf, pos)
-            topic_names_list.append(topic_names_one)
-        topic_names = topic_names_list
+            tn, pos = read_compact_string(buf, pos)
+            topic_names_list.append(tn)
+        topic_names: Sequence[str] = topic_names_list
     else:
         topic_names = ()
     timeout_ms = _unpack_i(buf, pos)[0]
@@ -158,6 +158,6 @@ def _encode_flexible(out: bytearray, message: DeleteTopicsRequest, version: int)
             out += _pack_ux(t.topic_id)
     if version <= 5:
         write_uvarint(out, len(message.topic_names) + 1)
-        for t in message.topic_names:
-            write_compact_string(out, t)
+        for tn in message.topic_names:
+            write_compact_string(out, tn)
     out += _pack_ix(message.timeout_ms)

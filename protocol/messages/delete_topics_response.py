@@ -87,7 +87,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteTopicsResponse
         pos += 2
         r = DeletableTopicResult(r_name, ZERO_UUID, r_error_code, None)
         responses_list.append(r)
-    responses = responses_list
+    responses: Sequence[DeletableTopicResult] = responses_list
     message = DeleteTopicsResponse(throttle_time_ms, responses)
     return message
 
@@ -96,6 +96,8 @@ def _encode_classic(out: bytearray, message: DeleteTopicsResponse, version: int)
     out += _pack_i(message.throttle_time_ms)
     out += _pack_i(len(message.responses))
     for r in message.responses:
+        if r.name is None:
+            raise ValueError(f"Name cannot be null in version {version}")
         write_string(out, r.name)
         out += _pack_h(r.error_code)
 
@@ -136,7 +138,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRespons
             pos += 1
         r = DeletableTopicResult(r_name, r_topic_id, r_error_code, r_error_message)
         responses_list.append(r)
-    responses = responses_list
+    responses: Sequence[DeletableTopicResult] = responses_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

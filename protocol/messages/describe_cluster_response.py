@@ -123,7 +123,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeClusterResp
             pos += 1
         b = DescribeClusterBroker(b_broker_id, b_host, b_port, b_rack, b_is_fenced)
         brokers_list.append(b)
-    brokers = brokers_list
+    brokers: Sequence[DescribeClusterBroker] = brokers_list
     cluster_authorized_operations = _unpack_i(buf, pos)[0]
     pos += 4
     if buf[pos]:

@@ -93,12 +93,12 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeConfigsReque
         else:
             r_configuration_keys_list: list[str] = []
             for _ in range(count):
-                r_configuration_keys_one, pos = read_string(buf, pos)
-                r_configuration_keys_list.append(r_configuration_keys_one)
+                r_c, pos = read_string(buf, pos)
+                r_configuration_keys_list.append(r_c)
             r_configuration_keys = r_configuration_keys_list
         r = DescribeConfigsResource(r_resource_type, r_resource_name, r_configuration_keys)
         resources_list.append(r)
-    resources = resources_list
+    resources: Sequence[DescribeConfigsResource] = resources_list
     include_synonyms = _unpack_o(buf, pos)[0]
     pos += 1
     if version >= 3:
@@ -156,8 +156,8 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsRequ
         else:
             r_configuration_keys_list: list[str] = []
             for _ in range(count):
-                r_configuration_keys_one, pos = read_compact_string(buf, pos)
-                r_configuration_keys_list.append(r_configuration_keys_one)
+                r_c, pos = read_compact_string(buf, pos)
+                r_configuration_keys_list.append(r_c)
             r_configuration_keys = r_configuration_keys_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -165,7 +165,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsRequ
             pos += 1
         r = DescribeConfigsResource(r_resource_type, r_resource_name, r_configuration_keys)
         resources_list.append(r)
-    resources = resources_list
+    resources: Sequence[DescribeConfigsResource] = resources_list
     include_synonyms, include_documentation = _unpack_oo(buf, pos)
     pos += 2
     if buf[pos]:

@@ -160,7 +160,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeConfigsRespo
                 pos += 1
                 r_c_s = DescribeConfigsSynonym(r_c_s_name, r_c_s_value, r_c_s_source)
                 r_c_synonyms_list.append(r_c_s)
-            r_c_synonyms = r_c_synonyms_list
+            r_c_synonyms: Sequence[DescribeConfigsSynonym] = r_c_synonyms_list
             if version >= 3:
                 r_c_config_type = _unpack_b(buf, pos)[0]
                 pos += 1
@@ -172,10 +172,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeConfigsRespo
                 r_c_documentation = ""
             r_c = DescribeConfigsResourceResult(r_c_name, r_c_value, r_c_read_only, r_c_config_source, r_c_is_sensitive, r_c_synonyms, r_c_config_type, r_c_documentation)
             r_configs_list.append(r_c)
-        r_configs = r_configs_list
+        r_configs: Sequence[DescribeConfigsResourceResult] = r_configs_list
         r = DescribeConfigsResult(r_error_code, r_error_message, r_resource_type, r_resource_name, r_configs)
         results_list.append(r)
-    results = results_list
+    results: Sequence[DescribeConfigsResult] = results_list
     message = DescribeConfigsResponse(throttle_time_ms, results)
     return message
 
@@ -264,7 +264,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsResp
                     pos += 1
                 r_c_s = DescribeConfigsSynonym(r_c_s_name, r_c_s_value, r_c_s_source)
                 r_c_synonyms_list.append(r_c_s)
-            r_c_synonyms = r_c_synonyms_list
+            r_c_synonyms: Sequence[DescribeConfigsSynonym] = r_c_synonyms_list
             r_c_config_type = _unpack_b(buf, pos)[0]
             pos += 1
             r_c_documentation, pos = read_compact_nullable_string(buf, pos)
@@ -274,14 +274,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsResp
                 pos += 1
             r_c = DescribeConfigsResourceResult(r_c_name, r_c_value, r_c_read_only, r_c_config_source, r_c_is_sensitive, r_c_synonyms, r_c_config_type, r_c_documentation)
             r_configs_list.append(r_c)
-        r_configs = r_configs_list
+        r_configs: Sequence[DescribeConfigsResourceResult] = r_configs_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         r = DescribeConfigsResult(r_error_code, r_error_message, r_resource_type, r_resource_name, r_configs)
         results_list.append(r)
-    results = results_list
+    results: Sequence[DescribeConfigsResult] = results_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -62,9 +62,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeGroupsReques
         raise DecodeError("Groups is null", pos)
     groups_list: list[str] = []
     for _ in range(count):
-        groups_one, pos = read_string(buf, pos)
-        groups_list.append(groups_one)
-    groups = groups_list
+        g, pos = read_string(buf, pos)
+        groups_list.append(g)
+    groups: Sequence[str] = groups_list
     if version >= 3:
         include_authorized_operations = _unpack_o(buf, pos)[0]
         pos += 1
@@ -96,9 +96,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsReque
         raise DecodeError("Groups is null", pos)
     groups_list: list[str] = []
     for _ in range(count):
-        groups_one, pos = read_compact_string(buf, pos)
-        groups_list.append(groups_one)
-    groups = groups_list
+        g, pos = read_compact_string(buf, pos)
+        groups_list.append(g)
+    groups: Sequence[str] = groups_list
     include_authorized_operations = _unpack_o(buf, pos)[0]
     pos += 1
     if buf[pos]:

@@ -144,7 +144,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeGroupsRespon
             g_m_member_assignment, pos = read_bytes(buf, pos)
             g_m = DescribedGroupMember(g_m_member_id, g_m_group_instance_id, g_m_client_id, g_m_client_host, g_m_member_metadata, g_m_member_assignment)
             g_members_list.append(g_m)
-        g_members = g_members_list
+        g_members: Sequence[DescribedGroupMember] = g_members_list
         if version >= 3:
             g_authorized_operations = _unpack_i(buf, pos)[0]
             pos += 4
@@ -152,7 +152,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeGroupsRespon
             g_authorized_operations = -2147483648
         g = DescribedGroup(g_error_code, None, g_group_id, g_group_state, g_protocol_type, g_protocol_data, g_members, g_authorized_operations)
         groups_list.append(g)
-    groups = groups_list
+    groups: Sequence[DescribedGroup] = groups_list
     message = DescribeGroupsResponse(throttle_time_ms, groups)
     return message
 
@@ -230,7 +230,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsRespo
                 pos += 1
             g_m = DescribedGroupMember(g_m_member_id, g_m_group_instance_id, g_m_client_id, g_m_client_host, g_m_member_metadata, g_m_member_assignment)
             g_members_list.append(g_m)
-        g_members = g_members_list
+        g_members: Sequence[DescribedGroupMember] = g_members_list
         g_authorized_operations = _unpack_i(buf, pos)[0]
         pos += 4
         if buf[pos]:
@@ -239,7 +239,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsRespo
             pos += 1
         g = DescribedGroup(g_error_code, g_error_message, g_group_id, g_group_state, g_protocol_type, g_protocol_data, g_members, g_authorized_operations)
         groups_list.append(g)
-    groups = groups_list
+    groups: Sequence[DescribedGroup] = groups_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

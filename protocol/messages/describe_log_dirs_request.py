@@ -77,7 +77,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeLogDirsReque
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
-            t_partitions = list(unpack_from(f">{count}i", buf, pos))
+            t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             t = DescribableLogDirTopic(t_topic, t_partitions)
             topics_list.append(t)
@@ -123,7 +123,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeLogDirsRequ
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
-            t_partitions = list(unpack_from(f">{count}i", buf, pos))
+            t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
                 pos = skip_tags(buf, pos)

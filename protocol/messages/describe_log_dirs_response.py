@@ -144,13 +144,13 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeLogDirsRespo
                 pos += 21
                 r_t_p = DescribeLogDirsPartition(r_t_p_partition_index, r_t_p_partition_size, r_t_p_offset_lag, r_t_p_is_future_key)
                 r_t_partitions_list.append(r_t_p)
-            r_t_partitions = r_t_partitions_list
+            r_t_partitions: Sequence[DescribeLogDirsPartition] = r_t_partitions_list
             r_t = DescribeLogDirsTopic(r_t_name, r_t_partitions)
             r_topics_list.append(r_t)
-        r_topics = r_topics_list
+        r_topics: Sequence[DescribeLogDirsTopic] = r_topics_list
         r = DescribeLogDirsResult(r_error_code, r_log_dir, r_topics, -1, -1, False)
         results_list.append(r)
-    results = results_list
+    results: Sequence[DescribeLogDirsResult] = results_list
     message = DescribeLogDirsResponse(throttle_time_ms, 0, results)
     return message
 
@@ -226,14 +226,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeLogDirsResp
                     pos += 1
                 r_t_p = DescribeLogDirsPartition(r_t_p_partition_index, r_t_p_partition_size, r_t_p_offset_lag, r_t_p_is_future_key)
                 r_t_partitions_list.append(r_t_p)
-            r_t_partitions = r_t_partitions_list
+            r_t_partitions: Sequence[DescribeLogDirsPartition] = r_t_partitions_list
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:
                 pos += 1
             r_t = DescribeLogDirsTopic(r_t_name, r_t_partitions)
             r_topics_list.append(r_t)
-        r_topics = r_topics_list
+        r_topics: Sequence[DescribeLogDirsTopic] = r_topics_list
         if version >= 4:
             r_total_bytes, r_usable_bytes = _unpack_qq(buf, pos)
             pos += 16
@@ -251,7 +251,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeLogDirsResp
             pos += 1
         r = DescribeLogDirsResult(r_error_code, r_log_dir, r_topics, r_total_bytes, r_usable_bytes, r_is_cordoned)
         results_list.append(r)
-    results = results_list
+    results: Sequence[DescribeLogDirsResult] = results_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

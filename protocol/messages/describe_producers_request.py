@@ -74,7 +74,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRe
             raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("PartitionIndexes is null", pos)
-        t_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+        t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -82,7 +82,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRe
             pos += 1
         t = TopicRequest(t_name, t_partition_indexes)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[TopicRequest] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

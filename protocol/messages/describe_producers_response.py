@@ -148,21 +148,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRe
                     pos += 1
                 t_p_a = ProducerState(t_p_a_producer_id, t_p_a_producer_epoch, t_p_a_last_sequence, t_p_a_last_timestamp, t_p_a_coordinator_epoch, t_p_a_current_txn_start_offset)
                 t_p_active_producers_list.append(t_p_a)
-            t_p_active_producers = t_p_active_producers_list
+            t_p_active_producers: Sequence[ProducerState] = t_p_active_producers_list
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:
                 pos += 1
             t_p = PartitionResponse(t_p_partition_index, t_p_error_code, t_p_error_message, t_p_active_producers)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[PartitionResponse] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = TopicResponse(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[TopicResponse] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

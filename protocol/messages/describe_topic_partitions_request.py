@@ -88,7 +88,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
             pos += 1
         t = TopicRequest(t_name)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[TopicRequest] = topics_list
     response_partition_limit = _unpack_i(buf, pos)[0]
     pos += 4
     pos += 1

@@ -157,7 +157,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
                 raise DecodeError("ReplicaNodes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("ReplicaNodes is null", pos)
-            t_p_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            t_p_replica_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count = buf[pos]
             if count > 127:
@@ -169,7 +169,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
                 raise DecodeError("IsrNodes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("IsrNodes is null", pos)
-            t_p_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            t_p_isr_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count = buf[pos]
             if count > 127:
@@ -207,7 +207,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
                 raise DecodeError("OfflineReplicas counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("OfflineReplicas is null", pos)
-            t_p_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            t_p_offline_replicas: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
                 pos = skip_tags(buf, pos)
@@ -215,7 +215,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
                 pos += 1
             t_p = DescribeTopicPartitionsResponsePartition(t_p_error_code, t_p_partition_index, t_p_leader_id, t_p_leader_epoch, t_p_replica_nodes, t_p_isr_nodes, t_p_eligible_leader_replicas, t_p_last_known_elr, t_p_offline_replicas)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[DescribeTopicPartitionsResponsePartition] = t_partitions_list
         t_topic_authorized_operations = _unpack_i(buf, pos)[0]
         pos += 4
         if buf[pos]:
@@ -224,7 +224,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
             pos += 1
         t = DescribeTopicPartitionsResponseTopic(t_error_code, t_name, t_topic_id, t_is_internal, t_partitions, t_topic_authorized_operations)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[DescribeTopicPartitionsResponseTopic] = topics_list
     pos += 1
     if buf[pos - 1] < 128:
         n_topic_name, pos = read_compact_string(buf, pos)

@@ -51,9 +51,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTransaction
         raise DecodeError("TransactionalIds is null", pos)
     transactional_ids_list: list[str] = []
     for _ in range(count):
-        transactional_ids_one, pos = read_compact_string(buf, pos)
-        transactional_ids_list.append(transactional_ids_one)
-    transactional_ids = transactional_ids_list
+        t, pos = read_compact_string(buf, pos)
+        transactional_ids_list.append(t)
+    transactional_ids: Sequence[str] = transactional_ids_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

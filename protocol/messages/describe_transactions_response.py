@@ -127,7 +127,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTransaction
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
-            t_t_partitions = list(unpack_from(f">{count}i", buf, pos))
+            t_t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
                 pos = skip_tags(buf, pos)
@@ -135,14 +135,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTransaction
                 pos += 1
             t_t = TopicData(t_t_topic, t_t_partitions)
             t_topics_list.append(t_t)
-        t_topics = t_topics_list
+        t_topics: Sequence[TopicData] = t_topics_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = TransactionState(t_error_code, t_transactional_id, t_transaction_state, t_transaction_timeout_ms, t_transaction_start_time_ms, t_producer_id, t_producer_epoch, t_topics)
         transaction_states_list.append(t)
-    transaction_states = transaction_states_list
+    transaction_states: Sequence[TransactionState] = transaction_states_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

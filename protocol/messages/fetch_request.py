@@ -197,10 +197,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchRequest:
             pos += 4
             t_p = FetchPartition(t_p_partition, t_p_current_leader_epoch, t_p_fetch_offset, -1, t_p_log_start_offset, t_p_partition_max_bytes, ZERO_UUID, 9223372036854775807)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[FetchPartition] = t_partitions_list
         t = FetchTopic(t_topic, ZERO_UUID, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[FetchTopic] = topics_list
     if version >= 7:
         count = _unpack_i(buf, pos)[0]
         pos += 4
@@ -217,11 +217,11 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchRequest:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
-            f_partitions = list(unpack_from(f">{count}i", buf, pos))
+            f_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             f = ForgottenTopic(f_topic, ZERO_UUID, f_partitions)
             forgotten_topics_data_list.append(f)
-        forgotten_topics_data = forgotten_topics_data_list
+        forgotten_topics_data: Sequence[ForgottenTopic] = forgotten_topics_data_list
     else:
         forgotten_topics_data = ()
     if version >= 11:
@@ -323,14 +323,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
                 pos += 1
             t_p = FetchPartition(t_p_partition, t_p_current_leader_epoch, t_p_fetch_offset, t_p_last_fetched_epoch, t_p_log_start_offset, t_p_partition_max_bytes, t_p_replica_directory_id, t_p_high_watermark)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[FetchPartition] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = FetchTopic(t_topic, t_topic_id, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[FetchTopic] = topics_list
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -362,7 +362,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
-        f_partitions = list(unpack_from(f">{count}i", buf, pos))
+        f_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos]:
             pos = skip_tags(buf, pos)
@@ -370,7 +370,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             pos += 1
         f = ForgottenTopic(f_topic, f_topic_id, f_partitions)
         forgotten_topics_data_list.append(f)
-    forgotten_topics_data = forgotten_topics_data_list
+    forgotten_topics_data: Sequence[ForgottenTopic] = forgotten_topics_data_list
     rack_id, pos = read_compact_string(buf, pos)
     cluster_id: str | None = None
     replica_state: ReplicaState | None = None

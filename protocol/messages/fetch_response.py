@@ -253,10 +253,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchResponse:
             r_p_records, pos = read_nullable_records(buf, pos)
             r_p = PartitionData(r_p_partition_index, r_p_error_code, r_p_high_watermark, r_p_last_stable_offset, r_p_log_start_offset, None, None, None, r_p_aborted_transactions, r_p_preferred_read_replica, r_p_records)
             r_partitions_list.append(r_p)
-        r_partitions = r_partitions_list
+        r_partitions: Sequence[PartitionData] = r_partitions_list
         r = FetchableTopicResponse(r_topic, ZERO_UUID, r_partitions)
         responses_list.append(r)
-    responses = responses_list
+    responses: Sequence[FetchableTopicResponse] = responses_list
     message = FetchResponse(throttle_time_ms, error_code, session_id, responses, ())
     return message
 
@@ -398,14 +398,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
                 pos += 1
             r_p = PartitionData(r_p_partition_index, r_p_error_code, r_p_high_watermark, r_p_last_stable_offset, r_p_log_start_offset, r_p_diverging_epoch, r_p_current_leader, r_p_snapshot_id, r_p_aborted_transactions, r_p_preferred_read_replica, r_p_records)
             r_partitions_list.append(r_p)
-        r_partitions = r_partitions_list
+        r_partitions: Sequence[PartitionData] = r_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         r = FetchableTopicResponse(r_topic, r_topic_id, r_partitions)
         responses_list.append(r)
-    responses = responses_list
+    responses: Sequence[FetchableTopicResponse] = responses_list
     node_endpoints: Sequence[NodeEndpoint] = ()
     if buf[pos]:
         tags, after = read_tags(buf, pos)

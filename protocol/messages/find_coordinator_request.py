@@ -89,9 +89,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FindCoordinatorRequ
             raise DecodeError("CoordinatorKeys is null", pos)
         coordinator_keys_list: list[str] = []
         for _ in range(count):
-            coordinator_keys_one, pos = read_compact_string(buf, pos)
-            coordinator_keys_list.append(coordinator_keys_one)
-        coordinator_keys = coordinator_keys_list
+            c, pos = read_compact_string(buf, pos)
+            coordinator_keys_list.append(c)
+        coordinator_keys: Sequence[str] = coordinator_keys_list
     else:
         coordinator_keys = ()
     if buf[pos]:

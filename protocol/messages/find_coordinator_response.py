@@ -172,7 +172,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FindCoordinatorResp
                 pos += 1
             c = Coordinator(c_key, c_node_id, c_host, c_port, c_error_code, c_error_message)
             coordinators_list.append(c)
-        coordinators = coordinators_list
+        coordinators: Sequence[Coordinator] = coordinators_list
     else:
         coordinators = ()
     if buf[pos]:

@@ -131,7 +131,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> GroupMetadataValue:
         m_assignment, pos = read_bytes(buf, pos)
         m = MemberMetadata(m_member_id, m_group_instance_id, m_client_id, m_client_host, m_rebalance_timeout, m_session_timeout, m_subscription, m_assignment)
         members_list.append(m)
-    members = members_list
+    members: Sequence[MemberMetadata] = members_list
     message = GroupMetadataValue(protocol_type, generation, protocol, leader, current_state_timestamp, members)
     return message
 
@@ -192,7 +192,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> GroupMetadataValue:
             pos += 1
         m = MemberMetadata(m_member_id, m_group_instance_id, m_client_id, m_client_host, m_rebalance_timeout, m_session_timeout, m_subscription, m_assignment)
         members_list.append(m)
-    members = members_list
+    members: Sequence[MemberMetadata] = members_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

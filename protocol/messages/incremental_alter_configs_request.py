@@ -113,10 +113,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> IncrementalAlterConf
             r_c_value, pos = read_nullable_string(buf, pos)
             r_c = AlterableConfig(r_c_name, r_c_config_operation, r_c_value)
             r_configs_list.append(r_c)
-        r_configs = r_configs_list
+        r_configs: Sequence[AlterableConfig] = r_configs_list
         r = AlterConfigsResource(r_resource_type, r_resource_name, r_configs)
         resources_list.append(r)
-    resources = resources_list
+    resources: Sequence[AlterConfigsResource] = resources_list
     validate_only = _unpack_o(buf, pos)[0]
     pos += 1
     message = IncrementalAlterConfigsRequest(resources, validate_only)
@@ -175,14 +175,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> IncrementalAlterCon
                 pos += 1
             r_c = AlterableConfig(r_c_name, r_c_config_operation, r_c_value)
             r_configs_list.append(r_c)
-        r_configs = r_configs_list
+        r_configs: Sequence[AlterableConfig] = r_configs_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         r = AlterConfigsResource(r_resource_type, r_resource_name, r_configs)
         resources_list.append(r)
-    resources = resources_list
+    resources: Sequence[AlterConfigsResource] = resources_list
     validate_only = _unpack_o(buf, pos)[0]
     pos += 1
     if buf[pos]:

@@ -93,7 +93,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> IncrementalAlterConf
         r_resource_name, pos = read_string(buf, pos)
         r = AlterConfigsResourceResponse(r_error_code, r_error_message, r_resource_type, r_resource_name)
         responses_list.append(r)
-    responses = responses_list
+    responses: Sequence[AlterConfigsResourceResponse] = responses_list
     message = IncrementalAlterConfigsResponse(throttle_time_ms, responses)
     return message
 
@@ -136,7 +136,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> IncrementalAlterCon
             pos += 1
         r = AlterConfigsResourceResponse(r_error_code, r_error_message, r_resource_type, r_resource_name)
         responses_list.append(r)
-    responses = responses_list
+    responses: Sequence[AlterConfigsResourceResponse] = responses_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

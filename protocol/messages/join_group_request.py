@@ -111,7 +111,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> JoinGroupRequest:
         p_metadata, pos = read_bytes(buf, pos)
         p = JoinGroupRequestProtocol(p_name, p_metadata)
         protocols_list.append(p)
-    protocols = protocols_list
+    protocols: Sequence[JoinGroupRequestProtocol] = protocols_list
     message = JoinGroupRequest(group_id, session_timeout_ms, rebalance_timeout_ms, member_id, group_instance_id, protocol_type, protocols, None)
     return message
 
@@ -159,7 +159,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> JoinGroupRequest:
             pos += 1
         p = JoinGroupRequestProtocol(p_name, p_metadata)
         protocols_list.append(p)
-    protocols = protocols_list
+    protocols: Sequence[JoinGroupRequestProtocol] = protocols_list
     if version >= 8:
         reason, pos = read_compact_nullable_string(buf, pos)
     else:

@@ -119,7 +119,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> JoinGroupResponse:
         m_metadata, pos = read_bytes(buf, pos)
         m = JoinGroupResponseMember(m_member_id, m_group_instance_id, m_metadata)
         members_list.append(m)
-    members = members_list
+    members: Sequence[JoinGroupResponseMember] = members_list
     message = JoinGroupResponse(throttle_time_ms, error_code, generation_id, None, protocol_name, leader, False, member_id, members)
     return message
 
@@ -128,6 +128,8 @@ def _encode_classic(out: bytearray, message: JoinGroupResponse, version: int) ->
     if version >= 2:
         out += _pack_i(message.throttle_time_ms)
     out += _pack_hi(message.error_code, message.generation_id)
+    if message.protocol_name is None:
+        raise ValueError(f"ProtocolName cannot be null in version {version}")
     write_string(out, message.protocol_name)
     write_string(out, message.leader)
     write_string(out, message.member_id)
@@ -178,7 +180,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> JoinGroupResponse:
             pos += 1
         m = JoinGroupResponseMember(m_member_id, m_group_instance_id, m_metadata)
         members_list.append(m)
-    members = members_list
+    members: Sequence[JoinGroupResponseMember] = members_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

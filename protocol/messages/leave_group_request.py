@@ -89,7 +89,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
             m_group_instance_id, pos = read_nullable_string(buf, pos)
             m = MemberIdentity(m_member_id, m_group_instance_id, None)
             members_list.append(m)
-        members = members_list
+        members: Sequence[MemberIdentity] = members_list
     else:
         members = ()
     message = LeaveGroupRequest(group_id, member_id, members)
@@ -134,7 +134,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
             pos += 1
         m = MemberIdentity(m_member_id, m_group_instance_id, m_reason)
         members_list.append(m)
-    members = members_list
+    members: Sequence[MemberIdentity] = members_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

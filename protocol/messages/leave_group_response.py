@@ -98,7 +98,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> LeaveGroupResponse:
             pos += 2
             m = MemberResponse(m_member_id, m_group_instance_id, m_error_code)
             members_list.append(m)
-        members = members_list
+        members: Sequence[MemberResponse] = members_list
     else:
         members = ()
     message = LeaveGroupResponse(throttle_time_ms, error_code, members)
@@ -143,7 +143,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> LeaveGroupResponse:
             pos += 1
         m = MemberResponse(m_member_id, m_group_instance_id, m_error_code)
         members_list.append(m)
-    members = members_list
+    members: Sequence[MemberResponse] = members_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -68,9 +68,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsRequest:
             raise DecodeError("StatesFilter is null", pos)
         states_filter_list: list[str] = []
         for _ in range(count):
-            states_filter_one, pos = read_compact_string(buf, pos)
-            states_filter_list.append(states_filter_one)
-        states_filter = states_filter_list
+            s, pos = read_compact_string(buf, pos)
+            states_filter_list.append(s)
+        states_filter: Sequence[str] = states_filter_list
     else:
         states_filter = ()
     if version >= 5:
@@ -86,9 +86,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsRequest:
             raise DecodeError("TypesFilter is null", pos)
         types_filter_list: list[str] = []
         for _ in range(count):
-            types_filter_one, pos = read_compact_string(buf, pos)
-            types_filter_list.append(types_filter_one)
-        types_filter = types_filter_list
+            t, pos = read_compact_string(buf, pos)
+            types_filter_list.append(t)
+        types_filter: Sequence[str] = types_filter_list
     else:
         types_filter = ()
     if buf[pos]:

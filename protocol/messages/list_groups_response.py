@@ -92,7 +92,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ListGroupsResponse:
         g_protocol_type, pos = read_string(buf, pos)
         g = ListedGroup(g_group_id, g_protocol_type, "", "")
         groups_list.append(g)
-    groups = groups_list
+    groups: Sequence[ListedGroup] = groups_list
     message = ListGroupsResponse(throttle_time_ms, error_code, groups)
     return message
 
@@ -139,7 +139,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsResponse:
             pos += 1
         g = ListedGroup(g_group_id, g_protocol_type, g_group_state, g_group_type)
         groups_list.append(g)
-    groups = groups_list
+    groups: Sequence[ListedGroup] = groups_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

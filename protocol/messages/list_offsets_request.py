@@ -124,10 +124,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ListOffsetsRequest:
             pos += 8
             t_p = ListOffsetsPartition(t_p_partition_index, t_p_current_leader_epoch, t_p_timestamp)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[ListOffsetsPartition] = t_partitions_list
         t = ListOffsetsTopic(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[ListOffsetsTopic] = topics_list
     message = ListOffsetsRequest(replica_id, isolation_level, topics, 0)
     return message
 
@@ -184,14 +184,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListOffsetsRequest:
                 pos += 1
             t_p = ListOffsetsPartition(t_p_partition_index, t_p_current_leader_epoch, t_p_timestamp)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[ListOffsetsPartition] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = ListOffsetsTopic(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[ListOffsetsTopic] = topics_list
     if version >= 10:
         timeout_ms = _unpack_i(buf, pos)[0]
         pos += 4

@@ -116,10 +116,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ListOffsetsResponse:
                 t_p_leader_epoch = -1
             t_p = ListOffsetsPartitionResponse(t_p_partition_index, t_p_error_code, t_p_timestamp, t_p_offset, t_p_leader_epoch)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[ListOffsetsPartitionResponse] = t_partitions_list
         t = ListOffsetsTopicResponse(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[ListOffsetsTopicResponse] = topics_list
     message = ListOffsetsResponse(throttle_time_ms, topics)
     return message
 
@@ -174,14 +174,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListOffsetsResponse
                 pos += 1
             t_p = ListOffsetsPartitionResponse(t_p_partition_index, t_p_error_code, t_p_timestamp, t_p_offset, t_p_leader_epoch)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[ListOffsetsPartitionResponse] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = ListOffsetsTopicResponse(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[ListOffsetsTopicResponse] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -62,9 +62,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsReq
         raise DecodeError("StateFilters is null", pos)
     state_filters_list: list[str] = []
     for _ in range(count):
-        state_filters_one, pos = read_compact_string(buf, pos)
-        state_filters_list.append(state_filters_one)
-    state_filters = state_filters_list
+        s, pos = read_compact_string(buf, pos)
+        state_filters_list.append(s)
+    state_filters: Sequence[str] = state_filters_list
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -75,7 +75,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsReq
         raise DecodeError("ProducerIdFilters counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("ProducerIdFilters is null", pos)
-    producer_id_filters = list(unpack_from(f">{count}q", buf, pos))
+    producer_id_filters: Sequence[int] = list(unpack_from(f">{count}q", buf, pos))
     pos += 8 * count
     if version >= 1:
         duration_filter = _unpack_q(buf, pos)[0]

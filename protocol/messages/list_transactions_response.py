@@ -78,9 +78,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsRes
         raise DecodeError("UnknownStateFilters is null", pos)
     unknown_state_filters_list: list[str] = []
     for _ in range(count):
-        unknown_state_filters_one, pos = read_compact_string(buf, pos)
-        unknown_state_filters_list.append(unknown_state_filters_one)
-    unknown_state_filters = unknown_state_filters_list
+        u, pos = read_compact_string(buf, pos)
+        unknown_state_filters_list.append(u)
+    unknown_state_filters: Sequence[str] = unknown_state_filters_list
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -103,7 +103,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsRes
             pos += 1
         t = TransactionState(t_transactional_id, t_producer_id, t_transaction_state)
         transaction_states_list.append(t)
-    transaction_states = transaction_states_list
+    transaction_states: Sequence[TransactionState] = transaction_states_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

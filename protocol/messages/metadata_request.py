@@ -113,6 +113,8 @@ def _encode_classic(out: bytearray, message: MetadataRequest, version: int) -> N
     else:
         out += _pack_i(len(message.topics))
         for t in message.topics:
+            if t.name is None:
+                raise ValueError(f"Name cannot be null in version {version}")
             write_string(out, t.name)
     if version >= 4:
         out += _pack_o(message.allow_auto_topic_creation)

@@ -159,7 +159,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataResponse:
             b_rack = None
         b = MetadataResponseBroker(b_node_id, b_host, b_port, b_rack)
         brokers_list.append(b)
-    brokers = brokers_list
+    brokers: Sequence[MetadataResponseBroker] = brokers_list
     if version >= 2:
         cluster_id, pos = read_nullable_string(buf, pos)
     else:
@@ -206,7 +206,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataResponse:
                 raise DecodeError("ReplicaNodes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("ReplicaNodes is null", pos)
-            t_p_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            t_p_replica_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count = _unpack_i(buf, pos)[0]
             pos += 4
@@ -214,7 +214,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataResponse:
                 raise DecodeError("IsrNodes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("IsrNodes is null", pos)
-            t_p_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            t_p_isr_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if version >= 5:
                 count = _unpack_i(buf, pos)[0]
@@ -223,13 +223,13 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataResponse:
                     raise DecodeError("OfflineReplicas counts more elements than there are bytes", pos)
                 if count < 0:
                     raise DecodeError("OfflineReplicas is null", pos)
-                t_p_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+                t_p_offline_replicas: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
             else:
                 t_p_offline_replicas = ()
             t_p = MetadataResponsePartition(t_p_error_code, t_p_partition_index, t_p_leader_id, t_p_leader_epoch, t_p_replica_nodes, t_p_isr_nodes, t_p_offline_replicas)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[MetadataResponsePartition] = t_partitions_list
         if version >= 8:
             t_topic_authorized_operations = _unpack_i(buf, pos)[0]
             pos += 4
@@ -237,7 +237,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataResponse:
             t_topic_authorized_operations = -2147483648
         t = MetadataResponseTopic(t_error_code, t_name, ZERO_UUID, t_is_internal, t_partitions, t_topic_authorized_operations)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[MetadataResponseTopic] = topics_list
     if version >= 8:
         cluster_authorized_operations = _unpack_i(buf, pos)[0]
         pos += 4
@@ -264,6 +264,8 @@ def _encode_classic(out: bytearray, message: MetadataResponse, version: int) -> 
     out += _pack_i(len(message.topics))
     for t in message.topics:
         out += _pack_h(t.error_code)
+        if t.name is None:
+            raise ValueError(f"Name cannot be null in version {version}")
         write_string(out, t.name)
         if version >= 1:
             out += _pack_o(t.is_internal)
@@ -313,7 +315,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
             pos += 1
         b = MetadataResponseBroker(b_node_id, b_host, b_port, b_rack)
         brokers_list.append(b)
-    brokers = brokers_list
+    brokers: Sequence[MetadataResponseBroker] = brokers_list
     cluster_id, pos = read_compact_nullable_string(buf, pos)
     controller_id = _unpack_i(buf, pos)[0]
     pos += 4
@@ -365,7 +367,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
                 raise DecodeError("ReplicaNodes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("ReplicaNodes is null", pos)
-            t_p_replica_nodes = list(unpack_from(f">{count}i", buf, pos))
+            t_p_replica_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count = buf[pos]
             if count > 127:
@@ -377,7 +379,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
                 raise DecodeError("IsrNodes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("IsrNodes is null", pos)
-            t_p_isr_nodes = list(unpack_from(f">{count}i", buf, pos))
+            t_p_isr_nodes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             count = buf[pos]
             if count > 127:
@@ -389,7 +391,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
                 raise DecodeError("OfflineReplicas counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("OfflineReplicas is null", pos)
-            t_p_offline_replicas = list(unpack_from(f">{count}i", buf, pos))
+            t_p_offline_replicas: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
                 pos = skip_tags(buf, pos)
@@ -397,7 +399,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
                 pos += 1
             t_p = MetadataResponsePartition(t_p_error_code, t_p_partition_index, t_p_leader_id, t_p_leader_epoch, t_p_replica_nodes, t_p_isr_nodes, t_p_offline_replicas)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[MetadataResponsePartition] = t_partitions_list
         t_topic_authorized_operations = _unpack_i(buf, pos)[0]
         pos += 4
         if buf[pos]:
@@ -406,7 +408,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
             pos += 1
         t = MetadataResponseTopic(t_error_code, t_name, t_topic_id, t_is_internal, t_partitions, t_topic_authorized_operations)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[MetadataResponseTopic] = topics_list
     if version <= 10:
         cluster_authorized_operations = _unpack_i(buf, pos)[0]
         pos += 4

@@ -142,10 +142,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetCommitRequest:
             t_p_committed_metadata, pos = read_nullable_string(buf, pos)
             t_p = OffsetCommitRequestPartition(t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch, t_p_committed_metadata)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[OffsetCommitRequestPartition] = t_partitions_list
         t = OffsetCommitRequestTopic(t_name, ZERO_UUID, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetCommitRequestTopic] = topics_list
     message = OffsetCommitRequest(group_id, generation_id_or_member_epoch, member_id, group_instance_id, retention_time_ms, topics)
     return message
 
@@ -218,14 +218,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetCommitRequest
                 pos += 1
             t_p = OffsetCommitRequestPartition(t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch, t_p_committed_metadata)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[OffsetCommitRequestPartition] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = OffsetCommitRequestTopic(t_name, t_topic_id, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetCommitRequestTopic] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -109,10 +109,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetCommitResponse
             pos += 6
             t_p = OffsetCommitResponsePartition(t_p_partition_index, t_p_error_code)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[OffsetCommitResponsePartition] = t_partitions_list
         t = OffsetCommitResponseTopic(t_name, ZERO_UUID, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetCommitResponseTopic] = topics_list
     message = OffsetCommitResponse(throttle_time_ms, topics)
     return message
 
@@ -173,14 +173,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetCommitRespons
                 pos += 1
             t_p = OffsetCommitResponsePartition(t_p_partition_index, t_p_error_code)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[OffsetCommitResponsePartition] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = OffsetCommitResponseTopic(t_name, t_topic_id, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetCommitResponseTopic] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

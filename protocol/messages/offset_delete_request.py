@@ -85,10 +85,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetDeleteRequest:
             pos += 4
             t_p = OffsetDeleteRequestPartition(t_p_partition_index)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[OffsetDeleteRequestPartition] = t_partitions_list
         t = OffsetDeleteRequestTopic(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetDeleteRequestTopic] = topics_list
     message = OffsetDeleteRequest(group_id, topics)
     return message
 

@@ -94,10 +94,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetDeleteResponse
             pos += 6
             t_p = OffsetDeleteResponsePartition(t_p_partition_index, t_p_error_code)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[OffsetDeleteResponsePartition] = t_partitions_list
         t = OffsetDeleteResponseTopic(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetDeleteResponseTopic] = topics_list
     message = OffsetDeleteResponse(error_code, throttle_time_ms, topics)
     return message
 

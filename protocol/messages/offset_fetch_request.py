@@ -121,7 +121,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
                 raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("PartitionIndexes is null", pos)
-            t_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+            t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             t = OffsetFetchRequestTopic(t_name, t_partition_indexes)
             topics_list.append(t)
@@ -177,7 +177,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
                     raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
                 if count < 0:
                     raise DecodeError("PartitionIndexes is null", pos)
-                t_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+                t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
                 if buf[pos]:
                     pos = skip_tags(buf, pos)
@@ -243,7 +243,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
                         raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
                     if count < 0:
                         raise DecodeError("PartitionIndexes is null", pos)
-                    g_t_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+                    g_t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
                     if buf[pos]:
                         pos = skip_tags(buf, pos)
@@ -258,7 +258,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
                 pos += 1
             g = OffsetFetchRequestGroup(g_group_id, g_member_id, g_member_epoch, g_topics)
             groups_list.append(g)
-        groups = groups_list
+        groups: Sequence[OffsetFetchRequestGroup] = groups_list
     else:
         groups = ()
     if version >= 7:

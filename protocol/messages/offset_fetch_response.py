@@ -179,10 +179,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetFetchResponse:
             pos += 2
             t_p = OffsetFetchResponsePartition(t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch, t_p_metadata, t_p_error_code)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[OffsetFetchResponsePartition] = t_partitions_list
         t = OffsetFetchResponseTopic(t_name, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetFetchResponseTopic] = topics_list
     if version >= 2:
         error_code = _unpack_h(buf, pos)[0]
         pos += 2
@@ -250,14 +250,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchResponse
                     pos += 1
                 t_p = OffsetFetchResponsePartition(t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch, t_p_metadata, t_p_error_code)
                 t_partitions_list.append(t_p)
-            t_partitions = t_partitions_list
+            t_partitions: Sequence[OffsetFetchResponsePartition] = t_partitions_list
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:
                 pos += 1
             t = OffsetFetchResponseTopic(t_name, t_partitions)
             topics_list.append(t)
-        topics = topics_list
+        topics: Sequence[OffsetFetchResponseTopic] = topics_list
     else:
         topics = ()
     if version <= 7:
@@ -323,14 +323,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchResponse
                         pos += 1
                     g_t_p = OffsetFetchResponsePartitions(g_t_p_partition_index, g_t_p_committed_offset, g_t_p_committed_leader_epoch, g_t_p_metadata, g_t_p_error_code)
                     g_t_partitions_list.append(g_t_p)
-                g_t_partitions = g_t_partitions_list
+                g_t_partitions: Sequence[OffsetFetchResponsePartitions] = g_t_partitions_list
                 if buf[pos]:
                     pos = skip_tags(buf, pos)
                 else:
                     pos += 1
                 g_t = OffsetFetchResponseTopics(g_t_name, g_t_topic_id, g_t_partitions)
                 g_topics_list.append(g_t)
-            g_topics = g_topics_list
+            g_topics: Sequence[OffsetFetchResponseTopics] = g_topics_list
             g_error_code = _unpack_h(buf, pos)[0]
             pos += 2
             if buf[pos]:
@@ -339,7 +339,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchResponse
                 pos += 1
             g = OffsetFetchResponseGroup(g_group_id, g_topics, g_error_code)
             groups_list.append(g)
-        groups = groups_list
+        groups: Sequence[OffsetFetchResponseGroup] = groups_list
     else:
         groups = ()
     if buf[pos]:

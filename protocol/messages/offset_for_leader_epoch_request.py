@@ -106,10 +106,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoch
             pos += 12
             t_p = OffsetForLeaderPartition(t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[OffsetForLeaderPartition] = t_partitions_list
         t = OffsetForLeaderTopic(t_topic, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetForLeaderTopic] = topics_list
     message = OffsetForLeaderEpochRequest(replica_id, topics)
     return message
 
@@ -162,14 +162,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoc
                 pos += 1
             t_p = OffsetForLeaderPartition(t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[OffsetForLeaderPartition] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = OffsetForLeaderTopic(t_topic, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetForLeaderTopic] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

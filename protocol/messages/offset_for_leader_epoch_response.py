@@ -105,10 +105,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoch
             pos += 18
             t_p = EpochEndOffset(t_p_error_code, t_p_partition, t_p_leader_epoch, t_p_end_offset)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[EpochEndOffset] = t_partitions_list
         t = OffsetForLeaderTopicResult(t_topic, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetForLeaderTopicResult] = topics_list
     message = OffsetForLeaderEpochResponse(throttle_time_ms, topics)
     return message
 
@@ -160,14 +160,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoc
                 pos += 1
             t_p = EpochEndOffset(t_p_error_code, t_p_partition, t_p_leader_epoch, t_p_end_offset)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[EpochEndOffset] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = OffsetForLeaderTopicResult(t_topic, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[OffsetForLeaderTopicResult] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

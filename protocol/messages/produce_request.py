@@ -119,10 +119,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ProduceRequest:
             t_p_records, pos = read_nullable_records(buf, pos)
             t_p = PartitionProduceData(t_p_index, t_p_records)
             t_partition_data_list.append(t_p)
-        t_partition_data = t_partition_data_list
+        t_partition_data: Sequence[PartitionProduceData] = t_partition_data_list
         t = TopicProduceData(t_name, ZERO_UUID, t_partition_data)
         topic_data_list.append(t)
-    topic_data = topic_data_list
+    topic_data: Sequence[TopicProduceData] = topic_data_list
     message = ProduceRequest(transactional_id, acks, timeout_ms, topic_data)
     return message
 
@@ -186,14 +186,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceRequest:
                 pos += 1
             t_p = PartitionProduceData(t_p_index, t_p_records)
             t_partition_data_list.append(t_p)
-        t_partition_data = t_partition_data_list
+        t_partition_data: Sequence[PartitionProduceData] = t_partition_data_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = TopicProduceData(t_name, t_topic_id, t_partition_data)
         topic_data_list.append(t)
-    topic_data = topic_data_list
+    topic_data: Sequence[TopicProduceData] = topic_data_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -186,7 +186,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ProduceResponse:
                     r_p_r_batch_index_error_message, pos = read_nullable_string(buf, pos)
                     r_p_r = BatchIndexAndErrorMessage(r_p_r_batch_index, r_p_r_batch_index_error_message)
                     r_p_record_errors_list.append(r_p_r)
-                r_p_record_errors = r_p_record_errors_list
+                r_p_record_errors: Sequence[BatchIndexAndErrorMessage] = r_p_record_errors_list
             else:
                 r_p_record_errors = ()
             if version >= 8:
@@ -195,10 +195,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ProduceResponse:
                 r_p_error_message = None
             r_p = PartitionProduceResponse(r_p_index, r_p_error_code, r_p_base_offset, r_p_log_append_time_ms, r_p_log_start_offset, r_p_record_errors, r_p_error_message, None)
             r_partition_responses_list.append(r_p)
-        r_partition_responses = r_partition_responses_list
+        r_partition_responses: Sequence[PartitionProduceResponse] = r_partition_responses_list
         r = TopicProduceResponse(r_name, ZERO_UUID, r_partition_responses)
         responses_list.append(r)
-    responses = responses_list
+    responses: Sequence[TopicProduceResponse] = responses_list
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
     message = ProduceResponse(responses, throttle_time_ms, ())
@@ -282,7 +282,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
                     pos += 1
                 r_p_r = BatchIndexAndErrorMessage(r_p_r_batch_index, r_p_r_batch_index_error_message)
                 r_p_record_errors_list.append(r_p_r)
-            r_p_record_errors = r_p_record_errors_list
+            r_p_record_errors: Sequence[BatchIndexAndErrorMessage] = r_p_record_errors_list
             r_p_error_message, pos = read_compact_nullable_string(buf, pos)
             r_p_current_leader: LeaderIdAndEpoch | None = None
             if buf[pos]:
@@ -303,14 +303,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
                 pos += 1
             r_p = PartitionProduceResponse(r_p_index, r_p_error_code, r_p_base_offset, r_p_log_append_time_ms, r_p_log_start_offset, r_p_record_errors, r_p_error_message, r_p_current_leader)
             r_partition_responses_list.append(r_p)
-        r_partition_responses = r_partition_responses_list
+        r_partition_responses: Sequence[PartitionProduceResponse] = r_partition_responses_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         r = TopicProduceResponse(r_name, r_topic_id, r_partition_responses)
         responses_list.append(r)
-    responses = responses_list
+    responses: Sequence[TopicProduceResponse] = responses_list
     throttle_time_ms = _unpack_i(buf, pos)[0]
     pos += 4
     node_endpoints: Sequence[NodeEndpoint] = ()

@@ -81,7 +81,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ProducerSnapshot:
         pos += 46
         p = ProducerEntry(p_producer_id, p_epoch, p_last_sequence, p_last_offset, p_offset_delta, p_timestamp, p_coordinator_epoch, p_current_txn_first_offset)
         producer_entries_list.append(p)
-    producer_entries = producer_entries_list
+    producer_entries: Sequence[ProducerEntry] = producer_entries_list
     message = ProducerSnapshot(crc, producer_entries)
     return message
 

@@ -101,7 +101,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> SyncGroupRequest:
         a_assignment, pos = read_bytes(buf, pos)
         a = SyncGroupRequestAssignment(a_member_id, a_assignment)
         assignments_list.append(a)
-    assignments = assignments_list
+    assignments: Sequence[SyncGroupRequestAssignment] = assignments_list
     message = SyncGroupRequest(group_id, generation_id, member_id, group_instance_id, None, None, assignments)
     return message
 
@@ -153,7 +153,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> SyncGroupRequest:
             pos += 1
         a = SyncGroupRequestAssignment(a_member_id, a_assignment)
         assignments_list.append(a)
-    assignments = assignments_list
+    assignments: Sequence[SyncGroupRequestAssignment] = assignments_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -111,7 +111,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TransactionLogValue:
                 raise DecodeError("PartitionIds counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("PartitionIds is null", pos)
-            t_partition_ids = list(unpack_from(f">{count}i", buf, pos))
+            t_partition_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             t = PartitionsSchema(t_topic, t_partition_ids)
             transaction_partitions_list.append(t)
@@ -163,7 +163,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TransactionLogValue
                 raise DecodeError("PartitionIds counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("PartitionIds is null", pos)
-            t_partition_ids = list(unpack_from(f">{count}i", buf, pos))
+            t_partition_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
                 pos = skip_tags(buf, pos)

@@ -139,10 +139,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitReque
             t_p_committed_metadata, pos = read_nullable_string(buf, pos)
             t_p = TxnOffsetCommitRequestPartition(t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch, t_p_committed_metadata)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[TxnOffsetCommitRequestPartition] = t_partitions_list
         t = TxnOffsetCommitRequestTopic(t_name, ZERO_UUID, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[TxnOffsetCommitRequestTopic] = topics_list
     message = TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, -1, "", None, topics)
     return message
 
@@ -212,14 +212,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRequ
                 pos += 1
             t_p = TxnOffsetCommitRequestPartition(t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch, t_p_committed_metadata)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[TxnOffsetCommitRequestPartition] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = TxnOffsetCommitRequestTopic(t_name, t_topic_id, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[TxnOffsetCommitRequestTopic] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -106,10 +106,10 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRespo
             pos += 6
             t_p = TxnOffsetCommitResponsePartition(t_p_partition_index, t_p_error_code)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[TxnOffsetCommitResponsePartition] = t_partitions_list
         t = TxnOffsetCommitResponseTopic(t_name, ZERO_UUID, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[TxnOffsetCommitResponseTopic] = topics_list
     message = TxnOffsetCommitResponse(throttle_time_ms, topics)
     return message
 
@@ -169,14 +169,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitResp
                 pos += 1
             t_p = TxnOffsetCommitResponsePartition(t_p_partition_index, t_p_error_code)
             t_partitions_list.append(t_p)
-        t_partitions = t_partitions_list
+        t_partitions: Sequence[TxnOffsetCommitResponsePartition] = t_partitions_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         t = TxnOffsetCommitResponseTopic(t_name, t_topic_id, t_partitions)
         topics_list.append(t)
-    topics = topics_list
+    topics: Sequence[TxnOffsetCommitResponseTopic] = topics_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -115,7 +115,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequ
                 raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("PartitionIndexes is null", pos)
-            m_t_partition_indexes = list(unpack_from(f">{count}i", buf, pos))
+            m_t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
                 pos = skip_tags(buf, pos)
@@ -123,7 +123,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequ
                 pos += 1
             m_t = WritableTxnMarkerTopic(m_t_name, m_t_partition_indexes)
             m_topics_list.append(m_t)
-        m_topics = m_topics_list
+        m_topics: Sequence[WritableTxnMarkerTopic] = m_topics_list
         m_coordinator_epoch = _unpack_i(buf, pos)[0]
         pos += 4
         if version >= 2:
@@ -137,7 +137,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequ
             pos += 1
         m = WritableTxnMarker(m_producer_id, m_producer_epoch, m_transaction_result, m_topics, m_coordinator_epoch, m_transaction_version)
         markers_list.append(m)
-    markers = markers_list
+    markers: Sequence[WritableTxnMarker] = markers_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

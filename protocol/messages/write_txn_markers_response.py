@@ -127,21 +127,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersResp
                     pos += 1
                 m_t_p = WritableTxnMarkerPartitionResult(m_t_p_partition_index, m_t_p_error_code)
                 m_t_partitions_list.append(m_t_p)
-            m_t_partitions = m_t_partitions_list
+            m_t_partitions: Sequence[WritableTxnMarkerPartitionResult] = m_t_partitions_list
             if buf[pos]:
                 pos = skip_tags(buf, pos)
             else:
                 pos += 1
             m_t = WritableTxnMarkerTopicResult(m_t_name, m_t_partitions)
             m_topics_list.append(m_t)
-        m_topics = m_topics_list
+        m_topics: Sequence[WritableTxnMarkerTopicResult] = m_topics_list
         if buf[pos]:
             pos = skip_tags(buf, pos)
         else:
             pos += 1
         m = WritableTxnMarkerResult(m_producer_id, m_topics)
         markers_list.append(m)
-    markers = markers_list
+    markers: Sequence[WritableTxnMarkerResult] = markers_list
     if buf[pos]:
         pos = skip_tags(buf, pos)
     else:

@@ -33,7 +33,10 @@ def run_scenarios(command: Sequence[str]) -> Outcomes:
         )
         printed = answer.stdout
     except subprocess.TimeoutExpired as hung:
-        printed = (hung.stdout or b"").decode() + f"\nstopped after {PROGRAM_S_MAX} s"
+        # What there is so far comes as bytes even from a text pipe.
+        so_far = hung.stdout or b""
+        printed = so_far if isinstance(so_far, str) else so_far.decode()
+        printed += f"\nstopped after {PROGRAM_S_MAX} s"
     lines = printed.splitlines()
     outcomes = [json.loads(line) for line in lines if line.startswith('{"scenario"')]
     log = "\n".join(line for line in lines if not line.startswith('{"scenario"'))

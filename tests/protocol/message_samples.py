@@ -9,15 +9,12 @@ from types import ModuleType
 from typing import Any
 
 from schema import ALWAYS, Field, Message, Struct, python_name, read_schemas
-
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 ROOT = Path(__file__).parent.parent.parent
 MESSAGES = read_schemas(ROOT / "tools" / "schemas")
 CASES = [
-    (message, version)
-    for message in MESSAGES
-    for version in range(message.versions.low, message.versions.high + 1)
+    (message, version) for message in MESSAGES for version in range(message.versions.low, message.versions.high + 1)
 ]
 IDS = [f"{message.name}-v{version}" for message, version in CASES]
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from message_samples import CASES, IDS, class_of, encoded, random_message
 from schema import Message
-
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
 from stuntbroker.protocol.messages.request_header import RequestHeader
@@ -103,7 +102,7 @@ def test_a_lying_count_costs_no_memory(message: Message, version: int) -> None:
     try:
         peaks = [
             peak_of(kind, (wire[:at] + lie + wire[at:])[:300], version)
-            for at in range(0, min(len(wire), 150))
+            for at in range(min(len(wire), 150))
             for lie in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f")
         ]
     finally:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from message_samples import encoded
 from schema import python_name
-
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.messages.request_header import RequestHeader
@@ -23,7 +22,9 @@ def make(name: str, struct: str | None = None, /, **given: Any) -> Any:
     return getattr(import_module(f"stuntbroker.protocol.messages.{python_name(name)}"), struct or name)(**given)
 
 
-def log_value(status: int, partitions: Any, epoch: int = 0, updated: int = NOW, started: int = -1, **tagged: int) -> Any:
+def log_value(
+    status: int, partitions: Any, epoch: int = 0, updated: int = NOW, started: int = -1, **tagged: int
+) -> Any:
     return make(
         "TransactionLogValue",
         producer_id=1000, producer_epoch=epoch, transaction_timeout_ms=60_000, transaction_status=status,
@@ -78,7 +79,8 @@ RECORDS = [
      make("ProducerSnapshot", crc=0x4D212A81, producer_entries=[
          make("ProducerSnapshot", "ProducerEntry", producer_id=1000, epoch=5, last_sequence=-1, last_offset=-1,
               offset_delta=0, timestamp=NOW, coordinator_epoch=7, current_txn_first_offset=10)]),
-     "0001", "4d212a810000000100000000000003e80005ffffffffffffffffffffffff000000000000018bcfe5680000000007000000000000000a"),
+     "0001", "4d212a810000000100000000000003e80005ffffffffffffffffffffffff000000000000018bcfe56800000000070000000000"
+     "00000a"),
 ]  # fmt: skip
 
 

@@ -1,0 +1,103 @@
+"""What the broker answers: key -> versions and handler. ApiVersions advertises this table, and nothing else is answered.
+
+A house test holds it against the handlers' own VERSIONS. Handlers and codecs are loaded at the first request of their kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stuntbroker.protocol.api_keys import APIS
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+SERVED: Final[dict[int, tuple[int, int, str]]] = {
+    0: (3, 13, "k00_produce"),
+    1: (4, 18, "k01_fetch"),
+    2: (1, 11, "k02_list_offsets"),
+    3: (0, 13, "k03_metadata"),
+    8: (2, 10, "k08_offset_commit"),
+    9: (1, 10, "k09_offset_fetch"),
+    10: (0, 6, "k10_find_coordinator"),
+    11: (0, 9, "k11_join_group"),
+    12: (0, 4, "k12_heartbeat"),
+    13: (0, 5, "k13_leave_group"),
+    14: (0, 5, "k14_sync_group"),
+    15: (0, 6, "k15_describe_groups"),
+    16: (0, 5, "k16_list_groups"),
+    18: (0, 4, "k18_api_versions"),
+    19: (2, 7, "k19_create_topics"),
+    20: (1, 6, "k20_delete_topics"),
+    21: (0, 2, "k21_delete_records"),
+    22: (0, 5, "k22_init_producer_id"),
+    23: (2, 4, "k23_offset_for_leader_epoch"),
+    24: (0, 5, "k24_add_partitions_to_txn"),
+    25: (0, 4, "k25_add_offsets_to_txn"),
+    26: (0, 5, "k26_end_txn"),
+    27: (1, 2, "k27_write_txn_markers"),
+    28: (0, 5, "k28_txn_offset_commit"),
+    32: (1, 4, "k32_describe_configs"),
+    33: (0, 2, "k33_alter_configs"),
+    35: (1, 5, "k35_describe_log_dirs"),
+    37: (0, 3, "k37_create_partitions"),
+    42: (0, 2, "k42_delete_groups"),
+    44: (0, 1, "k44_incremental_alter_configs"),
+    47: (0, 0, "k47_offset_delete"),
+    60: (0, 2, "k60_describe_cluster"),
+    61: (0, 0, "k61_describe_producers"),
+    65: (0, 0, "k65_describe_transactions"),
+    66: (0, 2, "k66_list_transactions"),
+    75: (0, 0, "k75_describe_topic_partitions"),
+}
+
+API_VERSIONS: Final = 18
+NO_ANSWER: Final = object()
+"""What a handler returns for a request that gets no response at all (Produce with acks=0)."""
+
+Handler = Callable[["Connection", Any, int], Any]
+
+
+class Route(NamedTuple):
+    """One version of one API: how to read it, what to do, how to answer."""
+
+    key: int
+    version: int
+    decode: Callable[..., Any]
+    handle: Handler
+    flexible_request: bool
+    """The request header ends with tagged fields."""
+    flexible_response: bool
+    in_parts: bool
+    """The response carries records, which are never copied into it."""
+
+
+_routes: dict[int, Route] = {}
+
+
+def route(key: int, version: int) -> Route | None:
+    """None for what is not served. The table that it fills is the connection's: `key << 16 | version`."""
+    served = SERVED.get(key)
+    if served is None or not served[0] <= version <= served[1]:
+        return None
+    api = APIS[key]
+    name = api.module
+    request = getattr(import_module(f"stuntbroker.protocol.messages.{name}_request"), f"{api.name}Request")
+    response = getattr(import_module(f"stuntbroker.protocol.messages.{name}_response"), f"{api.name}Response")
+    flexible = version >= api.flexible_from
+    made = Route(
+        key,
+        version,
+        request.decode,
+        import_module(f"stuntbroker.broker.handlers.{served[2]}").handle,
+        flexible,
+        flexible and key != API_VERSIONS,
+        hasattr(response, "encode_parts"),
+    )
+    ROUTES[key << 16 | version] = made
+    return made
+
+
+ROUTES: Final[dict[int, Route]] = _routes

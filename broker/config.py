@@ -1,0 +1,255 @@
+"""What a broker can be told: Kafka's own property names, and ours, which begin with `stuntbroker.`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+
+class ConfigError(ValueError):
+    """A property that cannot be what it was set to. The text says which, why and what would do."""
+
+
+class Property(NamedTuple):
+    default: Any
+    read: Callable[[str], Any]
+    kind: int
+    """ConfigType of DescribeConfigs: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password."""
+
+
+def _number(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ConfigError(f"{text!r} is not a whole number") from None
+        if not low <= value <= high:
+            raise ConfigError(f"{value} is not in {low}..{high}")
+        return value
+
+    return read
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is not a number") from None
+    if not 0 <= value <= 1:
+        raise ConfigError(f"{value} is not in 0..1")
+    return value
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ConfigError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ConfigError(f"{text!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def _list_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        for part in text.split(","):
+            if part.strip() not in choices:
+                raise ConfigError(f"{part.strip()!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def _int(default: int, low: int = 0, high: int = INT_MAX) -> Property:
+    return Property(default, _number(low, high), 3)
+
+
+def _long(default: int, low: int = 0, high: int = LONG_MAX) -> Property:
+    return Property(default, _number(low, high), 5)
+
+
+def _bool(default: bool) -> Property:
+    return Property(default, _boolean, 1)
+
+
+def _string(default: str, read: Callable[[str], str] = _text) -> Property:
+    return Property(default, read, 2)
+
+
+POLICY = _list_of("delete", "compact")
+COMPRESSION = _one_of("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
+TIME_TYPE = _one_of("CreateTime", "LogAppendTime")
+
+BROKER: Final[dict[str, Property]] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": _int(100, 0),
+    "add.partitions.to.txn.retry.backoff.ms": _int(20, 1),
+    "advertised.listeners": _string(""),
+    "auto.create.topics.enable": _bool(True),
+    "broker.id": _int(1, 0),
+    "compression.type": _string("producer", COMPRESSION),
+    "connections.max.idle.ms": _long(600_000, -1),
+    "default.replication.factor": _int(1, 1, 32_767),
+    "delete.topic.enable": _bool(True),
+    "fetch.max.bytes": _int(57_671_680, 1_024),
+    "group.initial.rebalance.delay.ms": _int(0),
+    "group.max.session.timeout.ms": _int(1_800_000, 1),
+    "group.max.size": _int(INT_MAX, 1),
+    "group.min.session.timeout.ms": _int(6_000, 1),
+    "listeners": _string(""),
+    "log.cleaner.backoff.ms": _long(500, 1),
+    "log.cleaner.delete.retention.ms": _long(86_400_000),
+    "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, 6),
+    "log.cleanup.policy": _string("delete", POLICY),
+    "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
+    "log.retention.bytes": _long(-1, -1),
+    "log.retention.check.interval.ms": _long(300_000, 1),
+    "log.retention.ms": _long(604_800_000, -1),
+    "log.roll.ms": _long(604_800_000, 1),
+    "log.segment.bytes": _int(1 << 30, 1_048_576),
+    "max.connections": _int(10_000, 0),
+    "max.incremental.fetch.session.cache.slots": _int(1_000),
+    "message.max.bytes": _int(1_048_588),
+    "min.insync.replicas": _int(1, 1),
+    "node.id": _int(1, 0),
+    "num.partitions": _int(1, 1),
+    "offset.metadata.max.bytes": _int(4_096),
+    "offsets.retention.check.interval.ms": _long(600_000, 1),
+    "offsets.retention.minutes": _int(10_080, 1),
+    "offsets.topic.num.partitions": _int(50, 1, 10_000),
+    "offsets.topic.segment.bytes": _int(104_857_600, 1),
+    "producer.id.expiration.check.interval.ms": _int(600_000, 1),
+    "producer.id.expiration.ms": _int(86_400_000, 1),
+    "queued.max.request.bytes": _long(-1, -1),
+    "socket.listen.backlog.size": _int(1_024, 1),
+    "socket.request.max.bytes": _int(104_857_600, 1),
+    "stuntbroker.cluster.id": _string(""),
+    "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
+    "stuntbroker.initial.producer.id": _long(0),
+    "stuntbroker.mapped.port": _int(0, 0, 65_535),
+    "stuntbroker.profile": _string("kafka", _one_of("kafka")),
+    "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
+    "transaction.max.timeout.ms": _int(900_000, 1),
+    "transaction.partition.verification.enable": _bool(True),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": _int(3_600_000, 1),
+    "transaction.state.log.num.partitions": _int(50, 1, 10_000),
+    "transaction.state.log.segment.bytes": _int(104_857_600, 1),
+    "transaction.two.phase.commit.enable": _bool(False),
+    "transaction.version": _int(2, 0, 2),
+    "transactional.id.expiration.ms": _int(604_800_000, 1),
+}
+"""Every property that a broker knows. Unlike Kafka: `transaction.version` is a property, there it is a feature level."""
+
+ONE_NODE: Final = (
+    "offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr",
+    "process.roles", "controller.quorum.voters", "controller.listener.names", "inter.broker.listener.name",
+    "listener.security.protocol.map", "log.dirs", "log.dir", "zookeeper.connect",
+    "share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr",
+)  # fmt: skip
+"""Properties of Kafka that a set-up for one node brings along and that mean nothing here: accepted in silence."""
+
+TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
+    "cleanup.policy": (_string("delete", POLICY), "log.cleanup.policy"),
+    "compression.gzip.level": (_int(-1, -1, 9), None),
+    "compression.lz4.level": (_int(9, 1, 17), None),
+    "compression.type": (_string("producer", COMPRESSION), "compression.type"),
+    "compression.zstd.level": (_int(3, -131_072, 22), None),
+    "delete.retention.ms": (_long(86_400_000), "log.cleaner.delete.retention.ms"),
+    "file.delete.delay.ms": (_long(60_000), None),
+    "flush.messages": (_long(LONG_MAX, 1), None),
+    "flush.ms": (_long(LONG_MAX), None),
+    "index.interval.bytes": (_int(4_096), None),
+    "local.retention.bytes": (_long(-2, -2), None),
+    "local.retention.ms": (_long(-2, -2), None),
+    "max.compaction.lag.ms": (_long(LONG_MAX, 1), None),
+    "max.message.bytes": (_int(1_048_588), "message.max.bytes"),
+    "message.timestamp.after.max.ms": (_long(3_600_000), None),
+    "message.timestamp.before.max.ms": (_long(LONG_MAX), None),
+    "message.timestamp.type": (_string("CreateTime", TIME_TYPE), "log.message.timestamp.type"),
+    "min.cleanable.dirty.ratio": (Property(0.5, _ratio, 6), "log.cleaner.min.cleanable.ratio"),
+    "min.compaction.lag.ms": (_long(0), None),
+    "min.insync.replicas": (_int(1, 1), "min.insync.replicas"),
+    "preallocate": (_bool(False), None),
+    "remote.log.copy.disable": (_bool(False), None),
+    "remote.log.delete.on.disable": (_bool(False), None),
+    "remote.storage.enable": (_bool(False), None),
+    "retention.bytes": (_long(-1, -1), "log.retention.bytes"),
+    "retention.ms": (_long(604_800_000, -1), "log.retention.ms"),
+    "segment.bytes": (_int(1 << 30, 1_048_576), "log.segment.bytes"),
+    "segment.index.bytes": (_int(10_485_760, 4), None),
+    "segment.jitter.ms": (_long(0), None),
+    "segment.ms": (_long(604_800_000, 1), "log.roll.ms"),
+    "unclean.leader.election.enable": (_bool(False), None),
+}
+"""Configuration of a topic: the property, and the broker property whose value is its default."""
+
+
+def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:
+    try:
+        return known[name].read(text.strip())
+    except ConfigError as fault:
+        raise ConfigError(f"{name}: {fault}") from None
+
+
+class BrokerConfig:
+    """The values in force: `config["num.partitions"]`. Refuses what is wrong when it is made."""
+
+    __slots__ = ("ignored", "given", "values")
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        self.values: dict[str, Any] = {name: one.default for name, one in BROKER.items()}
+        self.given = dict(given or {})
+        self.ignored: list[str] = []
+        """Properties of Kafka that are not known here and were passed over."""
+        for name, text in self.given.items():
+            if name in BROKER:
+                self.values[name] = read_property(BROKER, name, text)
+            elif name.startswith("stuntbroker."):
+                close = ", ".join(sorted(n for n in BROKER if n.startswith("stuntbroker.")))
+                raise ConfigError(f"{name} is no property of Stuntbroker; there are: {close}")
+            elif name not in ONE_NODE:
+                self.ignored.append(name)
+        if "broker.id" in self.given and "node.id" not in self.given:
+            self.values["node.id"] = self.values["broker.id"]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def topic_default(self, name: str) -> Any:
+        one, broker_name = TOPIC[name]
+        return one.default if broker_name is None else self.values[broker_name]
+
+
+def show(value: Any) -> str:
+    """A value as Kafka prints it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def check_topic_config(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """The configuration of a topic as it is kept. Raises ConfigError in Kafka's manner."""
+    kept = {}
+    for name, text in configs.items():
+        if name not in TOPIC:
+            raise ConfigError(f"Unknown topic config name: {name}")
+        if text is None:
+            raise ConfigError(f"Null value not supported for topic configs: {name}")
+        try:
+            TOPIC[name][0].read(text.strip())
+        except ConfigError as fault:
+            raise ConfigError(f"Invalid value {text} for configuration {name}: {fault}") from None
+        kept[name] = text.strip()
+    return kept

@@ -1,0 +1,298 @@
+"""One client: frames in, answers out in order.
+
+A frame is an int32 length and that many bytes: api key, api version, correlation id, client id, from the flexible versions on
+tagged fields, then the request. The receive buffer starts small and grows as bytes arrive, never by what a length declares.
+
+Requests of a connection are worked on one at a time. Most are answered before their handler returns; while one waits (a long
+poll, a join, a sync of the disk) no further frame is cut, so answers keep their order without a queue. A client that does not
+read its answers is not read from either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER, ROUTES, Route, route
+from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+
+FIRST_BUFFER: Final = 4_096
+COPIED_BELOW: Final = 8_192
+"""Smaller frames are copied out of the receive buffer, larger ones are looked at where they are."""
+GROWTH: Final = 8
+KEPT_BUFFER: Final = 65_536
+"""A larger buffer is given back when its connection falls silent."""
+HEADER_MIN: Final = 10
+
+_unpack_i = Struct(">i").unpack_from
+_unpack_start = Struct(">ihhi").unpack_from
+_unpack_h = Struct(">h").unpack_from
+_pack_start = Struct(">ii").pack_into
+_EMPTY_HEAD = bytes(8)
+_EMPTY_FLEXIBLE_HEAD = bytes(9)
+
+
+class Connection(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_client_id_raw", "_counted", "_cutting", "_high", "_low", "_paused", "_view", "active_ms", "broker", "buffer", "client_id",
+        "correlation", "host", "local", "on_close", "open", "peer", "route", "transport",
+    )  # fmt: skip
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.transport: Any = None
+        self.buffer = bytearray(FIRST_BUFFER)
+        self._view = memoryview(self.buffer)
+        self._low = 0
+        self._high = 0
+        self._cutting = False
+        self._paused = False
+        self._client_id_raw: bytes = b""
+        self.client_id = ""
+        self.host = ""
+        """Address of the client."""
+        self.local: tuple[str, int] = ("", 0)
+        """Address by which the client came."""
+        self.route: Route
+        """Of the request under way."""
+        self.correlation = 0
+        self.open = False
+        """A request is under way and not answered yet."""
+        self.on_close: Callable[[], None] | None = None
+        """Called when the client goes away while its request waits."""
+        self.active_ms = 0
+        """When `moved` last said that there was something."""
+        self._counted = 0
+
+    # --- what the event loop calls
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        peer = transport.get_extra_info("peername") or ("", 0)
+        local = transport.get_extra_info("sockname") or ("", 0)
+        self.host = peer[0]
+        self.peer = f"{peer[0]}:{peer[1]}"
+        self.local = (local[0], local[1])
+        if not self.broker.connected(self):
+            transport.abort()
+            return
+        transport.set_write_buffer_limits(high=self.broker.config["stuntbroker.write.buffer.bytes"])
+
+    def get_buffer(self, hint: int) -> memoryview:
+        if self._high == len(self.buffer):
+            self._make_room(max(self._high - self._low + 1, len(self.buffer)))
+        return self._view[self._high :]
+
+    def buffer_updated(self, count: int) -> None:
+        self._high += count
+        if not self.open and not self._paused:
+            self._cut()
+        elif self._high == len(self.buffer):
+            self.transport.pause_reading()  # It has sent ahead more than the buffer holds.
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, fault: Exception | None) -> None:
+        self.open = False
+        self.transport = None
+        self.broker.disconnected(self)
+        if self.on_close is not None:
+            on_close, self.on_close = self.on_close, None
+            on_close()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        if not self.open and not self._cutting:
+            self._continue()
+
+    # --- frames
+
+    def _make_room(self, size: int) -> None:
+        """Moves what was received and not cut to the front of a buffer of `size` bytes.
+
+        Always a new one: a request that waits may still look at the old.
+        """
+        fresh = bytearray(size)
+        left = self._high - self._low
+        fresh[:left] = self._view[self._low : self._high]
+        self.buffer = fresh
+        self._view = memoryview(fresh)
+        self._low, self._high = 0, left
+
+    def _cut(self) -> None:
+        """Works off the whole frames in the buffer, for as long as each is answered at once."""
+        self._cutting = True
+        try:
+            while not self._paused:
+                low = self._low
+                have = self._high - low
+                if have < 4:
+                    break
+                size = _unpack_i(self.buffer, low)[0]
+                if not 0 <= size <= self.broker.frame_size_max:
+                    self.fail("frame_refused", size=size, size_max=self.broker.frame_size_max)
+                    return
+                if have < 4 + size:
+                    if low + 4 + size > len(self.buffer):
+                        self._make_room(max(len(self.buffer), min(4 + size, GROWTH * max(have, FIRST_BUFFER))))
+                    break
+                self._low = low + 4 + size
+                if not self._frame(low, size):
+                    return
+                if self.open:
+                    break
+            if self._low == self._high and not self.open:
+                self._low = self._high = 0
+        finally:
+            self._cutting = False
+
+    def _frame(self, low: int, size: int) -> bool:
+        """Reads one request and hands it to its handler; False when the connection had to be closed."""
+        if size < HEADER_MIN:
+            self.fail("request_malformed", reason="the frame is shorter than a request header")
+            return False
+        _, key, version, self.correlation = _unpack_start(self.buffer, low)
+        start, end = low + 4, low + 4 + size
+        frame: Buffer = bytes(self._view[start:end]) if size < COPIED_BELOW else self._view[start:end]
+        found = ROUTES.get(key << 16 | version) or route(key, version)
+        try:
+            pos = self._read_client_id(frame)
+            if found is None:
+                return self._not_served(key, version)
+            if found.flexible_request:
+                pos = pos + 1 if not frame[pos] else skip_tags(frame, pos)
+            request = found.decode(frame, version, pos)
+        except (DecodeError, IndexError) as fault:
+            self.fail("request_malformed", api_key=key, api_version=version, reason=str(fault))
+            return False
+        self.route = found
+        self.open = True
+        try:
+            response = found.handle(self, request, version)
+        except StorageError as fault:
+            self.fail("request_failed", api_key=key, api_version=version, reason=str(fault))
+            return False
+        except Exception as fault:  # The shell's edge: one request's mistake ends its connection, not the broker.
+            self.broker.events.error("request_crashed", api_key=key, api_version=version, exc_info=fault)
+            self.close()
+            return False
+        if response is None:
+            return self.transport is not None
+        self.open = False
+        if response is not NO_ANSWER:
+            self._send(response)
+        return self.transport is not None
+
+    def _read_client_id(self, frame: Buffer) -> int:
+        """Takes note of the client id; returns the position behind it."""
+        length = _unpack_h(frame, 8)[0]
+        if length <= 0:
+            if self._client_id_raw:
+                self._client_id_raw, self.client_id = b"", ""
+            return HEADER_MIN
+        stop = HEADER_MIN + length
+        raw = frame[HEADER_MIN:stop]
+        if raw != self._client_id_raw:
+            if stop > len(frame):
+                raise DecodeError("the client id runs past the end", HEADER_MIN)
+            self._client_id_raw = bytes(raw)
+            self.client_id = self._client_id_raw.decode("utf-8", "replace")
+        return stop
+
+    def _not_served(self, key: int, version: int) -> bool:
+        if key == API_VERSIONS:
+            from stuntbroker.broker.handlers.k18_api_versions import unsupported_version
+
+            self.transport.write(unsupported_version(self.correlation))
+            return True
+        self.fail("request_not_served", api_key=key, api_version=version)
+        return False
+
+    # --- answers
+
+    def reply(self, response: Any) -> None:
+        """Answers the request under way, which waited. Nothing happens when the client has gone."""
+        if not self.open:
+            return
+        self.open = False
+        self.on_close = None
+        if response is not NO_ANSWER:
+            self._send(response)
+        if not self._cutting:
+            self._continue()
+
+    def _send(self, response: Any) -> None:
+        found = self.route
+        if found.in_parts:
+            head = bytearray(_EMPTY_FLEXIBLE_HEAD if found.flexible_response else _EMPTY_HEAD)
+            parts = response.encode_parts(head, found.version)
+            _pack_start(parts[0], 0, sum(map(len, parts)) - 4, self.correlation)
+            if len(parts) > 1:
+                self._write_lines(parts)
+                return
+            out = parts[0]
+        else:
+            out = bytearray(_EMPTY_FLEXIBLE_HEAD if found.flexible_response else _EMPTY_HEAD)
+            response.encode(out, found.version)
+            _pack_start(out, 0, len(out) - 4, self.correlation)
+        syncer = self.broker.syncer
+        if syncer is None or not syncer.dirty:
+            self.transport.write(out)
+            return
+        self.open = True
+
+        def synced() -> None:
+            if self.open:
+                self.open = False
+                self.transport.write(out)
+                self._continue()
+
+        syncer.when_synced(synced)
+
+    def _write_lines(self, parts: list[Buffer]) -> None:
+        if sum(map(len, parts)) < COPIED_BELOW:
+            self.transport.write(b"".join(parts))
+        else:
+            self.transport.writelines(parts)
+
+    def _continue(self) -> None:
+        """The way is free for the frames that came meanwhile."""
+        if self.transport is None:
+            return
+        if self._high == len(self.buffer):
+            self.transport.resume_reading()
+        self._cut()
+
+    # --- the end
+
+    def fail(self, event: str, **facts: Any) -> None:
+        """Closes the connection with one line in the log: Kafka's answer to what cannot be answered."""
+        self.broker.events.warning(event, client=self.peer, client_id=self.client_id, **facts)
+        self.close()
+
+    def close(self) -> None:
+        self.open = False
+        if self.transport is not None:
+            transport, self.transport = self.transport, None
+            transport.close()
+
+    def moved(self) -> bool:
+        """Whether a request came since the last time this was asked."""
+        before, self._counted = self._counted, self.correlation
+        return before != self.correlation or self.open
+
+    def give_back(self) -> None:
+        """A silent connection keeps no large buffer."""
+        if len(self.buffer) > KEPT_BUFFER and self._low == self._high and not self.open:
+            self._low = self._high = 0
+            self._make_room(FIRST_BUFFER)

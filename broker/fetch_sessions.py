@@ -1,0 +1,74 @@
+"""Incremental fetch sessions (KIP-227): the broker remembers what a consumer reads, and answers only what changed."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+
+EPOCH_MAX: Final = 2**31 - 1
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+
+
+class FetchedPartition:
+    """What the session knows of one partition: the request's wish, and what was last answered."""
+
+    __slots__ = ("high_watermark", "last_stable_offset", "log_start_offset", "wish")
+
+    def __init__(self, wish: Any) -> None:
+        self.wish = wish
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+
+
+Key = tuple[Any, int]
+"""(topic name or id, partition)"""
+
+
+class FetchSession:
+    __slots__ = ("epoch", "id", "partitions", "uses_ids")
+
+    def __init__(self, session_id: int, uses_ids: bool) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.uses_ids = uses_ids
+        self.partitions: dict[Key, FetchedPartition] = {}
+
+
+class FetchSessions:
+    """At most `slots` of them, the least lately used goes first."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.sessions: dict[int, FetchSession] = {}
+
+    def new(self, uses_ids: bool) -> FetchSession | None:
+        if not self.slots:
+            return None
+        if len(self.sessions) >= self.slots:
+            del self.sessions[next(iter(self.sessions))]
+        session_id = 0
+        while session_id == 0 or session_id in self.sessions:
+            session_id = int.from_bytes(os.urandom(4), "big") & 0x7FFF_FFFF
+        session = self.sessions[session_id] = FetchSession(session_id, uses_ids)
+        return session
+
+    def use(self, session_id: int, epoch: int, uses_ids: bool) -> tuple[FetchSession | None, ErrorCode]:
+        """The session of an incremental request, moved on by one epoch; or why it cannot be."""
+        session = self.sessions.get(session_id)
+        if session is None:
+            return None, ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return None, ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_ids is not uses_ids:
+            return None, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        del self.sessions[session_id]
+        self.sessions[session_id] = session
+        return session, ErrorCode.NONE
+
+    def close(self, session_id: int) -> None:
+        self.sessions.pop(session_id, None)

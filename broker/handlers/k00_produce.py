@@ -1,0 +1,235 @@
+"""Produce, key 0, versions 3-13: record batches into partitions.
+
+v9 flexible. v11 TRANSACTION_ABORTABLE may be answered. v12 adds the partition to the transaction (KIP-890). v13 topic ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.broker.produce_checks import check_content
+from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
+from stuntbroker.protocol.batch_check import check_batch
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.produce_request import ProduceRequest
+from stuntbroker.protocol.messages.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.records import LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.topics import Topic
+
+KEY: Final = 0
+VERSIONS = range(3, 14)
+TOPIC_IDS_FROM: Final = 13
+IMPLICIT_ADD_FROM: Final = 12
+ABORTABLE_FROM: Final = 11
+OK = ErrorCode.NONE
+
+Taken = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
+
+
+def handle(connection: Connection, request: ProduceRequest, version: int) -> Any:
+    broker = connection.broker
+    responses: list[TopicProduceResponse] = []
+    taken: list[Taken] = []
+    failed = acks_wrong = request.acks not in (-1, 0, 1)
+    for wanted in request.topic_data:
+        topic = broker.topics.get(wanted.name) if version < TOPIC_IDS_FROM else broker.topics.by_id(wanted.topic_id)
+        partitions: list[PartitionProduceResponse] = []
+        for part in wanted.partition_data:
+            response = PartitionProduceResponse(part.index, OK, -1)
+            partitions.append(response)
+            if acks_wrong:
+                response.error_code = ErrorCode.INVALID_REQUIRED_ACKS
+            else:
+                one = _accept(broker, topic, part.index, part.records, version, response)
+                if one is None:
+                    failed = True
+                else:
+                    taken.append(one)
+        responses.append(TopicProduceResponse(wanted.name, wanted.topic_id, partitions))
+    answer = ProduceResponse(responses)
+    to_add = []
+    for one in taken:
+        if one[3].attributes & TRANSACTIONAL:
+            if not request.transactional_id:
+                return _refuse_all(connection, request, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            if not _in_transaction(one):
+                to_add.append(one)
+    if to_add:
+        first = to_add[0][3]
+        for one in taken:
+            header = one[3]
+            if header.attributes & TRANSACTIONAL and header[9:11] != first[9:11]:
+                return _refuse_all(connection, request, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        _Enlisting(connection, request, version, answer, taken, to_add).start()
+        return None
+    for one in taken:
+        failed |= _append(broker, one, False)
+    if request.acks == 0:
+        return _unacknowledged(connection, failed)
+    return answer
+
+
+def _accept(
+    broker: Broker, topic: Topic | None, index: int, records: Buffer | None, version: int, response: PartitionProduceResponse
+) -> Taken | None:
+    """What can be told before transactions are looked at; None when the response has its error."""
+    if topic is None or not 0 <= index < len(topic.partitions):
+        unknown = topic is None and version >= TOPIC_IDS_FROM
+        response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if unknown else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return None
+    log = topic.partitions[index]
+    header, error, message = check_batch(records, version, log.config.max_message_bytes)
+    if topic.internal:
+        header, error, message = None, ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}"
+    if header is None:
+        response.error_code, response.error_message = error, message
+        return None
+    assert records is not None
+    size = header.length + LOG_OVERHEAD
+    if size != len(records):
+        records = records[:size]
+    error, message = check_content(records, header, log.config, broker.clock.now_ms())
+    if error:
+        response.error_code, response.error_message = error, message
+        return None
+    return response, log, records, header
+
+
+def _in_transaction(one: Taken) -> bool:
+    """The producer's transaction is open in this partition already: nobody need be asked."""
+    _, log, _, header = one
+    producer = log.producers.producers.get(header.producer_id)
+    return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
+
+
+def _append(broker: Broker, one: Taken, must_start_at_zero: bool) -> bool:
+    """Writes the batch and completes its response; True when that failed."""
+    response, log, records, header = one
+    try:
+        appended = log.append_client(
+            records, header, broker.clock.now_ms(), must_start_at_zero=must_start_at_zero
+        )
+    except StorageError as fault:
+        broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
+        response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return True
+    response.error_code = appended.error
+    response.base_offset = appended.base_offset
+    response.log_append_time_ms = appended.log_append_time_ms
+    response.log_start_offset = log.log_start_offset
+    return bool(appended.error)
+
+
+def _unacknowledged(connection: Connection, failed: bool) -> Any:
+    """acks=0: no answer at all; a failure can only be told by closing the connection."""
+    if failed:
+        connection.fail("unacknowledged_produce_failed")
+    return NO_ANSWER
+
+
+def _refuse_all(connection: Connection, request: ProduceRequest, answer: ProduceResponse, error: ErrorCode) -> Any:
+    for topic in answer.responses:
+        for part in topic.partition_responses:
+            part.error_code = error
+            part.base_offset = -1
+    return _unacknowledged(connection, True) if request.acks == 0 else answer
+
+
+class _Enlisting:
+    """A request whose partitions the transaction must know of, or be told of, before its batches are written."""
+
+    __slots__ = ("answer", "connection", "left", "request", "taken", "to_add", "version")
+
+    def __init__(
+        self,
+        connection: Connection,
+        request: ProduceRequest,
+        version: int,
+        answer: ProduceResponse,
+        taken: list[Taken],
+        to_add: list[Taken],
+    ) -> None:
+        self.connection = connection
+        self.request = request
+        self.version = version
+        self.answer = answer
+        self.taken = taken
+        self.to_add = to_add
+
+    def start(self) -> None:
+        broker = self.connection.broker
+        self.to_add = [one for one in self.to_add if not self._stale(one)]
+        header = self.taken[0][3] if not self.to_add else self.to_add[0][3]
+        transactions = broker.transactions
+        transactional_id = self.request.transactional_id or ""
+        if not self.to_add:
+            self._write()
+        elif self.version >= IMPLICIT_ADD_FROM:
+            partitions = frozenset((log.topic, log.index) for _, log, _, _ in self.to_add)
+            transactions.ask(
+                transactional_id, AddPartitions(header.producer_id, header.producer_epoch, partitions, 2), self._added
+            )
+        elif broker.config["transaction.partition.verification.enable"]:
+            self.left = len(self.to_add)
+            for one in self.to_add:
+                verify = Verify(header.producer_id, header.producer_epoch, (one[1].topic, one[1].index))
+                transactions.ask(transactional_id, verify, lambda reply, one=one: self._verified(one, reply))  # type: ignore[misc]
+        else:
+            self._write()
+
+    @staticmethod
+    def _stale(one: Taken) -> bool:
+        response, log, _, header = one
+        producer = log.producers.producers.get(header.producer_id)
+        if producer is None or producer.epoch <= header.producer_epoch:
+            return False
+        response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return True
+
+    def _added(self, reply: Reply) -> None:
+        if reply.error:
+            for response, _, _, _ in self.to_add:
+                response.error_code = self._translate(reply.error)
+        self._write()
+
+    def _verified(self, one: Taken, reply: Reply) -> None:
+        if reply.error:
+            one[0].error_code = self._translate(reply.error)
+        self.left -= 1
+        if not self.left:
+            self._write()
+
+    def _translate(self, error: ErrorCode) -> ErrorCode:
+        """The coordinator's code as this version of Produce may carry it."""
+        if error == ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if error == ErrorCode.TRANSACTION_ABORTABLE and self.version < ABORTABLE_FROM:
+            return ErrorCode.INVALID_TXN_STATE
+        if error == ErrorCode.CONCURRENT_TRANSACTIONS and self.version < IMPLICIT_ADD_FROM:
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return error
+
+    def _write(self) -> None:
+        broker, version = self.connection.broker, self.version
+        failed = False
+        for one in self.taken:
+            if one[0].error_code:
+                failed = True
+                continue
+            failed |= _append(broker, one, version >= IMPLICIT_ADD_FROM and one in self.to_add)
+        if self.request.acks == 0:
+            self.connection.reply(_unacknowledged(self.connection, failed))
+        else:
+            self.connection.reply(self.answer)

@@ -1,0 +1,72 @@
+"""OffsetCommit, key 8, versions 2-10.
+
+Stores how far a consumer group has read. v3 throttle time. v5 no retention time any more. v6 leader epochs.
+v7 instance id. v8 flexible. v9 an unknown group is named as such. v10 topic ids instead of names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.groups.requests import OffsetCommit
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.offset_commit_request import OffsetCommitRequest
+from stuntbroker.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY = 8
+VERSIONS = range(2, 11)
+
+
+def handle(connection: Connection, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
+    topics = connection.broker.topics
+    commits: list[OffsetCommit] = []
+    answered: list[OffsetCommitResponsePartition] = []
+    answers: list[OffsetCommitResponseTopic] = []
+    for asked in request.topics:
+        topic = topics.get(asked.name) if version < 10 else topics.by_id(asked.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
+        count = 0 if topic is None else len(topic.partitions)
+        partitions = []
+        for partition in asked.partitions:
+            number = partition.partition_index
+            answer = OffsetCommitResponsePartition(number)
+            partitions.append(answer)
+            if topic is None:
+                answer.error_code = unknown
+            elif not 0 <= number < count:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                commits.append(
+                    OffsetCommit(
+                        topic.name,
+                        number,
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.committed_metadata,
+                        asked.topic_id,
+                    )
+                )
+                answered.append(answer)
+        answers.append(OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions))
+    response = OffsetCommitResponse(topics=answers)
+    if not commits:
+        return response
+    errors = connection.broker.groups.commit(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        commits,
+        version,
+        request.retention_time_ms,
+    )
+    for answer, error in zip(answered, errors, strict=True):
+        answer.error_code = error
+    return response

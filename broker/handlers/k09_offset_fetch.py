@@ -1,0 +1,101 @@
+"""OffsetFetch, key 9, versions 1-10.
+
+Tells how far consumer groups have read. v2 null topics ask for all of them; an error of the whole. v3
+throttle time. v5 leader epochs. v6 flexible. v7 offsets that a transaction is about to change may be refused
+(KIP-447). v8 several groups. v9 member id and epoch, which only groups of other types look at. v10 topic ids
+instead of names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from stuntbroker.groups.requests import FetchedTopic
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from stuntbroker.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from stuntbroker.protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY = 9
+VERSIONS = range(1, 11)
+
+
+def handle(connection: Connection, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    groups = connection.broker.groups
+    if version >= 8:
+        stable = request.require_stable
+        return OffsetFetchResponse(
+            groups=[_group(connection, asked, stable, version) for asked in request.groups]
+        )
+    if request.topics is None:
+        topics = groups.fetch_all(request.group_id, request.require_stable)
+    else:
+        wanted = [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in request.topics]
+        topics = groups.fetch(request.group_id, wanted, request.require_stable)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                topic.name, [OffsetFetchResponsePartition(*found) for found in topic.partitions]
+            )
+            for topic in topics
+        ]
+    )
+
+
+def _group(
+    connection: Connection, asked: OffsetFetchRequestGroup, require_stable: bool, version: int
+) -> OffsetFetchResponseGroup:
+    groups = connection.broker.groups
+    unknown: list[OffsetFetchResponseTopics] = []
+    if asked.topics is None:
+        topics = groups.fetch_all(asked.group_id, require_stable)
+        if version >= 10:
+            topics = _with_ids(connection, topics)
+    else:
+        wanted = []
+        for topic in asked.topics:
+            name = topic.name if version < 10 else _name_of(connection, topic.topic_id)
+            if name is None:
+                unknown.append(_unknown_id(topic.topic_id, topic.partition_indexes))
+            else:
+                wanted.append((name, topic.topic_id, topic.partition_indexes))
+        topics = groups.fetch(asked.group_id, wanted, require_stable)
+    known = [
+        OffsetFetchResponseTopics(
+            topic.name, topic.topic_id, [OffsetFetchResponsePartitions(*found) for found in topic.partitions]
+        )
+        for topic in topics
+    ]
+    return OffsetFetchResponseGroup(asked.group_id, known + unknown)
+
+
+def _name_of(connection: Connection, topic_id: bytes) -> str | None:
+    topic = connection.broker.topics.by_id(topic_id)
+    return None if topic is None else topic.name
+
+
+def _unknown_id(topic_id: bytes, numbers: Sequence[int]) -> OffsetFetchResponseTopics:
+    error = ErrorCode.UNKNOWN_TOPIC_ID
+    partitions = [OffsetFetchResponsePartitions(number, -1, -1, "", error) for number in numbers]
+    return OffsetFetchResponseTopics("", topic_id, partitions)
+
+
+def _with_ids(connection: Connection, topics: list[FetchedTopic]) -> list[FetchedTopic]:
+    """The topics that still exist: the others have no id to be named by."""
+    found = []
+    for fetched in topics:
+        topic = connection.broker.topics.get(fetched.name)
+        if topic is not None:
+            found.append(fetched._replace(topic_id=topic.id))
+    return found

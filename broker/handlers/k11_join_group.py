@@ -1,0 +1,53 @@
+"""JoinGroup, key 11, versions 0-9.
+
+Enters a consumer group, or a new generation of it. The answer waits until the others have joined as well. v1
+rebalance time-out. v2 throttle time. v4 a new dynamic member is given an id first, and must come again with
+it. v5 instance id. v6 flexible. v7 the protocol type is answered, the protocol name may be null. v8 reason.
+v9 a static leader may be told to leave the assignment as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.groups.requests import JoinGroup, JoinReply
+from stuntbroker.groups.state import Protocol
+from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest
+from stuntbroker.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY = 11
+VERSIONS = range(10)
+
+
+def handle(connection: Connection, request: JoinGroupRequest, version: int) -> None:
+    join = JoinGroup(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=connection.client_id,
+        client_host=f"/{connection.host}",  # As Java shows an address that has no name.
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=tuple(Protocol(protocol.name, protocol.metadata) for protocol in request.protocols),
+        requires_member_id=version >= 4,
+        skips_assignment=version >= 9,
+    )
+    connection.broker.groups.join(join, lambda reply: connection.reply(_response(reply, version)))
+
+
+def _response(reply: JoinReply, version: int) -> JoinGroupResponse:
+    name = reply.protocol_name
+    return JoinGroupResponse(
+        error_code=reply.error,
+        generation_id=reply.generation,
+        protocol_type=reply.protocol_type,
+        protocol_name="" if name is None and version < 7 else name,
+        leader=reply.leader_id,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=[JoinGroupResponseMember(*member) for member in reply.members],
+    )

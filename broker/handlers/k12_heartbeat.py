@@ -1,0 +1,25 @@
+"""Heartbeat, key 12, versions 0-4.
+
+Says that a member of a consumer group is alive, and hears whether it must join again.
+v1 throttle time. v3 instance id. v4 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
+from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY = 12
+VERSIONS = range(5)
+
+
+def handle(connection: Connection, request: HeartbeatRequest, version: int) -> HeartbeatResponse:
+    error = connection.broker.groups.heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id
+    )
+    return HeartbeatResponse(error_code=error)

@@ -1,0 +1,31 @@
+"""LeaveGroup, key 13, versions 0-5.
+
+Takes members out of a consumer group at once, without waiting for their session time-outs. v1 throttle time.
+v3 several members, static ones by instance id alone, each with a code of its own; below, the code of the only
+member is the code of the whole. v4 flexible. v5 reasons.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.groups.requests import Leaver
+from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
+from stuntbroker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY = 13
+VERSIONS = range(6)
+
+
+def handle(connection: Connection, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
+    if version < 3:
+        reply = connection.broker.groups.leave(request.group_id, [Leaver(request.member_id, None)])
+        return LeaveGroupResponse(error_code=reply.error or reply.members[0])
+    leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
+    reply = connection.broker.groups.leave(request.group_id, leavers)
+    # The list of members is empty when the whole request failed.
+    members = [MemberResponse(*leaver, error) for leaver, error in zip(leavers, reply.members, strict=False)]
+    return LeaveGroupResponse(error_code=reply.error, members=members)

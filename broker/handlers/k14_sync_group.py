@@ -1,0 +1,41 @@
+"""SyncGroup, key 14, versions 0-5.
+
+The leader of a generation hands in the assignment; every member gets its part, as soon as it is there.
+v1 throttle time. v3 instance id. v4 flexible. v5 protocol type and name, which must be those of the group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.groups.requests import SyncGroup, SyncReply
+from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest
+from stuntbroker.protocol.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY = 14
+VERSIONS = range(6)
+
+
+def handle(connection: Connection, request: SyncGroupRequest, version: int) -> None:
+    sync = SyncGroup(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments=tuple((given.member_id, given.assignment) for given in request.assignments),
+    )
+    connection.broker.groups.sync(sync, lambda reply: connection.reply(_response(reply)))
+
+
+def _response(reply: SyncReply) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=reply.error,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol_name,
+        assignment=reply.assignment,
+    )

@@ -1,0 +1,72 @@
+"""DescribeGroups, key 15, versions 0-6.
+
+Shows the state and the members of consumer groups.
+v1 throttle time. v3 authorized operations. v4 instance ids. v5 flexible. v6 a group that does not exist is an
+error, with a message; below, it is a dead group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.groups.state import Group, GroupState
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from stuntbroker.protocol.messages.describe_groups_response import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY = 15
+VERSIONS = range(7)
+
+READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11
+GROUP_OPERATIONS = sum(
+    1 << operation for operation in (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+)
+"""Everything that can be allowed on a group: what a broker without access control answers."""
+
+
+def handle(connection: Connection, request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse:
+    described = []
+    for group_id in request.groups:
+        group = connection.broker.groups.group(group_id)
+        shown = _missing(group_id, version) if group is None else _describe(group)
+        if request.include_authorized_operations and not shown.error_code:
+            shown.authorized_operations = GROUP_OPERATIONS
+        described.append(shown)
+    return DescribeGroupsResponse(groups=described)
+
+
+def _missing(group_id: str, version: int) -> DescribedGroup:
+    dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+    if version >= 6:
+        dead.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        dead.error_message = f"Group {group_id} not found."
+    return dead
+
+
+def _describe(group: Group) -> DescribedGroup:
+    # Only a stable group has a protocol that counts.
+    protocol_name = (group.protocol_name or "") if group.state is GroupState.STABLE else ""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol_name,
+        members=[
+            DescribedGroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(protocol_name) if group.state is GroupState.STABLE else b"",
+                member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )

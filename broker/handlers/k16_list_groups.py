@@ -1,0 +1,29 @@
+"""ListGroups, key 16, versions 0-5.
+
+Lists all groups of the broker.
+v1 throttle time. v3 flexible. v4 states, and a filter of them. v5 types, and a filter of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.groups.coordinator import GROUP_TYPE
+from stuntbroker.protocol.messages.list_groups_request import ListGroupsRequest
+from stuntbroker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY = 16
+VERSIONS = range(6)
+
+
+def handle(connection: Connection, request: ListGroupsRequest, version: int) -> ListGroupsResponse:
+    groups = connection.broker.groups.list_groups(request.states_filter, request.types_filter)
+    return ListGroupsResponse(
+        groups=[
+            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+            for group in groups
+        ]
+    )

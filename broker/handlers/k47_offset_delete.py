@@ -1,0 +1,48 @@
+"""OffsetDelete, key 47, version 0.
+
+Removes offsets of a consumer group in topics that its members do not read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.groups.offsets import Place
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from stuntbroker.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY = 47
+VERSIONS = range(1)
+
+
+def handle(connection: Connection, request: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse:
+    places: list[Place] = []
+    answered: list[OffsetDeleteResponsePartition] = []
+    topics = []
+    for asked in request.topics:
+        topic = connection.broker.topics.get(asked.name)
+        count = 0 if topic is None else len(topic.partitions)
+        partitions = []
+        for partition in asked.partitions:
+            answer = OffsetDeleteResponsePartition(partition.partition_index)
+            partitions.append(answer)
+            if 0 <= partition.partition_index < count:
+                places.append((asked.name, partition.partition_index))
+                answered.append(answer)
+            else:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topics.append(OffsetDeleteResponseTopic(asked.name, partitions))
+    error, errors = connection.broker.groups.delete_offsets(request.group_id, places)
+    if error is not ErrorCode.NONE:
+        return OffsetDeleteResponse(error_code=error)
+    for answer, code in zip(answered, errors, strict=True):
+        answer.error_code = code
+    return OffsetDeleteResponse(topics=topics)

@@ -1,0 +1,78 @@
+"""What is done now and then: cleaning compacted logs in slices, retention, forgetting silent producers and clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from stuntbroker.storage.compaction import Cleaning, needs_cleaning
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+
+
+class Housekeeping:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._waiting: list[PartitionLog] = []
+        self._slices: Iterator[None] | None = None
+        self._log: PartitionLog | None = None
+
+    def clean(self) -> None:
+        """Looks for logs worth cleaning, and cleans them one after another, a slice a turn of the event loop."""
+        if self._slices is not None or self._waiting:
+            return
+        for topic in self.broker.topics:
+            for log in topic.partitions:
+                if log.config.compact and needs_cleaning(log):
+                    self._waiting.append(log)
+        if self._waiting:
+            self._step()
+
+    def _step(self) -> None:
+        broker = self.broker
+        if self._slices is None:
+            if not self._waiting:
+                return
+            self._log = self._waiting.pop()
+            self._slices = Cleaning(self._log, broker.clock.now_ms()).slices()
+        assert self._log is not None
+        gone = broker.topics.log(self._log.topic, self._log.index) is not self._log
+        try:
+            if gone:
+                self._slices = None
+            else:
+                next(self._slices)
+        except StopIteration:
+            self._slices = None
+        except (StorageError, OSError) as fault:
+            self._slices = None
+            broker.events.error("log_not_cleaned", topic=self._log.topic, partition=self._log.index, fault=str(fault))
+        broker.timers.call_later(0, self._step)
+
+    def retain(self) -> None:
+        now_ms = self.broker.clock.now_ms()
+        moved = False
+        for topic in self.broker.topics:
+            for log in topic.partitions:
+                moved |= log.apply_retention(now_ms)
+        if moved:
+            self.broker.data_dir.write_start_offsets()
+
+    def expire_producers(self) -> None:
+        now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["producer.id.expiration.ms"]
+        for topic in self.broker.topics:
+            for log in topic.partitions:
+                log.producers.expire(now_ms, age_ms)
+
+    def idle_connections(self) -> None:
+        """Closes clients that were silent for too long, and takes large buffers back from silent ones."""
+        now_ms, idle_ms = self.broker.clock.now_ms(), self.broker.config["connections.max.idle.ms"]
+        for connection in list(self.broker.connections):
+            connection.give_back()
+            if connection.moved():
+                connection.active_ms = now_ms
+            elif 0 <= idle_ms < now_ms - connection.active_ms and not connection.open:
+                connection.close()

@@ -1,0 +1,93 @@
+"""Where the broker listens, and the address that it tells a client to come back to."""
+
+from __future__ import annotations
+
+import socket
+from typing import NamedTuple
+
+from stuntbroker.broker.config import ConfigError
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str, what: str) -> Address:
+    """`host:port`, `[v6]:port`, or either after `PLAINTEXT://`."""
+    scheme, found, rest = text.strip().partition("://")
+    if found and scheme.upper() not in ("PLAINTEXT", "HOST", "EXTERNAL", "INTERNAL", "DOCKER"):
+        raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
+    host, colon, port = (rest if found else text.strip()).rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(f"{what}: {text!r} is not HOST:PORT")
+    return Address(host.strip("[]"), int(port))
+
+
+def bind(host: str, port: int, backlog: int) -> list[socket.socket]:
+    """Listening sockets for every address of `host`, all on one port (0: the kernel's choice). Raises OSError."""
+    families = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::"), "0.0.0.0": ("0.0.0.0",)}.get(host, (host,))
+    sockets: list[socket.socket] = []
+    for number, address in enumerate(families):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        try:
+            if number == 0 and address not in ("127.0.0.1", "0.0.0.0", "::1", "::"):
+                family, _, _, _, resolved = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+                address = str(resolved[0])
+            one = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind((address, port))
+        except OSError:
+            if number == 0:
+                raise
+            continue  # No IPv6 here, or the port is taken there: IPv4 alone will do.
+        one.listen(backlog)
+        one.setblocking(False)
+        port = one.getsockname()[1]
+        sockets.append(one)
+    return sockets
+
+
+def gateway() -> str | None:
+    """The default gateway's IPv4 address: inside a container, the address that mapped ports come from."""
+    try:
+        with open("/proc/net/route", encoding="ascii") as file:
+            for line in file.readlines()[1:]:
+                fields = line.split()
+                if fields[1] == "00000000" and int(fields[3], 16) & 2:
+                    return socket.inet_ntoa(int(fields[2], 16).to_bytes(4, "little"))
+    except (OSError, ValueError, IndexError):
+        return None
+    return None
+
+
+class Advertised:
+    """Which address to tell: the configured one; for a client that came through a container's mapped port, localhost and
+    that port; else the very address by which the client came."""
+
+    __slots__ = ("_fixed", "_gateway", "_mapped_port")
+
+    def __init__(self, advertised_listeners: str, mapped_port: int) -> None:
+        first = advertised_listeners.split(",")[0]
+        self._fixed = parse_address(first, "advertised.listeners") if first.strip() else None
+        self._gateway = gateway() if mapped_port or _in_container() else None
+        self._mapped_port = mapped_port
+
+    def for_client(self, local: tuple[str, int], peer_host: str) -> Address:
+        if self._fixed is not None:
+            return self._fixed
+        host, port = local
+        if self._gateway is not None and peer_host == self._gateway and not host.startswith("127."):
+            return Address("localhost", self._mapped_port or port)
+        return Address(host.removeprefix("::ffff:"), port)
+
+
+def _in_container() -> bool:
+    import os
+
+    return os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")

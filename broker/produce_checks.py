@@ -1,0 +1,58 @@
+"""Looks into a batch as far as that pays: timestamps always, records where reading them is cheap or needed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stuntbroker.protocol.batch_check import check_records, records_fill
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader
+from stuntbroker.storage.partition import LogConfig
+
+OPENED_BELOW: Final = 16_384
+"""Compressed batches of fewer bytes are opened and read.
+
+Unlike Kafka: larger ones are stored unread, so that produce stays as fast as the network and a compression bomb costs nothing.
+"""
+OPENED_MAX: Final = 1 << 20
+"""Bytes that such a batch may open to; one that would open to more is stored unread too."""
+READ_BELOW: Final = 16
+"""Uncompressed batches of fewer records are read whole; of larger ones only the chain of lengths is followed."""
+OPENED_FOR_KEYS_MAX: Final = 64 << 20
+
+_FINE: Final = (ErrorCode.NONE, None)
+
+
+def check_content(
+    batch: Buffer, header: BatchHeader, config: LogConfig, now_ms: int
+) -> tuple[ErrorCode, str | None]:
+    """Whether the records are what the header says, as far as they are looked at."""
+    if header.max_timestamp - now_ms > config.timestamp_after_ms_max and not config.log_append_time:
+        return ErrorCode.INVALID_TIMESTAMP, f"the timestamp {header.max_timestamp} is too far in the future"
+    codec = header.attributes & CODEC_MASK
+    if codec:
+        if config.compact or len(batch) < OPENED_BELOW:
+            return _check_compressed(batch, header, codec, config.compact)
+        return _FINE
+    if config.compact or header.count < READ_BELOW:
+        wrong = check_records(header, batch, HEADER_SIZE, keys_needed=config.compact)
+        return (ErrorCode.INVALID_RECORD, wrong) if wrong else _FINE
+    if not records_fill(batch, header):
+        return ErrorCode.INVALID_RECORD, "the records do not fill the batch as their lengths say"
+    return _FINE
+
+
+def _check_compressed(
+    batch: Buffer, header: BatchHeader, codec: int, compact: bool
+) -> tuple[ErrorCode, str | None]:
+    from stuntbroker.storage.compression import CompressionError, TooLarge, decompress
+
+    try:
+        payload = decompress(codec, batch[HEADER_SIZE:], OPENED_FOR_KEYS_MAX if compact else OPENED_MAX)
+    except TooLarge as fault:
+        return (ErrorCode.INVALID_RECORD, str(fault)) if compact else _FINE
+    except CompressionError as fault:
+        return ErrorCode.UNKNOWN_SERVER_ERROR if codec in (1, 2) else ErrorCode.CORRUPT_MESSAGE, str(fault)
+    wrong = check_records(header, payload, 0, keys_needed=compact)
+    return (ErrorCode.INVALID_RECORD, wrong) if wrong else _FINE

@@ -1,0 +1,176 @@
+"""The broker: everything that lives while it runs, how it starts and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from stuntbroker.broker.clock import Clock
+from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.broker.connection import Connection
+from stuntbroker.broker.events import Events
+from stuntbroker.broker.fetch_sessions import FetchSessions
+from stuntbroker.broker.listener import Address, Advertised, bind
+from stuntbroker.broker.timers import Timers
+from stuntbroker.broker.topics import Topics
+from stuntbroker.broker.transactions import ProducerIds, Transactions
+from stuntbroker.storage.data_dir import DataDir
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.syncer import Syncer
+
+if TYPE_CHECKING:
+    from stuntbroker.groups.coordinator import GroupCoordinator
+
+IDLE_CHECK_MS = 10_000
+STOP_GRACE_S = 2.0
+
+
+class Broker:
+    """One node that is a whole cluster. `start` and `stop` belong to the event loop's thread."""
+
+    def __init__(self, config: BrokerConfig, data_dir: str | None = None, durability: str = "process",
+                 events: Events | None = None, clock: Clock | None = None) -> None:  # fmt: skip
+        self.config = config
+        self.events = events or Events()
+        self.clock = clock or Clock()
+        self.node_id: int = config["node.id"]
+        self.frame_size_max: int = config["socket.request.max.bytes"]
+        self.advertised = Advertised(config["advertised.listeners"], config["stuntbroker.mapped.port"])
+        self.connections: set[Connection] = set()
+        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
+        self.addresses: list[Address] = []
+        self.failed: Callable[[str], None] | None = None
+        """Told when the broker cannot go on (a disk that refuses a sync)."""
+        self._servers: list[asyncio.Server] = []
+        self._temporary = data_dir is None
+        self._groups: GroupCoordinator | None = None
+        self._durability = durability
+        self.data_dir = DataDir(data_dir or tempfile.mkdtemp(prefix="stuntbroker-"))
+        try:
+            self._open()
+        except BaseException:
+            os.close(self.data_dir._lock)
+            raise
+
+    def _open(self) -> None:
+        """Reads the data folder back."""
+        self.syncer = Syncer(self._run_beside, self._sync_failed) if self._durability == "power" else None
+        self.cluster_id = self._identify()
+        self.topics = Topics(self.data_dir, self.config, self.syncer)
+        others = self.topics.restore(self.data_dir.read_journal())
+        first = max(others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
+        self.transactions = Transactions(self, ProducerIds(first, self._reserve_producer_ids))
+
+    def _identify(self) -> str:
+        from stuntbroker.storage.data_dir import uuid_text
+
+        properties = self.data_dir.properties()
+        cluster_id = properties.get("cluster.id") or self.config["stuntbroker.cluster.id"] or uuid_text(os.urandom(16))
+        known = properties.get("node.id")
+        if known is not None and known != str(self.node_id) and "node.id" in self.config.given:
+            raise StorageError(
+                f"the data folder {self.data_dir.path} belongs to node {known}, not {self.node_id}: "
+                "give that node.id, or another --data-dir"
+            )
+        if known is not None:
+            self.node_id = int(known)
+        else:
+            self.data_dir.write_properties({"version": "1", "cluster.id": cluster_id, "node.id": str(self.node_id)})
+        return cluster_id
+
+    def _reserve_producer_ids(self, below: int) -> None:
+        self.data_dir.journal({"producer_ids_below": below})
+        if self.syncer is not None:
+            self.data_dir.sync_journal()
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """Made when the first client needs it: starting up is part of the product."""
+        if self._groups is None:
+            from stuntbroker.broker.group_ports import make_groups
+
+            self._groups = make_groups(self)
+        return self._groups
+
+    # --- start and stop
+
+    async def start(self, host: str = "localhost", port: int = 0) -> Address:
+        """Listens; the address that it gives is the first one."""
+        loop = asyncio.get_running_loop()
+        self.timers = Timers(loop, self.clock)
+        self.transactions.replay()
+        if "__consumer_offsets" in self.topics.by_name:
+            assert self.groups is not None
+        self.transactions.resume()
+        sockets = bind(host, port, self.config["socket.listen.backlog.size"])
+        for one in sockets:
+            self._servers.append(await loop.create_server(lambda: Connection(self), sock=one))
+            name = one.getsockname()
+            self.addresses.append(Address(name[0], name[1]))
+        self._begin_housekeeping()
+        return self.addresses[0]
+
+    def _begin_housekeeping(self) -> None:
+        from stuntbroker.broker.housekeeping import Housekeeping
+
+        config, every = self.config, self.timers.every
+        keeper = Housekeeping(self)
+        every(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"], self.transactions.sweep)
+        every(config["transaction.remove.expired.transaction.cleanup.interval.ms"], self.transactions.expire)
+        every(config["log.cleaner.backoff.ms"], keeper.clean)
+        every(config["log.retention.check.interval.ms"], keeper.retain)
+        every(config["producer.id.expiration.check.interval.ms"], keeper.expire_producers)
+        every(IDLE_CHECK_MS, keeper.idle_connections)
+
+    async def stop(self) -> None:
+        """No new client, no new request; what was acknowledged is on the disk when this returns."""
+        for server in self._servers:
+            server.close()
+        if self.syncer is not None:
+            synced = asyncio.get_running_loop().create_future()
+            self.syncer.when_synced(lambda: synced.done() or synced.set_result(None))
+            await asyncio.wait_for(synced, STOP_GRACE_S)
+        for connection in list(self.connections):
+            connection.close()
+        self.timers.close()
+        await asyncio.sleep(0)  # Lets the transports send what is written.
+        self._forget_temporary()
+
+    def _forget_temporary(self) -> None:
+        self.data_dir.close()
+        if self._temporary:
+            shutil.rmtree(self.data_dir.path, ignore_errors=True)
+
+    # --- what connections and handlers ask
+
+    def connected(self, connection: Connection) -> bool:
+        """Takes note of a client; False when there are too many."""
+        if len(self.connections) >= self.config["max.connections"]:
+            self.events.warning("connection_refused", client=connection.peer, max_connections=len(self.connections))
+            return False
+        connection.active_ms = self.clock.now_ms()
+        self.connections.add(connection)
+        return True
+
+    def disconnected(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+
+    def address_for(self, connection: Connection) -> Address:
+        return self.advertised.for_client(connection.local, connection.host)
+
+    # --- durability
+
+    def _run_beside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = asyncio.ensure_future(loop.run_in_executor(None, work))
+        future.add_done_callback(lambda f: done(f.exception()))
+
+    def _sync_failed(self, fault: BaseException) -> None:
+        """Nothing more may be promised: the answers that wait are never sent."""
+        self.events.error("sync_failed", fault=str(fault))
+        if self.failed is not None:
+            self.failed(f"the disk refused a sync: {fault}")

@@ -1,0 +1,83 @@
+"""One heap of deadlines for everything that waits, and one timer of the event loop for all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+from stuntbroker.broker.clock import Clock
+
+
+class TimerHandle:
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], Any] | None) -> None:
+        self.callback = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class Timers:
+    """`call_at(ms, callback)`; a callback that fails is reported and does not stop the others."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self.loop = loop
+        self.clock = clock
+        self._heap: list[tuple[int, int, TimerHandle]] = []
+        self._number = 0
+        self._armed: asyncio.TimerHandle | None = None
+        self._armed_at = 0
+
+    def call_at(self, at_ms: int, callback: Callable[[], Any]) -> TimerHandle:
+        handle = TimerHandle(callback)
+        self._number += 1
+        heapq.heappush(self._heap, (at_ms, self._number, handle))
+        if self._armed is None or at_ms < self._armed_at:
+            self._arm()
+        return handle
+
+    def call_later(self, delay_ms: int, callback: Callable[[], Any]) -> TimerHandle:
+        return self.call_at(self.clock.now_ms() + delay_ms, callback)
+
+    def every(self, interval_ms: int, callback: Callable[[], Any]) -> None:
+        """Calls again and again, for as long as the timers live."""
+
+        def tick() -> None:
+            try:
+                callback()
+            finally:
+                self.call_later(interval_ms, tick)
+
+        self.call_later(interval_ms, tick)
+
+    def _arm(self) -> None:
+        if self._armed is not None:
+            self._armed.cancel()
+        while self._heap and self._heap[0][2].callback is None:
+            heapq.heappop(self._heap)
+        if not self._heap:
+            self._armed = None
+            return
+        self._armed_at = self._heap[0][0]
+        delay_ms = max(0, self._armed_at - self.clock.now_ms())
+        self._armed = self.loop.call_later(delay_ms / 1_000, self._fire)
+
+    def _fire(self) -> None:
+        self._armed = None
+        now_ms = self.clock.now_ms()
+        heap = self._heap
+        try:
+            while heap and heap[0][0] <= now_ms:
+                callback = heapq.heappop(heap)[2].callback
+                if callback is not None:
+                    callback()
+        finally:
+            self._arm()
+
+    def close(self) -> None:
+        self._heap.clear()
+        if self._armed is not None:
+            self._armed.cancel()

@@ -1,0 +1,210 @@
+"""The topics of the broker: names, ids, configuration, partitions. What changes is in the journal before it is answered."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from stuntbroker.broker.config import TOPIC, BrokerConfig
+from stuntbroker.storage.data_dir import DataDir
+from stuntbroker.storage.partition import LogConfig, PartitionLog
+from stuntbroker.storage.syncer import Syncer
+
+NAME = re.compile(r"[a-zA-Z0-9._-]+")
+NAME_LENGTH_MAX: Final = 249
+OFFSETS: Final = "__consumer_offsets"
+TXN_STATE: Final = "__transaction_state"
+INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
+
+
+class Topic:
+    __slots__ = ("configs", "id", "internal", "name", "partitions")
+
+    def __init__(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
+        self.name = name
+        self.id = topic_id
+        self.configs = configs
+        """What was set for this topic; everything else has its default."""
+        self.partitions: list[PartitionLog] = []
+        self.internal = name in INTERNAL
+
+
+class TopicNameError(ValueError):
+    """The name cannot be a topic's; the text is Kafka's reason."""
+
+
+def check_name(name: str) -> None:
+    if not name:
+        raise TopicNameError("Topic name is invalid: the empty string is not allowed")
+    if name in (".", ".."):
+        raise TopicNameError(f"Topic name is invalid: '{name}' is not allowed")
+    if len(name) > NAME_LENGTH_MAX:
+        raise TopicNameError(f"Topic name is invalid: the length of '{name}' is longer than the max allowed length 249")
+    if not NAME.fullmatch(name):
+        raise TopicNameError(
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        )
+
+
+class Topics:
+    """Every topic by name and by id."""
+
+    def __init__(self, data_dir: DataDir, config: BrokerConfig, syncer: Syncer | None) -> None:
+        self.data_dir = data_dir
+        self.config = config
+        self.syncer = syncer
+        self.by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self.get = self.by_name.get
+        self.by_id = self._by_id.get
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self.by_name.values())
+
+    def log(self, name: str, index: int) -> PartitionLog | None:
+        topic = self.by_name.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return None
+        return topic.partitions[index]
+
+    def config_of(self, topic: Topic, name: str) -> Any:
+        if name in topic.configs:
+            return TOPIC[name][0].read(topic.configs[name])
+        return self.config.topic_default(name)
+
+    def log_config(self, topic: Topic) -> LogConfig:
+        policies = {part.strip() for part in self.config_of(topic, "cleanup.policy").split(",")}
+        return LogConfig(
+            segment_bytes=self.config_of(topic, "segment.bytes"),
+            segment_ms=self.config_of(topic, "segment.ms"),
+            retention_ms=self.config_of(topic, "retention.ms"),
+            retention_bytes=self.config_of(topic, "retention.bytes"),
+            compact="compact" in policies,
+            delete="delete" in policies,
+            delete_retention_ms=0 if topic.internal else self.config_of(topic, "delete.retention.ms"),
+            log_append_time=self.config_of(topic, "message.timestamp.type") == "LogAppendTime",
+            max_message_bytes=self.config_of(topic, "max.message.bytes"),
+            timestamp_after_ms_max=self.config_of(topic, "message.timestamp.after.max.ms"),
+        )
+
+    # --- changes
+
+    def colliding(self, name: str) -> str | None:
+        """Another topic whose name differs only in '.' and '_' (metric names would clash)."""
+        if "." not in name and "_" not in name:
+            return None
+        plain = name.replace(".", "_")
+        for other in self.by_name:
+            if other != name and other.replace(".", "_") == plain:
+                return other
+        return None
+
+    def create(self, name: str, count: int, configs: Mapping[str, str], topic_id: bytes | None = None) -> Topic:
+        """Makes a topic whose name and configuration were checked."""
+        topic = Topic(name, topic_id or self._new_id(), dict(configs))
+        self._journal({"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
+        self._add(topic, count)
+        return topic
+
+    def internal(self, name: str) -> Topic:
+        """One of the broker's own topics, made when it is first needed."""
+        topic = self.by_name.get(name)
+        if topic is not None:
+            return topic
+        prefix = "offsets.topic." if name == OFFSETS else "transaction.state.log."
+        configs = {
+            "cleanup.policy": "compact",
+            "segment.bytes": str(self.config[prefix + "segment.bytes"]),
+            "compression.type": "producer" if name == OFFSETS else "uncompressed",
+        }
+        if name == TXN_STATE:
+            configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+        return self.create(name, self.config[prefix + "num.partitions"], configs)
+
+    def add_partitions(self, topic: Topic, count: int) -> None:
+        self._journal({"partitions": topic.name, "count": count})
+        self._grow(topic, count)
+
+    def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
+        self._journal({"configs": topic.name, "set": configs})
+        self._apply_configs(topic, configs)
+
+    def delete(self, topic: Topic) -> None:
+        self._journal({"delete": topic.name})
+        self._remove(topic)
+
+    # --- reading back
+
+    def restore(self, changes: Iterator[dict[str, Any]]) -> dict[str, Any]:
+        """Carries out the journal; returns what in it is not about topics, by name."""
+        topics: dict[str, tuple[Topic, int]] = {}
+        others: dict[str, Any] = {}
+        for change in changes:
+            match change:
+                case {"create": name, "id": text, "partitions": count, "configs": configs}:
+                    topics[name] = (Topic(name, bytes.fromhex(text), configs), count)
+                case {"partitions": name, "count": count}:
+                    topics[name] = (topics[name][0], count)
+                case {"configs": name, "set": configs}:
+                    topics[name][0].configs = configs
+                case {"delete": name}:
+                    del topics[name]
+                case _:
+                    others |= change
+        known = {(name, index) for name, (_, count) in topics.items() for index in range(count)}
+        for stray in self.data_dir.strays(known):
+            self.data_dir.remove_stray(stray)
+        for topic, count in topics.values():
+            self._add(topic, count)
+        return others
+
+    def as_changes(self) -> list[dict[str, Any]]:
+        """The shortest journal that gives the topics there are."""
+        return [
+            {"create": t.name, "id": t.id.hex(), "partitions": len(t.partitions), "configs": t.configs}
+            for t in self.by_name.values()
+        ]
+
+    # --- inside
+
+    @staticmethod
+    def _new_id() -> bytes:
+        made = bytearray(os.urandom(16))  # A random UUID (version 4) whose text does not begin with a dash.
+        made[0] &= 0x7F
+        made[6] = made[6] & 0x0F | 0x40
+        made[8] = made[8] & 0x3F | 0x80
+        return bytes(made)
+
+    def _journal(self, change: dict[str, Any]) -> None:
+        self.data_dir.journal(change)
+        if self.syncer is not None:
+            self.data_dir.sync_journal()
+
+    def _add(self, topic: Topic, count: int) -> None:
+        self._grow(topic, count)
+        self.by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+
+    def _grow(self, topic: Topic, count: int) -> None:
+        config = self.log_config(topic)
+        for index in range(len(topic.partitions), count):
+            log, _ = self.data_dir.partition(topic.name, index, topic.id, config)
+            if self.syncer is not None:
+                log.touched = self.syncer.touched
+            topic.partitions.append(log)
+
+    def _apply_configs(self, topic: Topic, configs: dict[str, str]) -> None:
+        topic.configs = configs
+        config = self.log_config(topic)
+        for log in topic.partitions:
+            log.config = config
+
+    def _remove(self, topic: Topic) -> None:
+        del self.by_name[topic.name]
+        del self._by_id[topic.id]
+        for log in topic.partitions:
+            self.data_dir.delete_partition(log)
+            for waiter in log.waiters:
+                waiter()

@@ -1,0 +1,205 @@
+"""Transactional ids: the registry of actors, and the ports through which they reach log, clock and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from stuntbroker.broker.topics import OFFSETS, TXN_STATE
+from stuntbroker.coordinator.actor import Actor, Done
+from stuntbroker.coordinator.records import batch_of, read_record, tombstone_of
+from stuntbroker.coordinator.requests import AddPartitions, Context, InitProducerId, Reply, Request, TimeOut
+from stuntbroker.coordinator.state import MAY_EXPIRE, PREPARED, Phase, TopicPartition, Txn, new_txn
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.records import HEADER_SIZE, read_records
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+
+BLOCK = 1_000
+"""Producer ids are reserved in the journal by so many at a time; what is left of a block is lost at a restart."""
+COORDINATOR_EPOCH = 0
+"""Leader epoch of every partition of the transaction log: this process is the only leader they ever have."""
+EXPIRED_PER_SLICE = 1_000
+
+
+class ProducerIds:
+    """Producer ids, none ever given twice, restarts included."""
+
+    def __init__(self, first: int, reserve: Callable[[int], None]) -> None:
+        self.next = first
+        self._reserved_below = first
+        self._reserve = reserve
+
+    def peek(self) -> int:
+        if self.next >= self._reserved_below:
+            self._reserve(self.next + BLOCK)
+            self._reserved_below = self.next + BLOCK
+        return self.next
+
+    def take(self) -> int:
+        taken = self.peek()
+        self.next += 1
+        return taken
+
+
+class Transactions:
+    """Implements the actors' ports."""
+
+    def __init__(self, broker: Broker, producer_ids: ProducerIds) -> None:
+        self.broker = broker
+        self.producer_ids = producer_ids
+        self.actors: dict[str, Actor] = {}
+        self.ongoing: set[Actor] = set()
+        """Actors with an open transaction: those that can time out."""
+        self.unfinished: set[Actor] = set()
+        """Actors that are prepared while nothing is under way: a fault came between, or a restart."""
+        self.transaction_version: int = broker.config["transaction.version"]
+
+    # --- asking
+
+    def find(self, transactional_id: str) -> Actor | None:
+        return self.actors.get(transactional_id)
+
+    def ask(self, transactional_id: str, request: Request, done: Done) -> None:
+        """`done` gets the reply, at once unless the id is busy or the log must sync. Raises StorageError."""
+        actor = self.actors.get(transactional_id)
+        if actor is None:
+            if type(request) is not InitProducerId:
+                done(Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+                return
+            actor = self._new_actor(transactional_id)
+        actor.ask(request, done, self)
+
+    def _new_actor(self, transactional_id: str) -> Actor:
+        count = len(self.broker.topics.internal(TXN_STATE).partitions)
+        first_epoch = self.broker.config["stuntbroker.initial.producer.epoch"]
+        txn = new_txn(transactional_id, self.producer_ids.take(), first_epoch - 1)
+        actor = Actor(txn, partition_for(transactional_id, count))
+        self.actors[transactional_id] = actor
+        return actor
+
+    def add_partitions(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition],
+        client_version: int, done: Done,
+    ) -> None:  # fmt: skip
+        self.ask(transactional_id, AddPartitions(producer_id, epoch, partitions, client_version), done)
+
+    # --- ports of the actors
+
+    def context(self) -> Context:
+        return Context(self.broker.clock.now_ms(), self.transaction_version, self.producer_ids.peek())
+
+    def took_spare(self) -> None:
+        self.producer_ids.take()
+
+    def append(self, actor: Actor, txn: Txn) -> bool:
+        log = self.broker.topics.by_name[TXN_STATE].partitions[actor.log_partition]
+        log.append_own(batch_of(txn, min(1, self.transaction_version), txn.updated_at_ms))
+        return self.broker.syncer is None
+
+    def when_synced(self, callback: Callable[[], None]) -> None:
+        assert self.broker.syncer is not None
+        self.broker.syncer.when_synced(callback)
+
+    def write_markers(self, txn: Txn) -> None:
+        broker = self.broker
+        commit = txn.phase is Phase.PREPARE_COMMIT
+        now_ms = txn.updated_at_ms
+        for name, index in txn.partitions:
+            log = broker.topics.log(name, index)
+            if log is None:
+                continue  # The topic is gone, and the transaction with it.
+            error = log.append_marker(
+                commit, txn.producer_id, txn.producer_epoch, COORDINATOR_EPOCH, txn.client_version, now_ms
+            )
+            if error:
+                # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
+                broker.events.warning(
+                    "txn_marker_refused", topic=name, partition=index, error=error.name, producer_id=txn.producer_id
+                )
+            elif name == OFFSETS:
+                broker.groups.apply_marker(index, txn.producer_id, commit)
+
+    def changed(self, actor: Actor, before: Txn) -> None:
+        phase = actor.txn.phase
+        if phase is before.phase:
+            return
+        if phase is Phase.ONGOING:
+            self.ongoing.add(actor)
+        elif before.phase is Phase.ONGOING:
+            self.ongoing.discard(actor)
+            self.unfinished.add(actor)
+        elif phase in PREPARED:
+            self.unfinished.add(actor)
+        elif before.phase in PREPARED:
+            self.unfinished.discard(actor)
+
+    # --- by the clock
+
+    def sweep(self) -> None:
+        """Aborts what timed out, and finishes what a fault left prepared."""
+        now_ms = self.broker.clock.now_ms()
+        late = [a for a in self.ongoing if not a.busy and a.txn.started_at_ms + a.txn.timeout_ms < now_ms]
+        for actor in late:
+            before = actor.txn
+            actor.ask(TimeOut(), None, self)
+            if actor.txn is not before:
+                self.broker.events.info(
+                    "txn_timed_out", transactional_id=before.transactional_id, producer_id=before.producer_id,
+                    producer_epoch=before.producer_epoch, timeout_ms=before.timeout_ms,
+                )  # fmt: skip
+        for actor in [a for a in self.unfinished if not a.busy]:
+            try:
+                actor.finish(self)
+            except StorageError as fault:
+                self.broker.events.error("txn_not_finished", transactional_id=actor.txn.transactional_id, fault=str(fault))
+
+    def expire(self) -> None:
+        """Forgets ids that nobody used for `transactional.id.expiration.ms`, a bounded number at a time."""
+        now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["transactional.id.expiration.ms"]
+        old = []
+        for actor in self.actors.values():
+            txn = actor.txn
+            if not actor.busy and txn.phase in MAY_EXPIRE and txn.updated_at_ms + age_ms <= now_ms and txn.updated_at_ms >= 0:
+                old.append(actor)
+                if len(old) == EXPIRED_PER_SLICE:
+                    self.broker.timers.call_later(0, self.expire)
+                    break
+        for actor in old:
+            log = self.broker.topics.by_name[TXN_STATE].partitions[actor.log_partition]
+            log.append_own(tombstone_of(actor.txn.transactional_id, now_ms))
+            del self.actors[actor.txn.transactional_id]
+            self.broker.events.info("transactional_id_expired", transactional_id=actor.txn.transactional_id)
+
+    # --- at the start
+
+    def replay(self) -> None:
+        """Rebuilds every actor from the log. Prepared transactions are finished by `resume`."""
+        topic = self.broker.topics.get(TXN_STATE)
+        if topic is None:
+            return
+        for index, log in enumerate(topic.partitions):
+            for header, batch in log.batches():
+                for record in read_records(header, batch, HEADER_SIZE):
+                    found = read_record(record)
+                    if found is None:
+                        continue
+                    transactional_id, txn = found
+                    if txn is None:
+                        self.actors.pop(transactional_id, None)
+                    else:
+                        self.actors[transactional_id] = Actor(txn, index)
+        for actor in self.actors.values():
+            if actor.txn.phase is Phase.ONGOING:
+                self.ongoing.add(actor)
+            elif actor.txn.phase in PREPARED:
+                self.unfinished.add(actor)
+
+    def resume(self) -> None:
+        """Finishes what was prepared when the last process ended: its markers are written again, which does no harm."""
+        for actor in list(self.unfinished):
+            actor.finish(self)
+            self.broker.events.info("txn_finished_after_restart", transactional_id=actor.txn.transactional_id)

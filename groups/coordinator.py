@@ -1,0 +1,308 @@
+"""The group coordinator: all groups of a broker, their offsets, and the log that both are in.
+
+Everything is a plain call. JoinGroup and SyncGroup answer through the `reply` that comes with them, at once
+or later; all others return their answer. What changes anything is in the log before it is answered. A fault
+of the log goes through to the caller, and nothing has happened then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from stuntbroker.groups.actor import GroupActor, Ports, TimerHandle, Timers
+from stuntbroker.groups.commits import (
+    commit_error,
+    fetch,
+    fetch_all,
+    group_delete_error,
+    metadata_error,
+    missing_group_error,
+    offset_delete_error,
+)
+from stuntbroker.groups.config import GroupConfig
+from stuntbroker.groups.ledger import Ledger, OffsetsLog
+from stuntbroker.groups.membership import heartbeat
+from stuntbroker.groups.offsets import Place, expired_places
+from stuntbroker.groups.records import GroupRecord, OffsetRecord
+from stuntbroker.groups.requests import (
+    FetchedTopic,
+    JoinGroup,
+    JoinReply,
+    LeaveGroup,
+    Leaver,
+    LeaveReply,
+    Loaded,
+    OffsetCommit,
+    SyncGroup,
+    SyncReply,
+)
+from stuntbroker.groups.state import Group, GroupState
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.records import BatchHeader
+
+GROUP_TYPE = "classic"
+_COMMITS_KEEP_ALIVE = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
+
+
+class GroupCoordinator:
+    def __init__(
+        self,
+        log: OffsetsLog,
+        timers: Timers,
+        now_ms: Callable[[], int],
+        config: GroupConfig,
+        new_member_id: Callable[[str], str],
+        events: Callable[[str, dict[str, object]], None] | None = None,
+    ) -> None:
+        """`new_member_id` makes an id that was never used out of a prefix."""
+        self._timers = timers
+        self._now_ms = now_ms
+        self._config = config
+        self._new_member_id = new_member_id
+        self._ledger = Ledger(log, now_ms)
+        self._ports = Ports(self._ledger.append_group, timers, now_ms, config, events)
+        self._actors: dict[str, GroupActor] = {}
+        self._sweep: TimerHandle | None = None
+
+    # Start and stop
+
+    def replay(self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
+        """Reads one partition from its start. Each buffer is a whole batch, uncompressed from byte 61."""
+        for record in self._ledger.replay(partition, batches):
+            match record:
+                case OffsetRecord(group_id, _, offset):
+                    if offset is not None:
+                        self._actor_for_offsets(group_id)
+                case GroupRecord(group_id, None):
+                    self._actors.pop(group_id, None)
+                case GroupRecord(group_id, Group() as group):
+                    self._actors[group_id] = GroupActor(group, self._ports)
+
+    def start(self) -> None:
+        """All partitions are replayed: members have their session time-out from now on to be heard of."""
+        for actor in tuple(self._actors.values()):
+            if actor.group.members:
+                actor.ask(Loaded())
+        self._arm_sweep()
+
+    def stop(self) -> None:
+        """No timer runs from now on."""
+        for actor in self._actors.values():
+            actor.disarm_all()
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+
+    # Membership
+
+    def join(self, request: JoinGroup, reply: Callable[[JoinReply], None]) -> None:
+        error = self._join_error(request)
+        if error is not ErrorCode.NONE:
+            reply(JoinReply(error, request.member_id))
+            return
+        if not request.member_id:
+            prefix = request.client_id if request.instance_id is None else request.instance_id
+            request = replace(request, new_member_id=self._new_member_id(prefix))
+        actor = self._actors.get(request.group_id)
+        if actor is not None:
+            actor.ask(request, reply)
+        elif request.member_id:
+            reply(JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+        else:
+            # A new group is stored while it is still empty, whatever becomes of the request.
+            group = Group(request.group_id, entered_at_ms=self._now_ms())
+            self._ledger.append_group(group)
+            self._actors[request.group_id] = actor = GroupActor(group, self._ports)
+            actor.ask(request, reply)
+
+    def _join_error(self, request: JoinGroup) -> ErrorCode:
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        config = self._config
+        if not config.session_timeout_ms_min <= request.session_timeout_ms <= config.session_timeout_ms_max:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        return ErrorCode.NONE
+
+    def sync(self, request: SyncGroup, reply: Callable[[SyncReply], None]) -> None:
+        if not request.group_id:
+            reply(SyncReply(ErrorCode.INVALID_GROUP_ID))
+            return
+        actor = self._actors.get(request.group_id)
+        if actor is None:
+            reply(SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+            return
+        actor.ask(request, reply)
+
+    def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        actor = self._actors.get(group_id)
+        if actor is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = heartbeat(actor.group, member_id, instance_id, generation)
+        if error is ErrorCode.NONE or error is ErrorCode.REBALANCE_IN_PROGRESS:
+            actor.touch(member_id)
+        return error
+
+    def leave(self, group_id: str, leavers: Sequence[Leaver]) -> LeaveReply:
+        if not group_id:
+            return LeaveReply(ErrorCode.INVALID_GROUP_ID)
+        actor = self._actors.get(group_id)
+        if actor is None:
+            return LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leavers))
+        answers: list[LeaveReply] = []
+        actor.ask(LeaveGroup(group_id, tuple(leavers)), answers.append)
+        return answers[0]
+
+    # Groups as administrators see them
+
+    def partition_of(self, group_id: str) -> int:
+        return self._ledger.partition_of(group_id)
+
+    def group(self, group_id: str) -> Group | None:
+        actor = self._actors.get(group_id)
+        return None if actor is None else actor.group
+
+    def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[Group]:
+        """The groups in one of the states and of one of the types; no filter lets all through."""
+        if types and GROUP_TYPE not in {name.lower() for name in types}:
+            return []
+        wanted = {name.lower().strip() for name in states}
+        groups = [actor.group for actor in self._actors.values()]
+        return [group for group in groups if not wanted or group.state.value.lower() in wanted]
+
+    def delete_group(self, group_id: str) -> ErrorCode:
+        group = self.group(group_id)
+        error = group_delete_error(group)
+        if error is ErrorCode.NONE:
+            self._remove(group_id, self._ledger.store_of(group_id).places(group_id), with_group=True)
+        return error
+
+    # Offsets
+
+    def commit(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        commits: Sequence[OffsetCommit],
+        version: int,
+        retention_ms: int = -1,
+    ) -> list[ErrorCode]:
+        """One code per commit, in their order. `version` is the one of the OffsetCommit request."""
+        actor = self._actors.get(group_id)
+        if actor is None:
+            error = missing_group_error(generation, False, version)
+        else:
+            error = commit_error(actor.group, member_id, instance_id, generation, False)
+        if error is not ErrorCode.NONE:
+            return [error] * len(commits)
+        if actor is not None and actor.group.state in _COMMITS_KEEP_ALIVE:
+            actor.touch(member_id)
+        return self._commit(group_id, commits, retention_ms)
+
+    def commit_transactional(
+        self,
+        group_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        commits: Sequence[OffsetCommit],
+        version: int,
+    ) -> list[ErrorCode]:
+        """Offsets that count when the transaction is committed. Whether it is open, the caller has seen to.
+
+        One code per commit, in their order. `version` is the one of the TxnOffsetCommit request.
+        """
+        if not group_id:
+            return [ErrorCode.INVALID_GROUP_ID] * len(commits)
+        actor = self._actors.get(group_id)
+        if actor is None:
+            error = missing_group_error(generation, True, version)
+        else:
+            error = commit_error(actor.group, member_id, instance_id, generation, True)
+        if error is not ErrorCode.NONE:
+            return [error] * len(commits)
+        return self._commit(group_id, commits, -1, producer_id, producer_epoch)
+
+    def apply_marker(self, partition: int, producer_id: int, commit: bool) -> None:
+        """A marker was appended to a partition of `__consumer_offsets`."""
+        self._ledger.store(partition).end_txn(producer_id, commit)
+
+    def fetch(
+        self, group_id: str, topics: Iterable[tuple[str, bytes, Sequence[int]]], require_stable: bool
+    ) -> list[FetchedTopic]:
+        """The committed offsets of (topic, topic id or zeros, partitions)."""
+        return fetch(self._ledger.store_of(group_id), group_id, topics, require_stable)
+
+    def fetch_all(self, group_id: str, require_stable: bool) -> list[FetchedTopic]:
+        return fetch_all(self._ledger.store_of(group_id), group_id, require_stable)
+
+    def delete_offsets(self, group_id: str, places: Sequence[Place]) -> tuple[ErrorCode, list[ErrorCode]]:
+        """The code of the request, and when it is NONE one per place."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID, []
+        group = self.group(group_id)
+        error = offset_delete_error(group)
+        if group is None or error is not ErrorCode.NONE:
+            return error, []
+        kept = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        errors = [kept if group.is_subscribed_to(topic) else ErrorCode.NONE for topic, _ in places]
+        store = self._ledger.store_of(group_id)
+        found = [place for place, code in zip(places, errors, strict=True) if code is not kept]
+        self._remove(group_id, [place for place in found if store.has_any(group_id, place)])
+        return ErrorCode.NONE, errors
+
+    def topic_deleted(self, name: str) -> None:
+        """Nobody needs to know how far it was read in a topic that is no more."""
+        for group_id, places in self._ledger.places_of_topic(name):
+            self._remove(group_id, places)
+
+    def expire(self) -> None:
+        """Removes offsets whose time is over, and empty groups that hold none."""
+        now_ms = self._now_ms()
+        for group_id, actor in tuple(self._actors.items()):
+            store = self._ledger.store_of(group_id)
+            expired = expired_places(store, actor.group, now_ms, self._config)
+            keeps = len(expired) < len(store.committed(group_id)) or store.has_pending(group_id)
+            is_over = not keeps and actor.group.state is GroupState.EMPTY
+            self._remove(group_id, expired, with_group=is_over)
+
+    def _arm_sweep(self) -> None:
+        at_ms = self._now_ms() + self._config.offsets_retention_check_interval_ms
+        self._sweep = self._timers.call_at(at_ms, self._swept)
+
+    def _swept(self) -> None:
+        self._arm_sweep()  # First, so that a fault does not end it.
+        self.expire()
+
+    def _actor_for_offsets(self, group_id: str) -> None:
+        """Whoever commits for a group that does not exist makes a simple one: offsets without members."""
+        if group_id not in self._actors:
+            self._actors[group_id] = GroupActor(Group(group_id, entered_at_ms=self._now_ms()), self._ports)
+
+    def _commit(
+        self,
+        group_id: str,
+        commits: Sequence[OffsetCommit],
+        retention_ms: int,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> list[ErrorCode]:
+        errors = [metadata_error(commit.metadata, self._config) for commit in commits]
+        if ErrorCode.OFFSET_METADATA_TOO_LARGE in errors:
+            commits = [commit for commit, error in zip(commits, errors, strict=True) if not error]
+        if commits:
+            self._ledger.append_offsets(group_id, commits, retention_ms, producer_id, producer_epoch)
+            self._actor_for_offsets(group_id)
+        return errors
+
+    def _remove(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
+        self._ledger.append_tombstones(group_id, places, with_group)
+        if with_group:
+            self._actors.pop(group_id).die()

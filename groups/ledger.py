@@ -1,0 +1,137 @@
+"""The log of the groups and what is in it: after each append the change that its replay would make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from stuntbroker.groups.commits import stored
+from stuntbroker.groups.offsets import OffsetStore, Place, StoredOffset
+from stuntbroker.groups.records import (
+    GroupRecord,
+    OffsetRecord,
+    group_key,
+    group_value,
+    offset_key,
+    offset_value,
+    read_record,
+)
+from stuntbroker.groups.requests import OffsetCommit
+from stuntbroker.groups.state import Group
+from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.records import (
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    BatchHeader,
+    build_batch,
+    marker_of,
+    read_records,
+)
+
+_Record = tuple[bytearray, bytearray | None]
+
+
+class OffsetsLog(Protocol):
+    """The partitions of `__consumer_offsets`."""
+
+    partition_count: int
+
+    def append(self, partition: int, batch: bytearray) -> int:
+        """Writes one batch, as durably as configured, and gives its base offset. Raises when it cannot."""
+        ...
+
+
+class Ledger:
+    """When an append fails, nothing has changed."""
+
+    def __init__(self, log: OffsetsLog, now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._stores: dict[int, OffsetStore] = {}
+
+    def partition_of(self, group_id: str) -> int:
+        return partition_for(group_id, self._log.partition_count)
+
+    def store(self, partition: int) -> OffsetStore:
+        store = self._stores.get(partition)
+        if store is None:
+            store = self._stores[partition] = OffsetStore()
+        return store
+
+    def store_of(self, group_id: str) -> OffsetStore:
+        return self.store(self.partition_of(group_id))
+
+    def places_of_topic(self, topic: str) -> list[tuple[str, list[Place]]]:
+        return [found for store in self._stores.values() for found in store.places_of_topic(topic)]
+
+    def replay(
+        self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]
+    ) -> Iterator[OffsetRecord | GroupRecord]:
+        """Takes in the offsets of one partition, and hands on what concerns the groups themselves too."""
+        store = self.store(partition)
+        for header, batch in batches:
+            for record in read_records(header, batch, HEADER_SIZE):
+                if header.control:
+                    marker = marker_of(record)
+                    if marker is not None:
+                        store.end_txn(header.producer_id, marker[0])
+                    continue
+                read = read_record(record.offset, record.key, record.value)
+                if read is None:
+                    continue  # Of a group of another type, which nobody here can be in.
+                if isinstance(read, OffsetRecord):
+                    if read.offset is None:
+                        store.remove(read.group_id, read.place)
+                    else:
+                        producer_id = header.producer_id if header.transactional else -1
+                        store.put(read.group_id, read.place, read.offset, producer_id)
+                yield read
+
+    def append_group(self, group: Group) -> None:
+        record: _Record = (group_key(group.group_id), group_value(group))
+        self._log.append(self.partition_of(group.group_id), build_batch([record], self._now_ms()))
+
+    def append_offsets(
+        self,
+        group_id: str,
+        commits: Sequence[OffsetCommit],
+        retention_ms: int,
+        producer_id: int,
+        producer_epoch: int,
+    ) -> None:
+        """With a producer id, inside its transaction."""
+        now_ms = self._now_ms()
+        expires_at_ms = -1 if retention_ms < 0 else now_ms + retention_ms
+        offsets: list[tuple[Place, StoredOffset]] = []
+        records: list[_Record] = []
+        for commit in commits:
+            place = (commit.topic, commit.partition)
+            offset = stored(commit, -1, now_ms, expires_at_ms)
+            offsets.append((place, offset))
+            records.append((offset_key(group_id, place), offset_value(offset)))
+        partition = self.partition_of(group_id)
+        batch = build_batch(
+            records,
+            now_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            attributes=0 if producer_id < 0 else TRANSACTIONAL,
+        )
+        base_offset = self._log.append(partition, batch)
+        store = self.store(partition)
+        for number, (place, offset) in enumerate(offsets, base_offset):
+            store.put(group_id, place, offset._replace(record_offset=number), producer_id)
+
+    def append_tombstones(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
+        """Removes the offsets at the places, committed and pending, and the group's own record on demand."""
+        records: list[_Record] = [(offset_key(group_id, place), None) for place in places]
+        if with_group:
+            records.append((group_key(group_id), None))
+        if not records:
+            return
+        partition = self.partition_of(group_id)
+        self._log.append(partition, build_batch(records, self._now_ms()))
+        store = self.store(partition)
+        for place in places:
+            store.remove(group_id, place)

@@ -1,0 +1,66 @@
+"""`--durability power`: nothing is answered before it is on the disk.
+
+One fdatasync for all answers that wait: while a sync runs in its thread, the appends of the next turns gather for the one after.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+from stuntbroker.storage.partition import PartitionLog
+
+
+class Executor(Protocol):
+    """Runs `work` beside the owner of the logs, then `done` with the fault that it raised, if any, on the owner's side."""
+
+    def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None: ...
+
+
+class Syncer:
+    def __init__(self, run: Executor, failed: Callable[[BaseException], None]) -> None:
+        self.dirty: list[PartitionLog] = []
+        self._waiting: list[Callable[[], None]] = []
+        self._running = False
+        self._run = run
+        self._failed = failed
+        """Called when the disk refused: what was acknowledged can no longer be promised."""
+
+    def touched(self, log: PartitionLog) -> None:
+        self.dirty.append(log)
+
+    def when_synced(self, callback: Callable[[], None]) -> None:
+        """Calls back when everything that is written now is on the disk."""
+        self._waiting.append(callback)
+        if not self._running:
+            self._start()
+
+    def _start(self) -> None:
+        logs, self.dirty = self.dirty, []
+        waiting, self._waiting = self._waiting, []
+        descriptors = []
+        for log in logs:
+            log.dirty = False
+            descriptors += [os.dup(segment.fd) for segment in log.segments[-2:] if segment.fd >= 0]
+        self._running = True
+
+        def work() -> None:
+            try:
+                for fd in descriptors:
+                    os.fdatasync(fd)
+            finally:
+                for fd in descriptors:
+                    os.close(fd)
+
+        def done(fault: BaseException | None) -> None:
+            self._running = False
+            if fault is not None:
+                self._failed(fault)
+                return
+            for callback in waiting:
+                callback()
+            if self._waiting:
+                self._start()
+
+        self._run(work, done)

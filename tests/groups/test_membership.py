@@ -1,0 +1,259 @@
+"""Which answer each request gets in each state of the group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from group_harness import World, join, protocols, sync
+from stuntbroker.groups.config import GroupConfig
+from stuntbroker.groups.membership import decide, heartbeat, member_error
+from stuntbroker.groups.requests import Answer, Decision, JoinReply, Leaver, LeaveGroup, LeaveReply, SyncReply
+from stuntbroker.groups.state import Group, GroupState, Member
+from stuntbroker.protocol.errors import ErrorCode
+
+S = GroupState
+E = ErrorCode
+CONFIG = GroupConfig()
+
+
+def member(member_id: str, instance_id: str | None = None, **changes: Any) -> Member:
+    fields: dict[str, Any] = {
+        "client_id": "c",
+        "client_host": "/127.0.0.1",
+        "rebalance_timeout_ms": 60_000,
+        "session_timeout_ms": 10_000,
+        "protocols": protocols("range"),
+    }
+    return Member(member_id, instance_id, **{**fields, **changes})
+
+
+def group(state: GroupState, **changes: Any) -> Group:
+    """Leader l, follower f and static member s (instance i), in generation 3; nobody when it is empty or dead."""
+    if state in (S.EMPTY, S.DEAD):
+        return Group("g", state=state, generation=3, protocol_type="consumer")
+    members = {one.member_id: one for one in (member("l"), member("f"), member("s", "i"))}
+    fields: dict[str, Any] = {
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+        "generation": 3,
+        "leader_id": "l",
+        "members": members,
+    }
+    return Group("g", state=state, **{**fields, **changes})
+
+
+def answer_of(decision: Decision) -> Any:
+    """The error of the answer, None while the request waits."""
+    answers = [effect.reply for effect in decision.effects if isinstance(effect, Answer)]
+    return answers[0].error if answers else None
+
+
+SENDERS = [
+    #  member, instance, error
+    ("l",     None,     E.NONE),
+    ("s",     "i",      E.NONE),
+    ("s",     None,     E.NONE),
+    ("l",     "i",      E.FENCED_INSTANCE_ID),
+    ("x",     "i",      E.FENCED_INSTANCE_ID),
+    ("x",     None,     E.UNKNOWN_MEMBER_ID),
+    ("x",     "j",      E.UNKNOWN_MEMBER_ID),
+    ("l",     "j",      E.UNKNOWN_MEMBER_ID),
+    ("s",     "j",      E.UNKNOWN_MEMBER_ID),
+    ("",      None,     E.UNKNOWN_MEMBER_ID),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("member_id", "instance_id", "error"), SENDERS)
+def test_a_sender_is_known_by_its_member_id_and_its_instance_id(
+    member_id: str, instance_id: str | None, error: ErrorCode
+) -> None:
+    """KIP-345: of two that say that they are the same static member, the older is fenced."""
+    assert member_error(group(S.STABLE), member_id, instance_id) is error
+
+
+HEARTBEATS = [
+    #  state                   member  generation  error
+    (S.EMPTY,                  "l",    3,          E.UNKNOWN_MEMBER_ID),
+    (S.PREPARING_REBALANCE,    "l",    3,          E.REBALANCE_IN_PROGRESS),
+    (S.PREPARING_REBALANCE,    "l",    2,          E.ILLEGAL_GENERATION),
+    (S.COMPLETING_REBALANCE,   "l",    3,          E.NONE),
+    (S.COMPLETING_REBALANCE,   "l",    2,          E.ILLEGAL_GENERATION),
+    (S.STABLE,                 "l",    3,          E.NONE),
+    (S.STABLE,                 "l",    4,          E.ILLEGAL_GENERATION),
+    (S.STABLE,                 "x",    4,          E.UNKNOWN_MEMBER_ID),
+    (S.DEAD,                   "l",    3,          E.COORDINATOR_NOT_AVAILABLE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "member_id", "generation", "error"), HEARTBEATS)
+def test_heartbeat(state: GroupState, member_id: str, generation: int, error: ErrorCode) -> None:
+    assert heartbeat(group(state), member_id, None, generation) is error
+
+
+def test_heartbeat_is_told_for_every_state() -> None:
+    assert {state for state, *_ in HEARTBEATS} == set(S)
+
+
+SYNCS = [
+    #  state                   member  generation  type        name     error
+    (S.EMPTY,                  "f",    3,          None,       None,    E.UNKNOWN_MEMBER_ID),
+    (S.PREPARING_REBALANCE,    "f",    3,          None,       None,    E.REBALANCE_IN_PROGRESS),
+    (S.PREPARING_REBALANCE,    "f",    2,          None,       None,    E.ILLEGAL_GENERATION),
+    (S.COMPLETING_REBALANCE,   "f",    3,          None,       None,    None),
+    (S.COMPLETING_REBALANCE,   "f",    2,          None,       None,    E.ILLEGAL_GENERATION),
+    (S.COMPLETING_REBALANCE,   "f",    3,          "connect",  None,    E.INCONSISTENT_GROUP_PROTOCOL),
+    (S.COMPLETING_REBALANCE,   "f",    3,          "consumer", "other", E.INCONSISTENT_GROUP_PROTOCOL),
+    (S.COMPLETING_REBALANCE,   "f",    3,          "consumer", "range", None),
+    (S.STABLE,                 "f",    3,          "consumer", "range", E.NONE),
+    (S.STABLE,                 "x",    3,          None,       None,    E.UNKNOWN_MEMBER_ID),
+    (S.DEAD,                   "f",    3,          None,       None,    E.COORDINATOR_NOT_AVAILABLE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "member_id", "generation", "protocol_type", "protocol_name", "error"), SYNCS)
+def test_sync_of_a_follower(
+    state: GroupState,
+    member_id: str,
+    generation: int,
+    protocol_type: str | None,
+    protocol_name: str | None,
+    error: ErrorCode | None,
+) -> None:
+    request = sync(member_id, generation, protocol_type=protocol_type, protocol_name=protocol_name)
+
+    assert answer_of(decide(group(state), request, 0, CONFIG)) is error
+
+
+def test_sync_is_told_for_every_state() -> None:
+    assert {state for state, *_ in SYNCS} == set(S)
+
+
+LEAVES = [
+    #  leaver            error                 leaves
+    (Leaver("f", None),  E.NONE,               "f"),
+    (Leaver("s", "i"),   E.NONE,               "s"),
+    (Leaver("s", None),  E.NONE,               "s"),
+    (Leaver("", "i"),    E.NONE,               "s"),
+    (Leaver("", "j"),    E.UNKNOWN_MEMBER_ID,  None),
+    (Leaver("", None),   E.UNKNOWN_MEMBER_ID,  None),
+    (Leaver("x", None),  E.UNKNOWN_MEMBER_ID,  None),
+    (Leaver("f", "i"),   E.FENCED_INSTANCE_ID, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("leaver", "error", "gone"), LEAVES)
+def test_leave_takes_out_who_is_named(leaver: Leaver, error: ErrorCode, gone: str | None) -> None:
+    decision = decide(group(S.STABLE), LeaveGroup("g", (leaver,)), 0, CONFIG)
+
+    assert Answer(LeaveReply(E.NONE, (error,))) in decision.effects
+    assert set(decision.group.members) == {"l", "f", "s"} - {gone}
+    assert decision.group.state is (S.STABLE if gone is None else S.PREPARING_REBALANCE)
+
+
+def test_leave_of_several_answers_for_each() -> None:
+    leavers = (Leaver("f", None), Leaver("x", None), Leaver("", "i"))
+    decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, CONFIG)
+
+    assert Answer(LeaveReply(E.NONE, (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE))) in decision.effects
+    assert list(decision.group.members) == ["l"]
+
+
+JOINS = [
+    #  state                   member  changed  error                  becomes
+    (S.EMPTY,                  "x",    False,   E.UNKNOWN_MEMBER_ID,   S.EMPTY),
+    (S.PREPARING_REBALANCE,    "f",    False,   None,                  S.PREPARING_REBALANCE),
+    (S.PREPARING_REBALANCE,    "x",    False,   E.UNKNOWN_MEMBER_ID,   S.PREPARING_REBALANCE),
+    (S.COMPLETING_REBALANCE,   "f",    False,   E.NONE,                S.COMPLETING_REBALANCE),
+    (S.COMPLETING_REBALANCE,   "l",    False,   E.NONE,                S.COMPLETING_REBALANCE),
+    (S.COMPLETING_REBALANCE,   "f",    True,    None,                  S.PREPARING_REBALANCE),
+    (S.STABLE,                 "f",    False,   E.NONE,                S.STABLE),
+    (S.STABLE,                 "f",    True,    None,                  S.PREPARING_REBALANCE),
+    (S.STABLE,                 "l",    False,   None,                  S.PREPARING_REBALANCE),
+    (S.STABLE,                 "x",    False,   E.UNKNOWN_MEMBER_ID,   S.STABLE),
+    (S.DEAD,                   "l",    False,   E.COORDINATOR_NOT_AVAILABLE, S.DEAD),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "member_id", "changed", "error", "becomes"), JOINS)
+def test_join_of_one_who_has_a_member_id(
+    state: GroupState, member_id: str, changed: bool, error: ErrorCode | None, becomes: GroupState
+) -> None:
+    offered = protocols("range", topics=("t", "u")) if changed else protocols("range")
+    decision = decide(group(state), join(member_id, protocols=offered), 0, CONFIG)
+
+    assert (answer_of(decision), decision.group.state) == (error, becomes)
+
+
+def test_join_is_told_for_every_state() -> None:
+    assert {state for state, *_ in JOINS} == set(S)
+
+
+def test_join_again_tells_the_members_to_the_leader_only() -> None:
+    completing = group(S.COMPLETING_REBALANCE)
+    (to_leader,) = decide(completing, join("l"), 0, CONFIG).effects
+    (to_follower,) = decide(completing, join("f"), 0, CONFIG).effects
+
+    assert isinstance(to_leader, Answer) and isinstance(to_leader.reply, JoinReply)
+    assert isinstance(to_follower, Answer) and isinstance(to_follower.reply, JoinReply)
+    assert [one.member_id for one in to_leader.reply.members] == ["l", "f", "s"]
+    assert to_follower.reply.members == ()
+    assert to_follower.reply.leader_id == "l"
+
+
+@pytest.mark.parametrize(
+    ("state", "protocol_type", "names"),
+    [
+        (S.EMPTY, "", ("range",)),
+        (S.EMPTY, "consumer", ()),
+        (S.STABLE, "connect", ("range",)),
+        (S.STABLE, "consumer", ("sticky",)),
+        (S.STABLE, "consumer", ()),
+    ],
+)
+def test_join_needs_a_protocol_that_everybody_knows(
+    state: GroupState, protocol_type: str, names: tuple[str, ...]
+) -> None:
+    request = join(protocol_type=protocol_type, protocols=protocols(*names))
+
+    assert answer_of(decide(group(state), request, 0, CONFIG)) is E.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_an_answer_that_is_an_error_changes_nothing() -> None:
+    for state in S:
+        for request in (join("x"), sync("x", 3), sync("f", 2), LeaveGroup("g", (Leaver("x", None),))):
+            before = group(state)
+            decision = decide(before, request, 0, CONFIG)
+            assert decision.group == before
+            assert decision.store is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"group_id": ""}, E.INVALID_GROUP_ID),
+        ({"session_timeout_ms": 5_999}, E.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": 1_800_001}, E.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": 6_000}, E.MEMBER_ID_REQUIRED),
+        ({"session_timeout_ms": 1_800_000}, E.MEMBER_ID_REQUIRED),
+        ({"session_timeout_ms": 6_000, "requires_member_id": False}, E.NONE),
+    ],
+)
+def test_join_of_a_new_member(world: World, changes: dict[str, Any], error: ErrorCode) -> None:
+    (reply,) = world.join(**changes)
+
+    assert reply.error is error
+
+
+def test_requests_to_a_group_that_does_not_exist(world: World) -> None:
+    assert world.join("m") == [JoinReply(E.UNKNOWN_MEMBER_ID, "m")]
+    assert world.sync("m", 1) == [SyncReply(E.UNKNOWN_MEMBER_ID)]
+    assert world.heartbeat("m", 1) is E.UNKNOWN_MEMBER_ID
+    assert world.groups.leave("g", [Leaver("m", None)]) == LeaveReply(E.NONE, (E.UNKNOWN_MEMBER_ID,))
+    assert world.groups.group("g") is None
+
+
+def test_requests_without_a_group_id(world: World) -> None:
+    assert world.sync("m", 1, "") == [SyncReply(E.INVALID_GROUP_ID)]
+    assert world.heartbeat("m", 1, "") is E.INVALID_GROUP_ID
+    assert world.groups.leave("", [Leaver("m", None)]) == LeaveReply(E.INVALID_GROUP_ID)

@@ -1,0 +1,77 @@
+"""Which room may import which, and that none imports anything else of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from sys import stdlib_module_names
+
+import pytest
+from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of
+
+CORE = {"protocol", "storage", "coordinator", "groups"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "protocol":    set(),
+    "storage":     {"protocol"},
+    "coordinator": {"protocol"},
+    "groups":      {"protocol"},
+    "broker":      CORE,
+    "control":     CORE | {"broker"},
+    "client":      {"protocol"},
+    "fixture":     {"broker", "control"},
+    "pipeline":    {"client", "protocol"},
+}  # fmt: skip
+"""A room and the rooms that it may import besides itself. Imports for type checkers only count too."""
+MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c"}}
+"""Rooms that are held to the standard library, and what else they may import."""
+
+
+def test_every_room_has_its_place_in_the_house() -> None:
+    assert set(ROOMS) <= MAY_IMPORT.keys()
+    assert MAY_IMPORT.keys() - set(ROOMS) <= {"control", "client", "fixture", "pipeline"}
+
+
+def test_no_two_rooms_import_each_other() -> None:
+    below: dict[str, set[str]] = {}
+    for room in MAY_IMPORT:  # The table goes from the bottom up.
+        assert MAY_IMPORT[room] <= below.keys()
+        below[room] = MAY_IMPORT[room]
+
+
+def rooms_imported_by(path: Path) -> list[tuple[str, str]]:
+    """(what to say, room), for every import of ours."""
+    found = []
+    for line, name in imports_of(path):
+        where = f"{path}:{line} imports {name}"
+        if name.split(".")[0] == FRONT_DOOR:
+            room = [*name.split("."), ""][1].partition(":")[0]
+            found.append((where, room if room in MAY_IMPORT else FRONT_DOOR))
+        elif name.startswith("."):
+            found.append((where, "relative"))
+        elif name.split(".")[0] in {*MAY_IMPORT, "tests", "tools", "bench"} and (ROOT / name.split(".")[0]).is_dir():
+            found.append((where, "bare"))  # A second copy of the same module, found in the current folder.
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
+    allowed = MAY_IMPORT[room] | {room}
+    wrong = [where for path in files_of(room) for where, other in rooms_imported_by(path) if other not in allowed]
+
+    assert wrong == []
+
+
+def test_the_front_door_imports_nothing() -> None:
+    assert [(path, list(imports_of(path))) for path in files_of(FRONT_DOOR) if list(imports_of(path))] == []
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT_FROM_OUTSIDE)
+def test_a_room_held_to_the_standard_library_imports_nothing_else(room: str) -> None:
+    allowed = stdlib_module_names | MAY_IMPORT_FROM_OUTSIDE[room] | {FRONT_DOOR}
+    wrong = [
+        f"{path}:{line} imports {name}"
+        for path in files_of(room)
+        for line, name in imports_of(path)
+        if name.split(".")[0] not in allowed
+    ]
+
+    assert wrong == []

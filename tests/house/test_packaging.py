@@ -1,0 +1,50 @@
+"""The root folder `x` is the package `stuntbroker.x`, and pyproject.toml knows them all."""
+
+from __future__ import annotations
+
+import tomllib
+
+from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SETUPTOOLS = PROJECT["tool"]["setuptools"]
+
+
+def test_the_list_of_packages_is_the_folders_that_are_packages() -> None:
+    folders = {path.parent for path in files_of(FRONT_DOOR, *ROOMS) if path.name == "__init__.py"}
+    names = {
+        ".".join(folder.parts if folder.parts[0] == FRONT_DOOR else (FRONT_DOOR, *folder.parts)) for folder in folders
+    }
+
+    assert sorted(SETUPTOOLS["packages"]) == sorted(names)
+
+
+def test_every_folder_with_code_in_it_is_a_package() -> None:
+    folders = {path.parent for path in files_of(FRONT_DOOR, *ROOMS)}
+
+    assert [folder for folder in sorted(folders) if not (ROOT / folder / "__init__.py").is_file()] == []
+
+
+def test_the_folder_of_a_package_follows_the_rule() -> None:
+    assert SETUPTOOLS["package-dir"] == {f"{FRONT_DOOR}.{room}": room for room in ROOMS}
+
+
+def test_the_package_tells_that_it_is_typed() -> None:
+    assert SETUPTOOLS["package-data"] == {FRONT_DOOR: ["py.typed"]}
+    assert (ROOT / FRONT_DOOR / "py.typed").is_file()
+
+
+def test_a_room_cannot_be_imported_by_its_bare_name() -> None:
+    """From the root folder that works, and gives a second copy of every class."""
+    banned = PROJECT["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
+
+    assert banned == {room: {"msg": f"import it as {FRONT_DOOR}.{room}"} for room in ROOMS}
+
+
+def test_every_command_names_a_function_that_is_there() -> None:
+    for target in PROJECT["project"]["scripts"].values():
+        module, _, function = target.partition(":")
+        path = ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py")
+
+        assert path.is_file(), f"{target}: there is no {path.relative_to(ROOT)}"
+        assert f"def {function}(" in path.read_text(encoding="utf-8")

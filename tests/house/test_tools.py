@@ -1,0 +1,49 @@
+"""The linter and the type checker have nothing to say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from house_sources import ROOMS, ROOT
+from typing_links import make_links
+
+
+def run(*command: str) -> tuple[int, str]:
+    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_ruff_finds_nothing() -> None:
+    status, said = run("ruff", "check", "--output-format=concise", ".")
+
+    assert status == 0, said
+
+
+@pytest.mark.timeout(600)
+def test_mypy_finds_nothing() -> None:
+    """About a minute when its cache is cold."""
+    make_links()
+    status, said = run("mypy")
+
+    assert status == 0, said
+
+
+def test_type_checkers_see_every_room_and_no_more(tmp_path: Path) -> None:
+    for name in ("stuntbroker", "protocol", "storage"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    (tmp_path / "stuntbroker" / "py.typed").touch()
+    (tmp_path / "docs").mkdir()
+    stale = tmp_path / ".typing" / "stuntbroker" / "gone"
+    stale.parent.mkdir(parents=True)
+    stale.symlink_to("../../gone")
+
+    for _ in range(2):
+        links = make_links(tmp_path)
+
+        assert sorted(link.name for link in links.iterdir()) == ["__init__.py", "protocol", "py.typed", "storage"]
+        assert (links / "storage").resolve() == tmp_path / "storage"
+    assert {link.name for link in make_links().iterdir()} >= set(ROOMS)
