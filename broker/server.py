@@ -159,6 +159,11 @@ class Broker:
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
 
+    def topic_deleted(self, name: str) -> None:
+        """What was known of the topic elsewhere goes too."""
+        if self._groups is not None:
+            self._groups.topic_deleted(name)
+
     def address_for(self, connection: Connection) -> Address:
         return self.advertised.for_client(connection.local, connection.host)
 

@@ -49,6 +49,8 @@ class LogConfig:
     log_append_time: bool = False
     max_message_bytes: int = 1_048_588
     timestamp_after_ms_max: int = 3_600_000
+    zstd: bool = False
+    """The topic's `compression.type` is zstd."""
 
 
 class Appended(NamedTuple):

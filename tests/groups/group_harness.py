@@ -194,7 +194,13 @@ class World:
     # Offsets
 
     def commit(
-        self, offset: int, member_id: str = "", generation: int = -1, group_id: str = "g", topic: str = "t", partition: int = 0
+        self,
+        offset: int,
+        member_id: str = "",
+        generation: int = -1,
+        group_id: str = "g",
+        topic: str = "t",
+        partition: int = 0,
     ) -> ErrorCode:
         commits = [OffsetCommit(topic, partition, offset)]
         return self.groups.commit(group_id, member_id, None, generation, commits, version=8)[0]
@@ -213,7 +219,9 @@ class World:
     def offset(
         self, group_id: str = "g", topic: str = "t", partition: int = 0, stable: bool = False
     ) -> FetchedOffset:
-        ((found,),) = (t.partitions for t in self.groups.fetch(group_id, [(topic, ZERO_UUID, [partition])], stable))
+        ((found,),) = (
+            t.partitions for t in self.groups.fetch(group_id, [(topic, ZERO_UUID, [partition])], stable)
+        )
         return found
 
 
@@ -243,5 +251,10 @@ def join(member_id: str = "", group_id: str = "g", **changes: Any) -> JoinGroup:
 
 
 def sync(member_id: str, generation: int, group_id: str = "g", **changes: Any) -> SyncGroup:
-    fields: dict[str, Any] = {"instance_id": None, "protocol_type": None, "protocol_name": None, "assignments": ()}
+    fields: dict[str, Any] = {
+        "instance_id": None,
+        "protocol_type": None,
+        "protocol_name": None,
+        "assignments": (),
+    }
     return SyncGroup(group_id=group_id, member_id=member_id, generation=generation, **{**fields, **changes})

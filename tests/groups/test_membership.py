@@ -8,7 +8,7 @@ import pytest
 from group_harness import World, join, protocols, sync
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.membership import decide, heartbeat, member_error
-from stuntbroker.groups.requests import Answer, Decision, JoinReply, Leaver, LeaveGroup, LeaveReply, SyncReply
+from stuntbroker.groups.requests import Answer, Decision, JoinReply, LeaveGroup, Leaver, LeaveReply, SyncReply
 from stuntbroker.groups.state import Group, GroupState, Member
 from stuntbroker.protocol.errors import ErrorCode
 
@@ -111,7 +111,9 @@ SYNCS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("state", "member_id", "generation", "protocol_type", "protocol_name", "error"), SYNCS)
+@pytest.mark.parametrize(
+    ("state", "member_id", "generation", "protocol_type", "protocol_name", "error"), SYNCS
+)
 def test_sync_of_a_follower(
     state: GroupState,
     member_id: str,

@@ -11,10 +11,8 @@ SETUPTOOLS = PROJECT["tool"]["setuptools"]
 
 
 def test_the_list_of_packages_is_the_folders_that_are_packages() -> None:
-    folders = {path.parent for path in files_of(FRONT_DOOR, *ROOMS) if path.name == "__init__.py"}
-    names = {
-        ".".join(folder.parts if folder.parts[0] == FRONT_DOOR else (FRONT_DOOR, *folder.parts)) for folder in folders
-    }
+    folders = {path.parent for path in files_of(*ROOMS) if path.name == "__init__.py"}
+    names = {FRONT_DOOR, *(".".join((FRONT_DOOR, *folder.parts)) for folder in folders)}
 
     assert sorted(SETUPTOOLS["packages"]) == sorted(names)
 

@@ -26,6 +26,12 @@ MEMORY_MAX = 100_000
 cases = pytest.mark.parametrize(("message", "version"), CASES, ids=IDS)
 
 
+def class_named(module: str) -> Any:
+    """The message of a module, whose name is that of the module."""
+    name = "".join(word.capitalize() for word in module.split("_"))
+    return getattr(import_module(f"stuntbroker.protocol.messages.{module}"), name)
+
+
 def decode_or_refuse(kind: Any, frame: bytes, version: int) -> bool:
     """Whether the frame decodes. Anything but DecodeError passes through and fails the test."""
     answers = set()
@@ -81,6 +87,24 @@ def test_extreme_lengths_and_counts_are_refused_or_read(message: Message, versio
     for at in range(len(wire)):
         for extreme in EXTREMES:
             decode_or_refuse(kind, wire[:at] + extreme + wire[at + len(extreme) :], version)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "frame"),
+    [
+        ("metadata_request", 0, "7fffffff"),
+        ("metadata_request", 0, "00000002 0000 00"),  # An element takes two bytes at least.
+        ("metadata_request", 9, "04 01 00 01 00 00"),
+        ("find_coordinator_request", 4, "00 ffffffff0f"),
+        ("describe_producers_request", 0, "02 02 61 03 00000000 000000"),
+        ("list_transactions_request", 0, "01 03 0000000000000000 00000000000000"),
+    ],
+)
+def test_a_count_of_more_elements_than_there_are_bytes_is_refused_before_any_is_read(
+    name: str, version: int, frame: str
+) -> None:
+    with pytest.raises(DecodeError, match="counts more elements than there are bytes"):
+        class_named(name).decode(bytes.fromhex(frame), version)
 
 
 def peak_of(kind: Any, frame: bytes, version: int) -> int:
@@ -190,8 +214,5 @@ def test_a_known_tagged_field_has_exactly_the_size_given(size: int) -> None:
     ],
 )  # fmt: skip
 def test_null_where_none_is_allowed_is_refused(name: str, version: int, field: str, frame: str) -> None:
-    module = import_module(f"stuntbroker.protocol.messages.{name}")
-    kind = getattr(module, "".join(word.capitalize() for word in name.split("_")))
-
     with pytest.raises(DecodeError, match=field):
-        kind.decode(bytes.fromhex(frame), version)
+        class_named(name).decode(bytes.fromhex(frame), version)

@@ -94,6 +94,21 @@ def test_a_record_of_an_internal_topic_has_kafkas_bytes(version: int, record: An
     assert type(record).decode(whole, version, 2) == record
 
 
+@pytest.mark.parametrize(
+    ("field", "section"),
+    [
+        ("previous_producer_id", "01 00 08 0000000000000009"),
+        ("next_producer_id", "01 01 08 0000000000000009"),
+        ("client_transaction_version", "01 02 02 0009"),
+        ("next_producer_epoch", "01 03 02 0009"),
+    ],
+)
+def test_a_later_field_of_the_transaction_log_has_kafkas_tag(field: str, section: str) -> None:
+    untagged = encoded(make("TransactionLogValue"), 1)[:-1]
+
+    assert encoded(make("TransactionLogValue", **{field: 9}), 1) == untagged + bytes.fromhex(section)
+
+
 def test_the_crc_of_a_producer_snapshot_covers_what_follows_it() -> None:
     snapshot = bytes.fromhex(RECORDS[-1][3] + RECORDS[-1][4])
 

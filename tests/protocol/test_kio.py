@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
@@ -108,14 +109,18 @@ def ours(value: Any, kafka_type: str | None, message: Message, version: int) -> 
     return our_structure(value, message, version) if is_dataclass(value) else value
 
 
+def our_name(theirs: str, known: Collection[str]) -> str:
+    """kio drops the unit from the name of what it reads as a time."""
+    return theirs if theirs in known else RENAMED.get(theirs, f"{theirs}_ms")
+
+
 def our_structure(entity: Any, message: Message, version: int) -> Any:
     name = message.name if entity.__type__.name != "nested" else type(entity).__name__
     (struct,) = (one for one in message.structs if one.name == name)
     present = {f.name: f for f in struct.fields if f.versions.covers(Range(version, version))}
     given = {}
     for one in fields(entity):
-        # kio drops the unit from the name of what it reads as a time.
-        where = one.name if one.name in present else RENAMED.get(one.name, f"{one.name}_ms")
+        where = our_name(one.name, present)
         value = ours(getattr(entity, one.name), one.metadata.get("kafka_type"), message, version)
         field = present.pop(where)
         if field.tag is not None and field.struct and not field.array and value == type(value)():
@@ -123,6 +128,34 @@ def our_structure(entity: Any, message: Message, version: int) -> Any:
         given[where] = value
     assert not present, f"kio has no {present} in version {version} of {struct.name}"
     return getattr(module_of(message), struct.name)(**given)
+
+
+def structures(kind: Any) -> list[Any]:
+    """The class of a message and those of the structures in it."""
+    found = [kind]
+    for one in fields(kind):
+        for inner in (one.type, *get_args(one.type)):
+            if is_dataclass(inner):
+                found += structures(inner)
+    return found
+
+
+@pytest.mark.parametrize(("message", "version"), KNOWN, ids=[f"{m.name}-v{v}" for m, v in KNOWN])
+def test_a_field_has_the_default_that_kio_gives_it(message: Message, version: int) -> None:
+    kind = load_entity_schema(kio_name(message)[0], version, kio_name(message)[1])
+    for theirs in structures(kind):
+        name = message.name if theirs is kind else theirs.__name__
+        fresh = getattr(module_of(message), name)()
+        for one in fields(theirs):
+            where = our_name(one.name, fresh.__slots__)
+            default = getattr(fresh, where)
+            if one.default is MISSING:  # Zero, empty, or a structure of such.
+                assert not default or default == ZERO_UUID or default == type(default)(), where
+            else:
+                expected = ours(one.default, one.metadata.get("kafka_type"), message, version)
+                if default is None and "tag" in one.metadata and expected is not None:
+                    default = type(expected)()  # A tagged structure that was not sent.
+                assert (list(default) if isinstance(default, tuple) else default) == expected, where
 
 
 @pytest.mark.parametrize(("message", "version"), KNOWN, ids=[f"{m.name}-v{v}" for m, v in KNOWN])

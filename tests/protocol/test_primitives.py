@@ -96,6 +96,23 @@ def test_bytes_that_are_no_utf_8_are_replaced(wire: str) -> None:
     assert read(bytes.fromhex(wire), 0)[0] == "\ufffd(\ufffd"
 
 
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [
+        ("string", "0003"), ("string", "ffff"), ("string", "8000"), ("nullable_string", "0003"),
+        ("bytes", "00000003"), ("bytes", "ffffffff"), ("bytes", "80000000"), ("nullable_bytes", "7fffffff"),
+        ("nullable_records", "00000003"), ("compact_nullable_records", "04"), ("compact_nullable_records", "8001"),
+        ("compact_string", "04"), ("compact_string", "00"), ("compact_string", "8001"),
+        ("compact_nullable_string", "04"), ("compact_nullable_string", "8001"),
+        ("compact_bytes", "04"), ("compact_bytes", "00"), ("compact_nullable_bytes", "ffffffff0f"),
+    ],
+)  # fmt: skip
+def test_a_length_that_runs_past_the_end_or_is_null_where_it_must_not_is_refused(name: str, wire: str) -> None:
+    for buf in (bytes.fromhex(wire) + b"ab", memoryview(bytes.fromhex(wire) + b"ab")):
+        with pytest.raises(DecodeError):
+            getattr(primitives, f"read_{name}")(buf, 0)
+
+
 @given(st.dictionaries(st.integers(0, 2**32 - 1), st.binary(max_size=20), max_size=8))
 def test_a_section_of_tagged_fields_reads_as_written(fields: dict[int, bytes]) -> None:
     out = bytearray(b"\xff")

@@ -277,6 +277,10 @@ def test_a_count_of_records_other_than_there_are_is_refused(count: int) -> None:
     assert not read_or_refuse(read_header(batch)._replace(count=count), batch[HEADER_SIZE:])
 
 
+def test_a_batch_of_fewer_than_no_records_is_refused() -> None:
+    assert not read_or_refuse(DATA_HEADER._replace(count=-1), b"")
+
+
 def test_a_batch_that_compaction_left_empty_has_no_records() -> None:
     assert list(read_records(DATA_HEADER._replace(count=0, attributes=TRANSACTIONAL | CONTROL), b"")) == []
 

@@ -1,0 +1,15 @@
+"""`python -m stuntbroker.broker`, and the command `stuntbroker`: everything else is in modules that are compiled once."""
+
+import gc
+import sys
+
+
+def main() -> int:
+    gc.disable()  # Nothing that is made while starting is garbage; the server turns it on again when it is ready.
+    from stuntbroker.broker.cli import run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Changing configuration: what AlterConfigs and IncrementalAlterConfigs have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stuntbroker.broker.config import ConfigError, check_topic_config
+from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+
+TOPIC, BROKER = 2, 4
+LISTS: Final = frozenset({"cleanup.policy"})
+
+
+class Outcome(NamedTuple):
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def change(
+    broker: Broker, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
+) -> Outcome:
+    """Sets a topic's configuration to what `new` makes of the present one."""
+    if kind == BROKER:
+        # Unlike Kafka: a broker's configuration is what it was started with.
+        return Outcome(ErrorCode.INVALID_REQUEST, "the broker's configuration is set when it starts: restart it with --set")
+    if kind != TOPIC:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {kind}.")
+    topic = broker.topics.get(name)
+    if topic is None:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    try:
+        configs = check_topic_config(new(dict(topic.configs)))
+    except ConfigError as fault:
+        return Outcome(ErrorCode.INVALID_CONFIG, str(fault))
+    if not validate_only:
+        broker.topics.set_configs(topic, configs)
+        broker.events.info("topic_configured", topic=name, configs=configs)
+    return Outcome()

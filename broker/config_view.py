@@ -1,0 +1,60 @@
+"""Configuration as DescribeConfigs shows it: values, where they come from, and what stands behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stuntbroker.broker.config import BROKER, TOPIC, show
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.topics import Topic
+
+TOPIC_CONFIG: Final = 1
+STATIC_BROKER_CONFIG: Final = 4
+DEFAULT_CONFIG: Final = 5
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str
+    source: int
+
+
+class Entry(NamedTuple):
+    name: str
+    value: str
+    set_here: bool
+    source: int
+    kind: int
+    read_only: bool
+    synonyms: list[Synonym]
+
+
+def topic_configs(broker: Broker, topic: Topic) -> list[Entry]:
+    entries = []
+    for name, (one, broker_name) in TOPIC.items():
+        synonyms = []
+        if name in topic.configs:
+            synonyms.append(Synonym(name, topic.configs[name], TOPIC_CONFIG))
+        if broker_name is not None:
+            if broker_name in broker.config.given:
+                synonyms.append(Synonym(broker_name, show(broker.config[broker_name]), STATIC_BROKER_CONFIG))
+            synonyms.append(Synonym(broker_name, show(BROKER[broker_name].default), DEFAULT_CONFIG))
+        value = topic.configs.get(name) or show(broker.config.topic_default(name))
+        source = synonyms[0].source if synonyms else DEFAULT_CONFIG
+        entries.append(Entry(name, value, name in topic.configs, source, one.kind, False, synonyms))
+    return entries
+
+
+def broker_configs(broker: Broker) -> list[Entry]:
+    entries = []
+    for name, one in BROKER.items():
+        given = name in broker.config.given
+        value = show(broker.config[name])
+        synonyms = [Synonym(name, value, STATIC_BROKER_CONFIG)] if given else []
+        if one.default != "":
+            synonyms.append(Synonym(name, show(one.default), DEFAULT_CONFIG))
+        source = STATIC_BROKER_CONFIG if given else DEFAULT_CONFIG
+        entries.append(Entry(name, value, given, source, one.kind, True, synonyms))
+    return entries

@@ -1,0 +1,113 @@
+"""`stuntbroker dump`: log files as lines that a person can read. Internal records are told from the folder's name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+from stuntbroker.broker.cli import UsageError
+from stuntbroker.broker.topics import OFFSETS, TXN_STATE
+from stuntbroker.coordinator.records import read_record as read_txn
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.records import (
+    CODECS,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    Record,
+    marker_of,
+    read_header,
+    read_records,
+)
+from stuntbroker.storage.compression import CompressionError, decompress
+
+OPENED_MAX = 256 << 20
+SHOWN_MAX = 200
+
+
+def dump(paths: list[str]) -> int:
+    if not paths:
+        raise UsageError("dump needs log FILEs, as <data folder>/<topic>-<partition>/*.log")
+    status = 0
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as fault:
+            sys.stderr.write(f"stuntbroker: {path}: {fault.strerror}\n")
+            return 1
+        sys.stdout.write(f"{path}\n")
+        topic = os.path.basename(os.path.dirname(os.path.abspath(path))).rpartition("-")[0]
+        for line in lines(data, topic):
+            status |= line.startswith("!")
+            sys.stdout.write(f"  {line}\n")
+    return status
+
+
+def lines(data: bytes, topic: str) -> Iterator[str]:
+    """A line per batch and per record; one that begins with `!` says what is wrong, and ends the file."""
+    pos = 0
+    while pos < len(data):
+        if pos + HEADER_SIZE > len(data):
+            yield f"! position {pos}: {len(data) - pos} bytes are left, too few for a batch"
+            return
+        header = read_header(data, pos)
+        batch = data[pos : pos + header.size]
+        if header.magic != 2 or header.size < HEADER_SIZE or len(batch) < header.size:
+            yield f"! position {pos}: no whole batch"
+            return
+        right = crc32c(batch[21:]) == header.crc
+        yield _batch_line(pos, header, right)
+        if not right:
+            yield f"! position {pos}: wrong CRC"
+            return
+        yield from _record_lines(header, batch, topic)
+        pos += header.length + LOG_OVERHEAD
+
+
+def _batch_line(pos: int, header: BatchHeader, right: bool) -> str:
+    kind = "control" if header.control else "transactional" if header.transactional else "plain"
+    producer = ""
+    if header.producer_id >= 0:
+        producer = f" producer={header.producer_id}:{header.producer_epoch} sequence={header.base_sequence}"
+    return (
+        f"batch offset={header.base_offset}..{header.last_offset} position={pos} size={header.size} count={header.count} "
+        f"{kind} codec={CODECS.get(header.codec, header.codec)} timestamp={header.max_timestamp} "
+        f"leader_epoch={header.leader_epoch}{producer} crc={'ok' if right else 'WRONG'}"
+    )
+
+
+def _record_lines(header: BatchHeader, batch: bytes, topic: str) -> Iterator[str]:
+    try:
+        payload = decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX) if header.codec else batch[HEADER_SIZE:]
+        for record in read_records(header, payload):
+            yield f"  record offset={record.offset} timestamp={record.timestamp} {_content(header, record, topic)}"
+    except (CompressionError, DecodeError) as fault:
+        yield f"! offset {header.base_offset}: {fault}"
+
+
+def _content(header: BatchHeader, record: Record, topic: str) -> str:
+    if header.control:
+        marker = marker_of(record)
+        if marker is None:
+            return "control record of another kind"
+        return f"{'COMMIT' if marker[0] else 'ABORT'} coordinator_epoch={marker[1]}"
+    if topic == TXN_STATE:
+        found = read_txn(record)
+        if found is not None:
+            transactional_id, txn = found
+            return f"{transactional_id}: " + ("tombstone" if txn is None else repr(txn))
+    if topic == OFFSETS:
+        from stuntbroker.groups.records import read_record as read_group
+
+        return repr(read_group(record.offset, record.key, record.value))
+    headers = f" headers={dict(record.headers)}" if record.headers else ""
+    return f"key={_short(record.key)} value={_short(record.value)}{headers}"
+
+
+def _short(data: bytes | None) -> str:
+    if data is None:
+        return "null"
+    return repr(data if len(data) <= SHOWN_MAX else data[:SHOWN_MAX]) + ("..." if len(data) > SHOWN_MAX else "")

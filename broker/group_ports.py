@@ -1,0 +1,57 @@
+"""What the group coordinator needs of the broker: the log of `__consumer_offsets`, time, new member ids."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from stuntbroker.broker.topics import OFFSETS, Topic
+from stuntbroker.groups.config import GroupConfig
+from stuntbroker.groups.coordinator import GroupCoordinator
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+
+
+class OffsetsLog:
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.partition_count = len(topic.partitions)
+
+    def append(self, partition: int, batch: bytearray) -> int:
+        return self.topic.partitions[partition].append_own(batch)
+
+
+def new_member_id(prefix: str) -> str:
+    """As Kafka makes them: the client's name and a random UUID."""
+    h = os.urandom(16).hex()
+    return f"{prefix}-{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
+
+
+def make_groups(broker: Broker) -> GroupCoordinator:
+    config = broker.config
+    topic = broker.topics.internal(OFFSETS)
+
+    def events(name: str, facts: dict[str, object]) -> None:
+        broker.events.info(name, **facts)
+
+    groups = GroupCoordinator(
+        OffsetsLog(topic),
+        broker.timers,
+        broker.clock.now_ms,
+        GroupConfig(
+            session_timeout_ms_min=config["group.min.session.timeout.ms"],
+            session_timeout_ms_max=config["group.max.session.timeout.ms"],
+            initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+            group_size_max=config["group.max.size"],
+            offset_metadata_size_max=config["offset.metadata.max.bytes"],
+            offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
+            offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
+        ),
+        new_member_id,
+        events,
+    )
+    for index, log in enumerate(topic.partitions):
+        groups.replay(index, log.batches())
+    groups.start()
+    return groups

@@ -1,0 +1,275 @@
+"""Fetch, key 1, versions 4-18: whole batches from partitions, at once or when enough has come.
+
+v7 sessions. v9 leader epochs. v12 flexible. v13 topic ids. v15-18 add what only followers use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    FetchedPartition,
+    FetchSession,
+    Key,
+)
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest
+from stuntbroker.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.records import HEADER_SIZE
+from stuntbroker.storage.partition import LEADER_EPOCH, PartitionLog
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.timers import TimerHandle
+
+KEY: Final = 1
+VERSIONS = range(4, 19)
+SESSIONS_FROM: Final = 7
+ZSTD_FROM: Final = 10
+TOPIC_IDS_FROM: Final = 13
+READ_COMMITTED: Final = 1
+OK = ErrorCode.NONE
+
+
+def handle(connection: Connection, request: FetchRequest, version: int) -> FetchResponse | None:
+    session, error = _session(connection.broker, request, version)
+    if error:
+        return FetchResponse(error_code=error)
+    fetch = _Fetch(connection, request, version, session)
+    response = fetch.read()
+    if response is not None:
+        return response
+    fetch.wait()
+    return None
+
+
+def _session(
+    broker: Broker, request: FetchRequest, version: int
+) -> tuple[FetchSession | None, ErrorCode]:
+    """The session that the request works in; None for a full fetch without one."""
+    if version < SESSIONS_FROM or request.session_epoch == FINAL_EPOCH:
+        if request.session_id:
+            broker.fetch_sessions.close(request.session_id)
+        return None, OK
+    uses_ids = version >= TOPIC_IDS_FROM
+    if request.session_epoch == INITIAL_EPOCH:
+        if request.session_id:
+            broker.fetch_sessions.close(request.session_id)
+        session = broker.fetch_sessions.new(uses_ids) if request.topics else None
+        if session is not None:
+            _wish(session, request, version)
+        return session, OK
+    session, error = broker.fetch_sessions.use(request.session_id, request.session_epoch, uses_ids)
+    if session is not None:
+        for topic in request.forgotten_topics_data:
+            name = topic.topic_id if uses_ids else topic.topic
+            for index in topic.partitions:
+                session.partitions.pop((name, index), None)
+        _wish(session, request, version)
+    return session, error
+
+
+def _wish(session: FetchSession, request: FetchRequest, version: int) -> None:
+    for topic in request.topics:
+        name: Any = topic.topic_id if version >= TOPIC_IDS_FROM else topic.topic
+        for part in topic.partitions:
+            known = session.partitions.get((name, part.partition))
+            if known is None:
+                session.partitions[name, part.partition] = FetchedPartition(part)
+            else:
+                known.wish = part
+
+
+class _Fetch:
+    """One request, read again whenever one of its logs grew, until there is enough or its time is over."""
+
+    __slots__ = ("_awake", "connection", "logs", "partial", "request", "session", "timer", "version")
+
+    def __init__(
+        self, connection: Connection, request: FetchRequest, version: int, session: FetchSession | None
+    ) -> None:
+        self.connection = connection
+        self.request = request
+        self.version = version
+        self.session = session
+        self.partial = session is not None and request.session_epoch != INITIAL_EPOCH
+        """Only what changed is answered."""
+        self.logs: list[PartitionLog] = []
+        self.timer: TimerHandle | None = None
+        self._awake = False
+
+    def _wanted(self) -> Iterable[tuple[Key, FetchPartition]]:
+        if self.session is not None:
+            return [(key, known.wish) for key, known in self.session.partitions.items()]
+        ids = self.version >= TOPIC_IDS_FROM
+        return [
+            ((topic.topic_id if ids else topic.topic, part.partition), part)
+            for topic in self.request.topics
+            for part in topic.partitions
+        ]
+
+    def read(self, last_try: bool = False) -> FetchResponse | None:
+        """The response; None when there is too little and time to wait for more."""
+        request, broker = self.request, self.connection.broker
+        committed = request.isolation_level == READ_COMMITTED
+        left = min(request.max_bytes, broker.config["fetch.max.bytes"])
+        found: list[tuple[Key, PartitionData]] = []
+        self.logs = []
+        size, failed = 0, False
+        for key, wish in self._wanted():
+            name, index = key
+            topic = broker.topics.by_id(name) if self.version >= TOPIC_IDS_FROM else broker.topics.get(name)
+            if topic is None or not 0 <= index < len(topic.partitions):
+                unknown_id = topic is None and self.version >= TOPIC_IDS_FROM
+                error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                data = PartitionData(index, error, -1)
+            else:
+                log = topic.partitions[index]
+                self.logs.append(log)
+                data, taken = _read_partition(log, wish, committed, left, size == 0, self.version)
+                size += taken
+                left -= taken
+            failed |= bool(data.error_code) or data.diverging_epoch is not None
+            found.append((key, data))
+        if not (last_try or failed or size >= request.min_bytes or request.max_wait_ms <= 0 or not found):
+            return None
+        return self._response(found)
+
+    def _response(self, found: list[tuple[Key, PartitionData]]) -> FetchResponse:
+        session = self.session
+        topics: dict[Any, FetchableTopicResponse] = {}
+        ids = self.version >= TOPIC_IDS_FROM
+        for key, data in found:
+            if session is not None and not self._news(session, key, data):
+                continue
+            topic = topics.get(key[0])
+            if topic is None:
+                name, topic_id = ("", key[0]) if ids else (key[0], bytes(16))
+                topic = topics[key[0]] = FetchableTopicResponse(name, topic_id, [])
+            topic.partitions.append(data)  # type: ignore[attr-defined]
+        return FetchResponse(session_id=session.id if session else 0, responses=list(topics.values()))
+
+    def _news(self, session: FetchSession, key: Key, data: PartitionData) -> bool:
+        """Whether the session's client has to hear of the partition; takes note of what it hears."""
+        known = session.partitions.get(key)
+        if known is None:
+            return False
+        told = (known.high_watermark, known.last_stable_offset, known.log_start_offset)
+        now = (data.high_watermark, data.last_stable_offset, data.log_start_offset)
+        if self.partial and not data.records and not data.error_code and data.diverging_epoch is None and told == now:
+            return False
+        known.high_watermark, known.last_stable_offset, known.log_start_offset = now
+        if data.error_code:
+            known.high_watermark = -2  # It is told again, until it is gone.
+        return True
+
+    # --- waiting
+
+    def wait(self) -> None:
+        for log in self.logs:
+            log.waiters.add(self.grew)
+        timers = self.connection.broker.timers
+        self.timer = timers.call_later(self.request.max_wait_ms, self.time_over)
+        self.connection.on_close = self.forget
+
+    def grew(self) -> None:
+        """A log has more; looked at when the present request is through, once for all of its partitions."""
+        if not self._awake:
+            self._awake = True
+            self.connection.broker.timers.loop.call_soon(self.look)
+
+    def look(self) -> None:
+        self._awake = False
+        if self.timer is None:
+            return
+        before = self.logs
+        response = self.read()
+        if response is not None:
+            self.logs = before
+            self.finish(response)
+
+    def time_over(self) -> None:
+        before = self.logs
+        response = self.read(last_try=True)
+        self.logs = before
+        assert response is not None
+        self.finish(response)
+
+    def finish(self, response: FetchResponse) -> None:
+        self.forget()
+        self.connection.reply(response)
+
+    def forget(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        for log in self.logs:
+            log.waiters.discard(self.grew)
+
+
+def _read_partition(
+    log: PartitionLog, wish: FetchPartition, committed: bool, left: int, first: bool, version: int
+) -> tuple[PartitionData, int]:
+    """Answers for one partition, and the bytes in it. `first`: nothing was found yet, so one batch comes in any case."""
+    index = wish.partition
+    error = _check(log, wish, version)
+    if error:
+        return PartitionData(index, error, -1), 0
+    high_watermark = log.next_offset
+    stable = log.last_stable_offset
+    offset = wish.fetch_offset
+    end = stable if committed else high_watermark
+    data = PartitionData(index, OK, high_watermark, stable, log.log_start_offset)
+    if wish.last_fetched_epoch > LEADER_EPOCH:
+        data.diverging_epoch = EpochEndOffset(LEADER_EPOCH, high_watermark)
+        data.records = b""
+        return data, 0
+    taken = 0
+    data.records = b""
+    limit = min(wish.partition_max_bytes, left)
+    if offset < end and (limit > 0 or first):
+        parts, taken = log.read(offset, max(limit, 0), end, at_least_one=first)
+        if taken:
+            data.records = parts[0] if len(parts) == 1 else b"".join(parts)
+    if committed:
+        upper = _end_of(data.records, end) if taken else offset
+        data.aborted_transactions = [
+            AbortedTransaction(entry.producer_id, entry.first_offset)
+            for entry in (log.aborted_between(offset, upper) if taken else ())
+        ]
+    else:
+        data.aborted_transactions = None
+    return data, taken
+
+
+def _end_of(records: Buffer, end: int) -> int:
+    """Upper bound of the offsets in what is returned: an aborted transaction beyond it need not be told."""
+    view = memoryview(records)
+    if len(view) > 65_536:
+        return end
+    pos, last = 0, end
+    while pos + HEADER_SIZE <= len(view):
+        last = int.from_bytes(view[pos : pos + 8], "big") + int.from_bytes(view[pos + 23 : pos + 27], "big") + 1
+        pos += 12 + int.from_bytes(view[pos + 8 : pos + 12], "big")
+    return last
+
+
+def _check(log: PartitionLog, wish: FetchPartition, version: int) -> ErrorCode:
+    if wish.current_leader_epoch > LEADER_EPOCH:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    if not log.log_start_offset <= wish.fetch_offset <= log.next_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if version < ZSTD_FROM and log.config.zstd:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    return OK

@@ -1,0 +1,102 @@
+"""ListOffsets, key 2, versions 1-11: offsets by time, and the ends of a partition.
+
+v2 isolation level. v4 leader epochs. v6 flexible. v7 the largest timestamp (-3). v8 and up name tiers that are not here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
+from stuntbroker.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader, Record, read_records
+from stuntbroker.storage.partition import LEADER_EPOCH, PartitionLog
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 2
+VERSIONS = range(1, 12)
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+KNOWN_FROM: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+OPENED_MAX: Final = 64 << 20
+
+
+def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+    topics = connection.broker.topics
+    committed = request.isolation_level == 1
+    responses = []
+    for topic in request.topics:
+        seen: set[int] = set()
+        twice = {p.partition_index for p in topic.partitions if p.partition_index in seen or seen.add(p.partition_index)}
+        partitions = []
+        for part in topic.partitions:
+            log = topics.log(topic.name, part.partition_index)
+            if part.partition_index in twice:
+                answer = _error(part, ErrorCode.INVALID_REQUEST)
+            elif log is None:
+                answer = _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif part.current_leader_epoch > LEADER_EPOCH:
+                answer = _error(part, ErrorCode.UNKNOWN_LEADER_EPOCH)
+            elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, 1 if part.timestamp >= -2 else 99):
+                answer = _error(part, ErrorCode.UNSUPPORTED_VERSION)
+            else:
+                answer = _look_up(log, part, committed)
+            partitions.append(answer)
+        responses.append(ListOffsetsTopicResponse(topic.name, partitions))
+    return ListOffsetsResponse(topics=responses)
+
+
+def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(part.partition_index, error)
+
+
+def _look_up(log: PartitionLog, part: ListOffsetsPartition, committed: bool) -> ListOffsetsPartitionResponse:
+    end = log.last_stable_offset if committed else log.next_offset
+    timestamp, offset = -1, -1
+    if part.timestamp == LATEST:
+        offset = end
+    elif part.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        offset = log.log_start_offset
+    elif part.timestamp == MAX_TIMESTAMP:
+        timestamp, offset = _latest(log)
+    elif part.timestamp >= 0:
+        timestamp, offset = _first_at(log, part.timestamp)
+    if part.timestamp >= 0 and offset >= end:
+        timestamp, offset = -1, -1
+    epoch = LEADER_EPOCH if offset >= 0 else -1
+    return ListOffsetsPartitionResponse(part.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
+
+
+def _latest(log: PartitionLog) -> tuple[int, int]:
+    """The record with the largest timestamp; the first of several."""
+    timestamp, _ = log.latest_timestamp()
+    if timestamp < 0:
+        return -1, -1
+    return _first_at(log, timestamp)
+
+
+def _first_at(log: PartitionLog, timestamp: int) -> tuple[int, int]:
+    found = log.batch_at_time(timestamp)
+    if found is None:
+        return -1, -1
+    for record in _open(*found):
+        if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
+            return record.timestamp, record.offset
+    return -1, -1
+
+
+def _open(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[Record]:
+    if not header.codec:
+        return list(read_records(header, batch, HEADER_SIZE))
+    from stuntbroker.storage.compression import CompressionError, decompress
+
+    try:
+        return list(read_records(header, decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX)))
+    except (CompressionError, ValueError):
+        return [Record(header.base_offset, header.max_timestamp, None, None)]  # It cannot be opened: the batch itself.

@@ -1,0 +1,117 @@
+"""Metadata, key 3, versions 0-13: the broker's address, and topics with their partitions; unknown topics are made on demand.
+
+v1 null means all topics. v4 AllowAutoTopicCreation. v9 flexible. v10 topic ids. v12 look-up by id. v13 top-level error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.topics import INTERNAL, Topic, TopicNameError, check_name
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import LEADER_EPOCH
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 3
+VERSIONS = range(0, 14)
+NOT_ASKED: Final = -(2**31)
+TOPIC_OPERATIONS: Final = sum(1 << n for n in (3, 4, 5, 6, 7, 8, 10, 11))
+"""Everything that an ACL can allow on a topic: there are none here, so it is allowed."""
+CLUSTER_OPERATIONS: Final = sum(1 << n for n in (5, 7, 8, 9, 10, 11, 12))
+OK = ErrorCode.NONE
+
+
+def handle(connection: Connection, request: MetadataRequest, version: int) -> MetadataResponse:
+    broker = connection.broker
+    address = broker.address_for(connection)
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    if request.topics is None or (version == 0 and not request.topics):
+        topics = [_known(broker, topic, operations) for topic in broker.topics]
+    else:
+        may_create = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
+        topics = [_one(broker, wanted, version, may_create, operations) for wanted in _once(request.topics)]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(broker.node_id, address.host, address.port)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _once(topics: object) -> list[MetadataRequestTopic]:
+    """Asked for twice, answered once."""
+    found: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    for topic in topics:  # type: ignore[attr-defined]
+        found.setdefault((topic.name, topic.topic_id), topic)
+    return list(found.values())
+
+
+def _one(
+    broker: Broker, wanted: MetadataRequestTopic, version: int, may_create: bool, operations: int
+) -> MetadataResponseTopic:
+    name = wanted.name
+    if wanted.topic_id != ZERO_UUID:
+        if version < 12:
+            return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, name or "", wanted.topic_id)
+        by_id = broker.topics.by_id(wanted.topic_id)
+        if by_id is None:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
+        return _known(broker, by_id, operations)
+    if name is None:
+        return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
+    topic = broker.topics.get(name)
+    if topic is None:
+        made = _create(broker, name) if may_create else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not isinstance(made, Topic):
+            return MetadataResponseTopic(made, name, is_internal=name in INTERNAL)
+        topic = made
+    return _known(broker, topic, operations)
+
+
+def _create(broker: Broker, name: str) -> Topic | ErrorCode:
+    # Unlike Kafka: it answers UNKNOWN_TOPIC_OR_PARTITION and the topic is there at the client's next try.
+    try:
+        check_name(name)
+        if broker.topics.colliding(name):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if name in INTERNAL:
+            return broker.topics.internal(name)
+        topic = broker.topics.create(name, broker.config["num.partitions"], {})
+    except TopicNameError:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    except StorageError as fault:
+        broker.events.error("topic_not_created", topic=name, fault=str(fault))
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    broker.events.info("topic_created", topic=name, partitions=len(topic.partitions), on_demand=True)
+    return topic
+
+
+def _known(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTopic:
+    node = broker.node_id
+    replicas = [node]
+    return MetadataResponseTopic(
+        OK,
+        topic.name,
+        topic.id,
+        topic.internal,
+        [
+            MetadataResponsePartition(OK, index, node, LEADER_EPOCH, replicas, replicas)
+            for index in range(len(topic.partitions))
+        ],
+        operations,
+    )

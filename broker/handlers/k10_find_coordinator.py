@@ -1,0 +1,41 @@
+"""FindCoordinator, key 10, versions 0-6: who looks after a group or a transactional id. Always this broker.
+
+v1 key type. v3 flexible. v4 many keys at once. v6 share groups, which are not served.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.topics import OFFSETS, TXN_STATE
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 10
+VERSIONS = range(0, 7)
+GROUP, TRANSACTION = 0, 1
+MANY_FROM: Final = 4
+
+
+def handle(connection: Connection, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if version >= MANY_FROM else [request.key]
+    found = [_find(connection, request.key_type, key) for key in keys]
+    if version >= MANY_FROM:
+        return FindCoordinatorResponse(coordinators=found)
+    one = found[0]
+    return FindCoordinatorResponse(0, one.error_code, one.error_message, one.node_id, one.host, one.port)
+
+
+def _find(connection: Connection, key_type: int, key: str) -> Coordinator:
+    if key_type not in (GROUP, TRANSACTION):
+        return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
+    if key_type == TRANSACTION and not key:
+        return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, None)
+    broker = connection.broker
+    broker.topics.internal(OFFSETS if key_type == GROUP else TXN_STATE)
+    address = broker.address_for(connection)
+    return Coordinator(key, broker.node_id, address.host, address.port, ErrorCode.NONE, None)

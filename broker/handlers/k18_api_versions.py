@@ -1,0 +1,58 @@
+"""ApiVersions, key 18, versions 0-4: what is served here.
+
+v3 flexible, features as tags, the client's name and version. v4 features that begin at level 0 may be listed.
+The response header is never flexible. A version that is not served gets a version 0 answer with the range that is.
+"""
+
+from __future__ import annotations
+
+import re
+from struct import pack
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.apis import API_VERSIONS, SERVED
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 18
+VERSIONS = range(0, 5)
+NAMES_FROM: Final = 3
+LEVEL_ZERO_FROM: Final = 4
+PRODUCE: Final = 0
+_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+TXN_FEATURE: Final = "transaction.version"
+TXN_LEVEL_MAX: Final = 2
+
+
+def handle(connection: Connection, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
+    if version >= NAMES_FROM and not (
+        _NAME.fullmatch(request.client_software_name) and _NAME.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    level = connection.broker.transactions.transaction_version
+    supported = [SupportedFeatureKey(TXN_FEATURE, 0, TXN_LEVEL_MAX)] if version >= LEVEL_ZERO_FROM else []
+    return ApiVersionsResponse(
+        ErrorCode.NONE,
+        # librdkafka takes compression and idempotence for unsupported unless Produce begins at 0 (KAFKA-18659).
+        [ApiVersion(key, 0 if key == PRODUCE else low, high) for key, (low, high, _) in SERVED.items()],
+        0,
+        supported,
+        1,
+        [FinalizedFeatureKey(TXN_FEATURE, level, level)] if level else [],
+    )
+
+
+def unsupported_version(correlation_id: int) -> bytes:
+    """The whole frame that answers an ApiVersions request of a version that is not served."""
+    low, high, _ = SERVED[API_VERSIONS]
+    body = pack(">ihihhh", correlation_id, ErrorCode.UNSUPPORTED_VERSION, 1, API_VERSIONS, low, high)
+    return pack(">i", len(body)) + body

@@ -1,0 +1,61 @@
+"""DeleteTopics, key 20, versions 1-6.
+
+v4 flexible. v5 error messages. v6 by name or by id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.topics import Topic
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from stuntbroker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from stuntbroker.protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 20
+VERSIONS = range(1, 7)
+BY_ID_FROM: Final = 6
+
+
+def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
+    broker = connection.broker
+    if version >= BY_ID_FROM:
+        wanted = list(request.topics)
+    else:
+        wanted = [DeleteTopicState(name) for name in request.topic_names]
+    if not broker.config["delete.topic.enable"]:
+        error = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
+        return DeleteTopicsResponse(
+            responses=[DeletableTopicResult(w.name or "", w.topic_id, error, "Topic deletion is disabled.") for w in wanted]
+        )
+    return DeleteTopicsResponse(responses=[_one(broker, one, version) for one in wanted])
+
+
+def _one(broker: Broker, wanted: DeleteTopicState, version: int) -> DeletableTopicResult:
+    name, topic_id = wanted.name, wanted.topic_id
+    if name is not None and topic_id != ZERO_UUID:
+        return DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    topic: Topic | None
+    if name is None:
+        if topic_id == ZERO_UUID:
+            return DeletableTopicResult(None, topic_id, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        topic = broker.topics.by_id(topic_id)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = broker.topics.get(name)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        what = "This server does not host this topic ID." if name is None else "This server does not host this topic-partition."
+        return DeletableTopicResult(name, topic_id, missing, what)
+    if topic.internal:
+        # Unlike Kafka: it lets an administrator delete the internal topics, and breaks.
+        return DeletableTopicResult(topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is the broker's own")
+    broker.topics.delete(topic)
+    broker.topic_deleted(topic.name)
+    broker.events.info("topic_deleted", topic=topic.name)
+    return DeletableTopicResult(topic.name, topic.id, ErrorCode.NONE, None)

@@ -1,0 +1,148 @@
+"""AddPartitionsToTxn, key 24, versions 0-5: partitions into a transaction.
+
+v2 PRODUCER_FENCED may be answered. v3 flexible. v4 many transactions, and VerifyOnly (brokers only in Kafka). v5 also
+TRANSACTION_ABORTABLE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 24
+VERSIONS = range(0, 6)
+FENCED_FROM: Final = 2
+MANY_FROM: Final = 4
+
+Results = list[AddPartitionsToTxnTopicResult]
+
+
+def handle(
+    connection: Connection, request: AddPartitionsToTxnRequest, version: int
+) -> AddPartitionsToTxnResponse | None:
+    if version < MANY_FROM:
+        one = AddPartitionsToTxnTransaction(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            False,
+            request.v3_and_below_topics,
+        )
+
+        def answered(results: Results) -> None:
+            connection.reply(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
+
+        _add(connection.broker, one, version, answered)
+        return None
+    _many(connection, request, version)
+    return None
+
+
+def _many(connection: Connection, request: AddPartitionsToTxnRequest, version: int) -> None:
+    found: dict[int, Results] = {}
+    wanted = request.transactions
+    if not wanted:
+        connection.reply(AddPartitionsToTxnResponse())
+
+    def collect(number: int, results: Results) -> None:
+        found[number] = results
+        if len(found) == len(wanted):
+            connection.reply(
+                AddPartitionsToTxnResponse(
+                    results_by_transaction=[
+                        AddPartitionsToTxnResult(one.transactional_id, found[at]) for at, one in enumerate(wanted)
+                    ]
+                )
+            )
+
+    for number, one in enumerate(wanted):
+        answer = lambda results, number=number: collect(number, results)  # noqa: E731
+        if one.verify_only:
+            _verify(connection.broker, one, answer)
+        else:
+            _add(connection.broker, one, version, answer)
+
+
+def _add(
+    broker: Broker, one: AddPartitionsToTxnTransaction, version: int, answer: Callable[[Results], None]
+) -> None:
+    missing = {
+        (topic.name, index)
+        for topic in one.topics
+        for index in topic.partitions
+        if broker.topics.log(topic.name, index) is None
+    }
+    internal = {topic.name for topic in one.topics if (t := broker.topics.get(topic.name)) and t.internal}
+    if version < MANY_FROM and internal:
+        answer(_results(one.topics, lambda name, index: (
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in internal else ErrorCode.OPERATION_NOT_ATTEMPTED
+        )))  # fmt: skip
+        return
+    if missing:
+        answer(_results(one.topics, lambda name, index: (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if (name, index) in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+        )))  # fmt: skip
+        return
+
+    def done(reply: Reply) -> None:
+        error = reply.error
+        if error == ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        answer(_results(one.topics, lambda name, index: error))
+
+    if not one.transactional_id:
+        done(Reply(ErrorCode.INVALID_REQUEST))
+        return
+    partitions = frozenset((topic.name, index) for topic in one.topics for index in topic.partitions)
+    client_version = 2 if version >= MANY_FROM else 0
+    asked = AddPartitions(one.producer_id, one.producer_epoch, partitions, client_version)
+    broker.transactions.ask(one.transactional_id, asked, done)
+
+
+def _verify(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]) -> None:
+    errors: dict[tuple[str, int], ErrorCode] = {}
+    wanted = [(topic.name, index) for topic in one.topics for index in topic.partitions]
+    if not wanted:
+        answer([])
+
+    def done(partition: tuple[str, int], reply: Reply) -> None:
+        errors[partition] = reply.error
+        if len(errors) == len(set(wanted)):
+            answer(_results(one.topics, lambda name, index: errors[name, index]))
+
+    for partition in dict.fromkeys(wanted):
+        broker.transactions.ask(
+            one.transactional_id,
+            Verify(one.producer_id, one.producer_epoch, partition),
+            lambda reply, partition=partition: done(partition, reply),  # type: ignore[misc]
+        )
+
+
+def _results(
+    topics: Sequence[AddPartitionsToTxnTopic], error: Callable[[str, int], ErrorCode]
+) -> Results:
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [AddPartitionsToTxnPartitionResult(index, error(topic.name, index)) for index in topic.partitions],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,39 @@
+"""AddOffsetsToTxn, key 25, versions 0-4: the group's offsets partition into a transaction.
+
+v2 PRODUCER_FENCED may be answered. v3 flexible. v4 also TRANSACTION_ABORTABLE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.topics import OFFSETS
+from stuntbroker.coordinator.requests import AddPartitions, Reply
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 25
+VERSIONS = range(0, 5)
+FENCED_FROM: Final = 2
+
+
+def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse | None:
+    broker = connection.broker
+    if not request.transactional_id:
+        return AddOffsetsToTxnResponse(0, ErrorCode.INVALID_REQUEST)
+
+    def done(reply: Reply) -> None:
+        error = reply.error
+        if error == ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        connection.reply(AddOffsetsToTxnResponse(0, error))
+
+    index = partition_for(request.group_id, len(broker.topics.internal(OFFSETS).partitions))
+    asked = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 0)
+    broker.transactions.ask(request.transactional_id, asked, done)
+    return None

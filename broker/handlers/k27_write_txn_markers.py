@@ -1,0 +1,65 @@
+"""WriteTxnMarkers, key 27, versions 1-2: ends a producer's transaction in partitions, whatever its coordinator says.
+
+In Kafka brokers send it to each other, and administrators to abort a hanging transaction. v2 transaction version (KIP-1228).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.topics import OFFSETS
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
+from stuntbroker.protocol.messages.write_txn_markers_response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 27
+VERSIONS = range(1, 3)
+
+
+def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse:
+    broker = connection.broker
+    results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
+    for marker in request.markers:
+        topics = results.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            partitions = topics.setdefault(topic.name, [])
+            for index in topic.partition_indexes:
+                partitions.append(WritableTxnMarkerPartitionResult(index, _write(broker, marker, topic.name, index)))
+    return WriteTxnMarkersResponse(
+        [
+            WritableTxnMarkerResult(
+                producer_id, [WritableTxnMarkerTopicResult(name, found) for name, found in topics.items()]
+            )
+            for producer_id, topics in results.items()
+        ]
+    )
+
+
+def _write(broker: Broker, marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:
+    log = broker.topics.log(name, index)
+    if log is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        error = log.append_marker(
+            marker.transaction_result,
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.transaction_version,
+            broker.clock.now_ms(),
+        )
+    except StorageError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if not error and name == OFFSETS:
+        broker.groups.apply_marker(index, marker.producer_id, marker.transaction_result)
+    return error

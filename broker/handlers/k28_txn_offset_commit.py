@@ -1,0 +1,130 @@
+"""TxnOffsetCommit, key 28, versions 0-5: a group's offsets inside a transaction.
+
+v2 leader epochs. v3 flexible, the group's generation and member (KIP-447). v4 TRANSACTION_ABORTABLE may be answered. v5 adds
+the offsets partition to the transaction (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.topics import OFFSETS
+from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
+from stuntbroker.groups.requests import OffsetCommit
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from stuntbroker.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from stuntbroker.protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 28
+VERSIONS = range(0, 6)
+ABORTABLE_FROM: Final = 4
+IMPLICIT_ADD_FROM: Final = 5
+LOAD_IN_PROGRESS_FROM: Final = 2
+
+
+def handle(
+    connection: Connection, request: TxnOffsetCommitRequest, version: int
+) -> TxnOffsetCommitResponse | None:
+    _Commit(connection, request, version).start()
+    return None
+
+
+class _Commit:
+    """One request: first the transaction is asked, then the group."""
+
+    __slots__ = ("answers", "commits", "connection", "request", "response", "version")
+
+    def __init__(self, connection: Connection, request: TxnOffsetCommitRequest, version: int) -> None:
+        self.connection = connection
+        self.request = request
+        self.version = version
+        self.commits: list[OffsetCommit] = []
+        self.answers: list[TxnOffsetCommitResponsePartition] = []
+        topics = connection.broker.topics
+        responses = []
+        for topic in request.topics:
+            partitions = []
+            for part in topic.partitions:
+                answer = TxnOffsetCommitResponsePartition(part.partition_index, ErrorCode.NONE)
+                partitions.append(answer)
+                if topics.log(topic.name, part.partition_index) is None:
+                    answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    continue
+                self.answers.append(answer)
+                self.commits.append(
+                    OffsetCommit(
+                        topic.name,
+                        part.partition_index,
+                        part.committed_offset,
+                        part.committed_leader_epoch,
+                        part.committed_metadata,
+                        ZERO_UUID,
+                    )
+                )
+            responses.append(TxnOffsetCommitResponseTopic(topic.name, partitions=partitions))
+        self.response = TxnOffsetCommitResponse(topics=responses)
+
+    def start(self) -> None:
+        request, broker = self.request, self.connection.broker
+        if not self.commits:
+            self.connection.reply(self.response)
+            return
+        if not request.group_id:
+            self._fail(ErrorCode.INVALID_GROUP_ID)
+            return
+        index = broker.groups.partition_of(request.group_id)
+        log = broker.topics.internal(OFFSETS).partitions[index]
+        producer = log.producers.producers.get(request.producer_id)
+        if producer is not None and producer.epoch > request.producer_epoch:
+            self._fail(ErrorCode.INVALID_PRODUCER_EPOCH)
+        elif producer is not None and producer.txn_first_offset >= 0 and producer.epoch == request.producer_epoch:
+            self._asked(Reply(ErrorCode.NONE))
+        elif self.version >= IMPLICIT_ADD_FROM:
+            asked = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 2)
+            broker.transactions.ask(request.transactional_id, asked, self._asked)
+        elif broker.config["transaction.partition.verification.enable"]:
+            verify = Verify(request.producer_id, request.producer_epoch, (OFFSETS, index))
+            broker.transactions.ask(request.transactional_id, verify, self._asked)
+        else:
+            self._asked(Reply(ErrorCode.NONE))
+
+    def _asked(self, reply: Reply) -> None:
+        if reply.error:
+            self._fail(self._translate(reply.error))
+            return
+        request = self.request
+        errors = self.connection.broker.groups.commit_transactional(
+            request.group_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            self.commits,
+            self.version,
+        )
+        for answer, error in zip(self.answers, errors, strict=True):
+            answer.error_code = error
+        self.connection.reply(self.response)
+
+    def _translate(self, error: ErrorCode) -> ErrorCode:
+        if error == ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if error == ErrorCode.TRANSACTION_ABORTABLE and self.version < ABORTABLE_FROM:
+            return ErrorCode.INVALID_TXN_STATE
+        return error
+
+    def _fail(self, error: ErrorCode) -> None:
+        if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self.version < LOAD_IN_PROGRESS_FROM:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        for answer in self.answers:
+            answer.error_code = error
+        self.connection.reply(self.response)

@@ -1,0 +1,77 @@
+"""DescribeConfigs, key 32, versions 1-4: configuration of topics and of the broker.
+
+v3 types (documentation is not kept here: it is null). v4 flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.config_view import Entry, broker_configs, topic_configs
+from stuntbroker.broker.topics import TopicNameError, check_name
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 32
+VERSIONS = range(1, 5)
+TOPIC, BROKER = 2, 4
+
+
+def handle(connection: Connection, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
+    broker = connection.broker
+    return DescribeConfigsResponse(
+        results=[_one(broker, resource, request.include_synonyms) for resource in request.resources]
+    )
+
+
+def _one(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
+    kind, name = resource.resource_type, resource.resource_name
+
+    def answer(error: ErrorCode, message: str | None, entries: Sequence[Entry] = ()) -> DescribeConfigsResult:
+        keys = resource.configuration_keys
+        wanted = [one for one in entries if keys is None or one.name in keys]
+        return DescribeConfigsResult(error, message, kind, name, [_result(one, synonyms) for one in wanted])
+
+    if kind == TOPIC:
+        try:
+            check_name(name)
+        except TopicNameError as fault:
+            return answer(ErrorCode.INVALID_TOPIC_EXCEPTION, str(fault))
+        topic = broker.topics.get(name)
+        if topic is None:
+            return answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        return answer(ErrorCode.NONE, None, topic_configs(broker, topic))
+    if kind == BROKER:
+        if name == "":
+            return answer(ErrorCode.NONE, None)  # The cluster-wide defaults: nothing is set there.
+        if name != str(broker.node_id):
+            return answer(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
+            )
+        return answer(ErrorCode.NONE, None, broker_configs(broker))
+    return answer(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+
+
+def _result(one: Entry, synonyms: bool) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        one.name,
+        one.value,
+        one.read_only,
+        one.source,
+        False,
+        [DescribeConfigsSynonym(s.name, s.value, s.source) for s in one.synonyms] if synonyms else [],
+        one.kind,
+        None,
+    )

@@ -1,0 +1,30 @@
+"""AlterConfigs, key 33, versions 0-2: replaces the whole configuration of a topic. v2 flexible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.config_change import change
+from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
+from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 33
+VERSIONS = range(0, 3)
+
+
+def handle(connection: Connection, request: AlterConfigsRequest, version: int) -> AlterConfigsResponse:
+    responses = []
+    for resource in request.resources:
+        wanted = {config.name: config.value for config in resource.configs}
+        error, message = change(
+            connection.broker,
+            resource.resource_type,
+            resource.resource_name,
+            request.validate_only,
+            lambda _, wanted=wanted: wanted,  # type: ignore[misc]
+        )
+        responses.append(AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name))
+    return AlterConfigsResponse(responses=responses)

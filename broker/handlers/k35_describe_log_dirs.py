@@ -1,0 +1,46 @@
+"""DescribeLogDirs, key 35, versions 1-5: how much lies where. v2 flexible. v4 sizes of the disk. v5 cordoned folders."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from stuntbroker.protocol.messages.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 35
+VERSIONS = range(1, 6)
+
+
+def handle(connection: Connection, request: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse:
+    broker = connection.broker
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    topics = []
+    for topic in broker.topics:
+        partitions = [
+            DescribeLogDirsPartition(log.index, log.size, 0, False)
+            for log in topic.partitions
+            if wanted is None or (topic.name, log.index) in wanted
+        ]
+        if partitions:
+            topics.append(DescribeLogDirsTopic(topic.name, partitions))
+    disk = os.statvfs(broker.data_dir.path)
+    result = DescribeLogDirsResult(
+        ErrorCode.NONE,
+        os.path.abspath(broker.data_dir.path),
+        topics,
+        disk.f_frsize * disk.f_blocks,
+        disk.f_frsize * disk.f_bavail,
+    )
+    return DescribeLogDirsResponse(results=[result])

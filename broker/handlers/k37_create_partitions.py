@@ -1,0 +1,58 @@
+"""CreatePartitions, key 37, versions 0-3: more partitions for a topic. v2 flexible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.handlers.k19_create_topics import PARTITIONS_MAX
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from stuntbroker.protocol.messages.create_partitions_response import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 37
+VERSIONS = range(0, 4)
+
+
+def handle(connection: Connection, request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse:
+    names = [topic.name for topic in request.topics]
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    for topic in request.topics:
+        if names.count(topic.name) > 1:
+            error, message = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+        else:
+            error, message = _grow(connection.broker, topic, request.validate_only)
+        results[topic.name] = CreatePartitionsTopicResult(topic.name, error, message or None)
+    return CreatePartitionsResponse(results=list(results.values()))
+
+
+def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) -> tuple[ErrorCode, str]:
+    topic = broker.topics.get(wanted.name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""
+    present = len(topic.partitions)
+    if wanted.count == present:
+        return ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s)."
+    if wanted.count < present:
+        return (
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would not be an increase.",
+        )
+    if topic.internal or wanted.count > PARTITIONS_MAX:
+        # Unlike Kafka: it lets the internal topics grow, and loses what their partitions are found by.
+        return ErrorCode.INVALID_PARTITIONS, f"{wanted.name} cannot have {wanted.count} partitions"
+    if wanted.assignments is not None:
+        if len(wanted.assignments) != wanted.count - present:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there must be one assignment for each new partition"
+        if any(list(one.broker_ids) != [broker.node_id] for one in wanted.assignments):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {broker.node_id}"
+    if not validate_only:
+        broker.topics.add_partitions(topic, wanted.count)
+        broker.events.info("partitions_created", topic=wanted.name, partitions=wanted.count)
+    return ErrorCode.NONE, ""

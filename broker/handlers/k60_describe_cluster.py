@@ -1,0 +1,39 @@
+"""DescribeCluster, key 60, versions 0-2: one broker. v1 endpoint type. v2 fenced brokers, of which there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.handlers.k03_metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from stuntbroker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 60
+VERSIONS = range(0, 3)
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(connection: Connection, request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
+    broker = connection.broker
+    if request.endpoint_type == CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+        )
+    if request.endpoint_type != BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"Unsupported endpoint type {request.endpoint_type}"
+        )
+    address = broker.address_for(connection)
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[DescribeClusterBroker(broker.node_id, address.host, address.port, None, False)],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )

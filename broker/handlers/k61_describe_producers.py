@@ -1,0 +1,45 @@
+"""DescribeProducers, key 61, version 0: who writes to a partition, and whose transaction is open in it (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
+from stuntbroker.protocol.messages.describe_producers_response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 61
+VERSIONS = range(0, 1)
+
+
+def handle(connection: Connection, request: DescribeProducersRequest, version: int) -> DescribeProducersResponse:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            log = connection.broker.topics.log(topic.name, index)
+            if log is None:
+                partitions.append(PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                continue
+            producers = [
+                ProducerState(
+                    producer_id,
+                    one.epoch,
+                    one.last_sequence,
+                    one.last_timestamp,
+                    one.coordinator_epoch,
+                    one.txn_first_offset,
+                )
+                for producer_id, one in log.producers.producers.items()
+            ]
+            partitions.append(PartitionResponse(index, ErrorCode.NONE, None, producers))
+        topics.append(TopicResponse(topic.name, partitions))
+    return DescribeProducersResponse(topics=topics)

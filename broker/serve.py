@@ -1,0 +1,147 @@
+"""`stuntbroker serve`: one process, one event loop, until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+
+from stuntbroker.broker.cli import UsageError, choice, number, single
+from stuntbroker.broker.config import BrokerConfig, ConfigError
+from stuntbroker.broker.events import Events
+from stuntbroker.broker.listener import Address
+from stuntbroker.broker.server import Broker
+from stuntbroker.storage.errors import StorageError
+
+GC_THRESHOLDS = (50_000, 20, 100)
+"""What lives per id and per record makes no cycles: the collector need not look often."""
+
+
+def serve(found: dict[str, list[str]]) -> int:
+    host = single(found, "--host", "localhost")
+    port = number(found, "--port", 9092, 0, 65_535)
+    durability = choice(found, "--durability", "process", "power")
+    form = choice(found, "--log-format", "text", "json")
+    level = choice(found, "--log-level", "info", "debug", "warning", "error")
+    data_dir = single(found, "--data-dir", "") or None
+    ready_file = single(found, "--ready-file", "")
+    properties = _properties(single(found, "--config", ""), found.get("--set", []))
+    try:
+        config = BrokerConfig(properties)
+    except ConfigError as fault:
+        raise UsageError(str(fault)) from None
+    events = Events(level, form)
+    if config.ignored:
+        events.warning("properties_ignored", properties=sorted(config.ignored))
+    _raise_file_limit()
+    try:
+        return _run(config, data_dir, durability, events, host, port, ready_file)
+    except (StorageError, ConfigError) as fault:
+        sys.stderr.write(f"stuntbroker: cannot start: {fault}\n")
+        return 1
+
+
+def _properties(path: str, sets: list[str]) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    if path:
+        properties = _read_toml(path)
+    for one in sets:
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {one!r}: it must be KEY=VALUE")
+        properties[name.strip()] = value.strip()
+    return properties
+
+
+def _read_toml(path: str) -> dict[str, str]:
+    """Properties from a TOML file; `a.b.c = 1`, `"a.b.c" = 1` and tables all mean the property a.b.c."""
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            read = tomllib.load(file)
+    except OSError as fault:
+        raise UsageError(f"--config {path}: {fault.strerror}") from None
+    except tomllib.TOMLDecodeError as fault:
+        raise UsageError(f"--config {path}: {fault}") from None
+    flat: dict[str, str] = {}
+
+    def walk(prefix: str, table: dict[str, object]) -> None:
+        for name, value in table.items():
+            if isinstance(value, dict):
+                walk(f"{prefix}{name}.", value)
+            elif isinstance(value, bool):
+                flat[prefix + name] = "true" if value else "false"
+            elif isinstance(value, list):
+                flat[prefix + name] = ",".join(map(str, value))
+            else:
+                flat[prefix + name] = str(value)
+
+    walk("", read)
+    return flat
+
+
+def _raise_file_limit() -> None:
+    """As many open files as the system lets us have: every partition and every client needs one."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _run(
+    config: BrokerConfig, data_dir: str | None, durability: str, events: Events, host: str, port: int, ready_file: str
+) -> int:
+    try:
+        import uvloop
+
+        loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    except ImportError:  # No wheel for this system: asyncio's own loop does the same, slower.
+        loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    broker = Broker(config, data_dir, durability, events)
+    stopped = loop.create_future()
+    status = 0
+
+    def stop(why: str, code: int = 0) -> None:
+        nonlocal status
+        if not stopped.done():
+            status = code
+            stopped.set_result(why)
+
+    broker.failed = lambda why: stop(why, 1)
+    for number_ in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number_, stop, signal.Signals(number_).name)
+    try:
+        address = loop.run_until_complete(broker.start(host, port))
+    except OSError as fault:
+        loop.run_until_complete(broker.stop())
+        raise StorageError(
+            f"cannot listen on {host}:{port}: {fault.strerror}; stop who is there, or give another --port"
+        ) from fault
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
+    _tell(address, ready_file)
+    why = loop.run_until_complete(stopped)
+    loop.run_until_complete(broker.stop())
+    if status:
+        sys.stderr.write(f"stuntbroker: stopped: {why}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # Everything is on the disk; taking the interpreter apart would only take time.
+
+
+def _tell(address: Address, ready_file: str) -> None:
+    if ready_file:
+        import json
+
+        with open(ready_file + ".new", "w", encoding="utf-8") as file:
+            json.dump({"kafka": str(address), "pid": os.getpid()}, file)
+        os.replace(ready_file + ".new", ready_file)
+    sys.stdout.write(f"ready kafka={address}\n")
+    sys.stdout.flush()

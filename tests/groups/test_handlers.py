@@ -1,0 +1,394 @@
+"""The handlers: what each version of a message carries, over a broker of two topics."""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from group_harness import World, subscription
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
+from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from stuntbroker.protocol.messages.list_groups_request import ListGroupsRequest
+from stuntbroker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from stuntbroker.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from stuntbroker.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from stuntbroker.protocol.primitives import ZERO_UUID
+
+E = ErrorCode
+T_ID, U_ID, UNKNOWN_ID = b"\1" * 16, b"\2" * 16, b"\3" * 16
+
+HANDLERS = {
+    "k08_offset_commit": ("offset_commit", range(2, 11)),
+    "k09_offset_fetch": ("offset_fetch", range(1, 11)),
+    "k11_join_group": ("join_group", range(10)),
+    "k12_heartbeat": ("heartbeat", range(5)),
+    "k13_leave_group": ("leave_group", range(6)),
+    "k14_sync_group": ("sync_group", range(6)),
+    "k15_describe_groups": ("describe_groups", range(7)),
+    "k16_list_groups": ("list_groups", range(6)),
+    "k42_delete_groups": ("delete_groups", range(3)),
+    "k47_offset_delete": ("offset_delete", range(1)),
+}
+
+
+class FakeTopics:
+    def __init__(self, *topics: Any) -> None:
+        self.topics = topics
+
+    def get(self, name: str) -> Any:
+        return next((topic for topic in self.topics if topic.name == name), None)
+
+    def by_id(self, topic_id: bytes) -> Any:
+        return next((topic for topic in self.topics if topic.id == topic_id), None)
+
+
+class Client:
+    """Sends requests through their bytes, as a connection would; gives the answer through its bytes too."""
+
+    client_id = "c"
+    host = "127.0.0.1"
+
+    def __init__(self, world: World) -> None:
+        topics = FakeTopics(
+            SimpleNamespace(name="t", id=T_ID, partitions=[None, None]),
+            SimpleNamespace(name="u", id=U_ID, partitions=[None]),
+        )
+        self.broker = SimpleNamespace(groups=world.groups, topics=topics)
+        self.replies: list[Any] = []
+
+    def reply(self, response: Any) -> None:
+        self.replies.append(response)
+
+    def ask(self, handler: str, request: Any, version: int) -> Any:
+        """None when the answer waits."""
+        module = importlib.import_module(f"stuntbroker.broker.handlers.{handler}")
+        assert version in module.VERSIONS
+        self.replies.clear()
+        response = module.handle(self, reread(request, version), version)
+        if response is None and self.replies:
+            response = self.replies.pop()
+        return None if response is None else reread(response, version)
+
+
+def reread(message: Any, version: int) -> Any:
+    out = bytearray()
+    message.encode(out, version)
+    return type(message).decode(memoryview(bytes(out)), version)
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    return Client(world)
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_handler_says_its_key_and_its_versions(handler: str) -> None:
+    module = importlib.import_module(f"stuntbroker.broker.handlers.{handler}")
+
+    assert int(handler[1:3]) == module.KEY
+    assert HANDLERS[handler][1] == module.VERSIONS
+    assert f"key {module.KEY}, version" in module.__doc__
+
+
+def join_request(member_id: str = "", version: int = 9, **changes: Any) -> JoinGroupRequest:
+    fields: dict[str, Any] = {
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 20_000 if version else -1,
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequestProtocol("range", subscription("t"))],
+    }
+    return JoinGroupRequest("g", member_id=member_id, **{**fields, **changes})
+
+
+def enter(client: Client, version: int = 9) -> str:
+    joined = client.ask("k11_join_group", join_request(version=version), version)
+    if joined.error_code == E.MEMBER_ID_REQUIRED:
+        joined = client.ask("k11_join_group", join_request(joined.member_id, version), version)
+    assert joined.error_code == E.NONE
+    member_id: str = joined.member_id
+    given = [SyncGroupRequestAssignment(member_id, b"all")]
+    request = SyncGroupRequest("g", joined.generation_id, member_id, assignments=given)
+    assert client.ask("k14_sync_group", request, 5).assignment == b"all"
+    return member_id
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_join_group(client: Client, version: int) -> None:
+    first = client.ask("k11_join_group", join_request(version=version), version)
+    if version >= 4:
+        assert (first.error_code, first.generation_id, first.protocol_name) == (E.MEMBER_ID_REQUIRED, -1, "")
+        first = client.ask("k11_join_group", join_request(first.member_id, version), version)
+
+    assert (first.error_code, first.generation_id, first.protocol_name) == (E.NONE, 1, "range")
+    assert first.leader == first.member_id == "c-1"
+    assert first.protocol_type == ("consumer" if version >= 7 else None)
+    assert [(one.member_id, one.metadata) for one in first.members] == [("c-1", subscription("t"))]
+    group = client.broker.groups.group("g")
+    assert group.members["c-1"].rebalance_timeout_ms == (20_000 if version else 10_000)
+    assert group.members["c-1"].client_host == "/127.0.0.1"
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_join_group_of_a_stranger_has_no_protocol(client: Client, version: int) -> None:
+    enter(client)
+    answer = client.ask("k11_join_group", join_request("x", version), version)
+
+    assert (answer.error_code, answer.member_id) == (E.UNKNOWN_MEMBER_ID, "x")
+    assert answer.protocol_name == (None if version >= 7 else "")
+
+
+@pytest.mark.parametrize("version", range(5, 10))
+def test_join_group_of_a_static_member(client: Client, version: int) -> None:
+    request = join_request(version=version, group_instance_id="i")
+    answer = client.ask("k11_join_group", request, version)
+
+    assert (answer.error_code, answer.members[0].group_instance_id) == (E.NONE, "i")
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_sync_group(client: Client, version: int) -> None:
+    member_id = enter(client)
+    answer = client.ask("k14_sync_group", SyncGroupRequest("g", 1, member_id), version)
+
+    assert (answer.error_code, answer.assignment) == (E.NONE, b"all")
+    assert answer.protocol_name == ("range" if version >= 5 else None)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_heartbeat(client: Client, version: int) -> None:
+    member_id = enter(client)
+
+    assert client.ask("k12_heartbeat", HeartbeatRequest("g", 1, member_id), version).error_code == E.NONE
+    assert (
+        client.ask("k12_heartbeat", HeartbeatRequest("g", 2, member_id), version).error_code
+        == E.ILLEGAL_GENERATION
+    )
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_leave_group_of_one(client: Client, version: int) -> None:
+    member_id = enter(client)
+
+    def leave(member: str, group: str = "g") -> int:
+        return int(client.ask("k13_leave_group", LeaveGroupRequest(group, member), version).error_code)
+
+    assert leave("x") == E.UNKNOWN_MEMBER_ID
+    assert leave("x", "nobody") == E.UNKNOWN_MEMBER_ID
+    assert leave("x", "") == E.INVALID_GROUP_ID
+    assert leave(member_id) == E.NONE
+
+
+@pytest.mark.parametrize("version", range(3, 6))
+def test_leave_group_of_several(client: Client, version: int) -> None:
+    member_id = enter(client)
+
+    def leave(group: str, *members: str) -> tuple[int, list[int]]:
+        request = LeaveGroupRequest(group, members=[MemberIdentity(member) for member in members])
+        answer = client.ask("k13_leave_group", request, version)
+        return answer.error_code, [one.error_code for one in answer.members]
+
+    assert leave("g", "x", member_id) == (E.NONE, [E.UNKNOWN_MEMBER_ID, E.NONE])
+    assert leave("nobody", "x") == (E.NONE, [E.UNKNOWN_MEMBER_ID])
+    assert leave("", "x") == (E.INVALID_GROUP_ID, [])
+
+
+def commit_request(*places: tuple[Any, int], **changes: Any) -> OffsetCommitRequest:
+    topics = [
+        OffsetCommitRequestTopic(
+            *((topic, ZERO_UUID) if isinstance(topic, str) else ("", topic)),
+            [OffsetCommitRequestPartition(number, 5)],
+        )
+        for topic, number in places
+    ]
+    return OffsetCommitRequest("g", topics=topics, **changes)
+
+
+def codes(answer: Any) -> list[int]:
+    return [partition.error_code for topic in answer.topics for partition in topic.partitions]
+
+
+@pytest.mark.parametrize("version", range(2, 10))
+def test_offset_commit_by_name(client: Client, version: int) -> None:
+    request = commit_request(("t", 0), ("t", 9), ("x", 0), ("u", 0), ("u", -1))
+    answer = client.ask("k08_offset_commit", request, version)
+    unknown = E.UNKNOWN_TOPIC_OR_PARTITION
+
+    assert codes(answer) == [E.NONE, unknown, unknown, E.NONE, unknown]
+    assert [topic.name for topic in answer.topics] == ["t", "t", "x", "u", "u"]
+
+
+def test_offset_commit_by_id(client: Client) -> None:
+    answer = client.ask("k08_offset_commit", commit_request((T_ID, 1), (UNKNOWN_ID, 0), (ZERO_UUID, 0)), 10)
+
+    assert codes(answer) == [E.NONE, E.UNKNOWN_TOPIC_ID, E.UNKNOWN_TOPIC_ID]
+    assert [topic.topic_id for topic in answer.topics] == [T_ID, UNKNOWN_ID, ZERO_UUID]
+
+
+@pytest.mark.parametrize(("version", "error"), [(8, E.ILLEGAL_GENERATION), (9, E.GROUP_ID_NOT_FOUND)])
+def test_offset_commit_to_a_group_that_does_not_exist(client: Client, version: int, error: ErrorCode) -> None:
+    request = commit_request(("t", 0), ("x", 0), generation_id_or_member_epoch=1, member_id="m")
+
+    assert codes(client.ask("k08_offset_commit", request, version)) == [error, E.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_offset_commit_of_a_place_that_is_not_there_makes_no_group(client: Client) -> None:
+    client.ask("k08_offset_commit", commit_request(("x", 0)), 8)
+
+    assert client.broker.groups.group("g") is None
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_offset_fetch_of_one_group(client: Client, version: int) -> None:
+    client.ask("k08_offset_commit", commit_request(("t", 1)), 8)
+    wanted = [OffsetFetchRequestTopic("t", [0, 1]), OffsetFetchRequestTopic("x", [0])]
+    answer = client.ask("k09_offset_fetch", OffsetFetchRequest("g", wanted), version)
+
+    assert [(topic.name, [one.committed_offset for one in topic.partitions]) for topic in answer.topics] == [
+        ("t", [-1, 5]),
+        ("x", [-1]),
+    ]
+    assert codes(answer) == [E.NONE] * 3
+    if version >= 2:
+        (topic,) = client.ask("k09_offset_fetch", OffsetFetchRequest("g", None), version).topics
+        assert [(one.partition_index, one.committed_offset) for one in topic.partitions] == [(1, 5)]
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_offset_fetch_of_several_groups(client: Client, version: int) -> None:
+    client.ask("k08_offset_commit", commit_request(("t", 1)), 8)
+    groups = [
+        OffsetFetchRequestGroup("g", topics=None),
+        OffsetFetchRequestGroup("h", topics=[OffsetFetchRequestTopics("t", partition_indexes=[0])]),
+    ]
+    first, second = client.ask("k09_offset_fetch", OffsetFetchRequest(groups=groups), version).groups
+
+    assert (first.group_id, first.error_code, codes(first)) == ("g", E.NONE, [E.NONE])
+    assert first.topics[0].partitions[0].committed_offset == 5
+    assert second.topics[0].partitions[0].committed_offset == -1
+
+
+def test_offset_fetch_by_id(client: Client, world: World) -> None:
+    client.ask("k08_offset_commit", commit_request(("t", 1)), 8)
+    world.commit(7, topic="gone")
+    wanted = [OffsetFetchRequestTopics(topic_id=one, partition_indexes=[1]) for one in (UNKNOWN_ID, T_ID)]
+    groups = [OffsetFetchRequestGroup("g", topics=wanted), OffsetFetchRequestGroup("g", topics=None)]
+    some, every = client.ask("k09_offset_fetch", OffsetFetchRequest(groups=groups), 10).groups
+
+    assert [(topic.topic_id, topic.partitions[0].committed_offset) for topic in some.topics] == [
+        (T_ID, 5),
+        (UNKNOWN_ID, -1),
+    ]
+    assert codes(some) == [E.NONE, E.UNKNOWN_TOPIC_ID]
+    assert [topic.topic_id for topic in every.topics] == [T_ID]
+
+
+@pytest.mark.parametrize("version", range(7, 11))
+@pytest.mark.parametrize("require_stable", [False, True])
+def test_offset_fetch_of_a_pending_offset(
+    client: Client, world: World, version: int, require_stable: bool
+) -> None:
+    world.commit_in_txn(7, 5)
+    if version == 7:
+        request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0])], require_stable=require_stable)
+        answer = client.ask("k09_offset_fetch", request, version)
+    else:
+        wanted = [OffsetFetchRequestTopics("t", T_ID, [0])]
+        groups = [OffsetFetchRequestGroup("g", topics=wanted)]
+        request = OffsetFetchRequest(groups=groups, require_stable=require_stable)
+        (answer,) = client.ask("k09_offset_fetch", request, version).groups
+
+    assert codes(answer) == [E.UNSTABLE_OFFSET_COMMIT if require_stable else E.NONE]
+    assert answer.topics[0].partitions[0].committed_offset == -1
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_describe_groups(client: Client, version: int) -> None:
+    member_id = enter(client)
+    request = DescribeGroupsRequest(["g", "x"], include_authorized_operations=version >= 3)
+    there, missing = client.ask("k15_describe_groups", request, version).groups
+
+    assert (there.group_state, there.protocol_type, there.protocol_data) == ("Stable", "consumer", "range")
+    assert [(one.member_id, one.client_id, one.client_host) for one in there.members] == [
+        (member_id, "c", "/127.0.0.1")
+    ]
+    assert (there.members[0].member_metadata, there.members[0].member_assignment) == (
+        subscription("t"),
+        b"all",
+    )
+    assert there.authorized_operations == (0b1101_0100_1000 if version >= 3 else -(2**31))
+    assert missing.group_state == "Dead"
+    if version >= 6:
+        assert (missing.error_code, missing.error_message) == (E.GROUP_ID_NOT_FOUND, "Group x not found.")
+    else:
+        assert missing.error_code == E.NONE
+
+
+def test_describe_groups_shows_no_protocol_before_the_group_is_stable(client: Client, world: World) -> None:
+    world.enter()
+    (shown,) = client.ask("k15_describe_groups", DescribeGroupsRequest(["g"]), 5).groups
+
+    assert (shown.group_state, shown.protocol_data) == ("CompletingRebalance", "")
+    assert shown.members[0].member_metadata == b""
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_list_groups(client: Client, version: int) -> None:
+    enter(client)
+    (listed,) = client.ask("k16_list_groups", ListGroupsRequest(), version).groups
+
+    assert (listed.group_id, listed.protocol_type) == ("g", "consumer")
+    assert listed.group_state == ("Stable" if version >= 4 else "")
+    assert listed.group_type == ("classic" if version >= 5 else "")
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_delete_groups(client: Client, world: World, version: int) -> None:
+    enter(client)
+    world.commit(1, group_id="h")
+    answer = client.ask("k42_delete_groups", DeleteGroupsRequest(["g", "h", "h", "x"]), version)
+
+    assert [(one.group_id, one.error_code) for one in answer.results] == [
+        ("g", E.NON_EMPTY_GROUP),
+        ("h", E.NONE),
+        ("x", E.GROUP_ID_NOT_FOUND),
+    ]
+
+
+def test_offset_delete(client: Client) -> None:
+    member_id = enter(client)
+    places = commit_request(("t", 0), ("u", 0), generation_id_or_member_epoch=1, member_id=member_id)
+    assert codes(client.ask("k08_offset_commit", places, 8)) == [E.NONE, E.NONE]
+    numbers = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(9)]
+    request = OffsetDeleteRequest("g", [OffsetDeleteRequestTopic(name, numbers) for name in ("t", "u", "x")])
+    answer = client.ask("k47_offset_delete", request, 0)
+    unknown = E.UNKNOWN_TOPIC_OR_PARTITION
+
+    assert answer.error_code == E.NONE
+    assert codes(answer) == [E.GROUP_SUBSCRIBED_TO_TOPIC, unknown, E.NONE, unknown, unknown, unknown]
+
+
+def test_offset_delete_of_a_group_that_does_not_exist(client: Client) -> None:
+    request = OffsetDeleteRequest("x", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])])
+    answer = client.ask("k47_offset_delete", request, 0)
+
+    assert (answer.error_code, list(answer.topics)) == (E.GROUP_ID_NOT_FOUND, [])

@@ -1,0 +1,228 @@
+"""Offsets in transactions (KIP-447), and that the log says what is so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from group_harness import World
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from stuntbroker.groups.offsets import OffsetStore
+from stuntbroker.groups.requests import FetchedOffset
+from stuntbroker.protocol.errors import ErrorCode
+
+E = ErrorCode
+
+
+def test_a_pending_offset_is_not_seen_before_the_commit(world: World) -> None:
+    world.commit(1)
+    world.commit_in_txn(7, 2)
+
+    assert world.offset() == FetchedOffset(0, 1)
+    assert world.offset(stable=True) == FetchedOffset(0, -1, -1, "", E.UNSTABLE_OFFSET_COMMIT)
+    assert world.offset(partition=1, stable=True) == FetchedOffset(1)
+
+    world.end_txn(7, commit=True)
+    assert world.offset(stable=True) == FetchedOffset(0, 2)
+
+
+def test_an_aborted_offset_is_never_seen(world: World) -> None:
+    world.commit(1)
+    world.commit_in_txn(7, 2)
+    world.end_txn(7, commit=False)
+
+    assert world.offset(stable=True) == FetchedOffset(0, 1)
+
+
+def test_the_last_commit_of_a_transaction_counts(world: World) -> None:
+    world.commit_in_txn(7, 3)
+    world.commit_in_txn(7, 2)
+    world.end_txn(7, commit=True)
+
+    assert world.offset().offset == 2
+
+
+def test_an_offset_is_unstable_until_the_last_of_its_transactions_has_ended(world: World) -> None:
+    world.commit_in_txn(7, 1)
+    world.commit_in_txn(8, 2)
+    world.end_txn(7, commit=True)
+    assert world.offset(stable=True).error is E.UNSTABLE_OFFSET_COMMIT
+    assert world.offset().offset == 1
+
+    world.end_txn(8, commit=False)
+    assert world.offset(stable=True) == FetchedOffset(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("first_ends", "second_ends", "expected"),
+    [(7, 8, 2), (8, 7, 2)],
+)
+def test_of_two_transactions_the_later_record_counts_in_whatever_order_they_end(
+    world: World, first_ends: int, second_ends: int, expected: int
+) -> None:
+    world.commit_in_txn(7, 1)
+    world.commit_in_txn(8, 2)
+    world.end_txn(first_ends, commit=True)
+    world.end_txn(second_ends, commit=True)
+
+    assert world.offset().offset == expected
+
+
+def test_a_plain_commit_during_the_transaction_counts_at_once_and_stays(world: World) -> None:
+    world.commit_in_txn(7, 1)
+    world.commit(9)
+    assert world.offset().offset == 9
+    assert world.offset(stable=True).error is E.UNSTABLE_OFFSET_COMMIT
+
+    world.end_txn(7, commit=True)
+    assert world.offset(stable=True).offset == 9
+
+
+def removed_by_offset_delete(world: World) -> None:
+    world.groups.delete_offsets("g", [("t", 0)])
+
+
+def removed_with_the_group(world: World) -> None:
+    world.groups.delete_group("g")
+
+
+def removed_with_the_topic(world: World) -> None:
+    world.groups.topic_deleted("t")
+
+
+@pytest.mark.parametrize("remove", [removed_by_offset_delete, removed_with_the_group, removed_with_the_topic])
+def test_a_tombstone_takes_committed_and_pending_alike(world: World, remove: Callable[[World], None]) -> None:
+    world.commit(1)
+    world.commit_in_txn(7, 2)
+    remove(world)
+    assert world.offset(stable=True) == FetchedOffset(0)
+
+    world.end_txn(7, commit=True)
+    assert world.offset(stable=True) == FetchedOffset(0)
+
+
+def test_a_marker_for_nothing_changes_nothing(world: World) -> None:
+    world.commit(1)
+    world.end_txn(7, commit=True)
+
+    assert world.offset(stable=True) == FetchedOffset(0, 1)
+
+
+def test_a_partition_with_a_pending_offset_alone_is_not_among_all(world: World) -> None:
+    world.commit(1)
+    world.commit_in_txn(7, 2)
+    world.commit_in_txn(7, 3, partition=1)
+    (topic,) = world.groups.fetch_all("g", True)
+
+    assert topic.partitions == [FetchedOffset(0, error=E.UNSTABLE_OFFSET_COMMIT)]
+
+
+def test_a_marker_ends_the_transaction_in_its_own_partition_only(world: World) -> None:
+    other = next(
+        f"h{n}" for n in range(99) if world.groups.partition_of(f"h{n}") != world.groups.partition_of("g")
+    )
+    world.commit_in_txn(7, 1)
+    world.commit_in_txn(7, 2, group_id=other)
+    world.end_txn(7, commit=True)
+
+    assert world.offset(stable=True).offset == 1
+    assert world.offset(other, stable=True).error is E.UNSTABLE_OFFSET_COMMIT
+
+
+def test_pending_offsets_survive_a_restart(world: World) -> None:
+    world.commit(1)
+    world.commit_in_txn(7, 2)
+    world.commit_in_txn(8, 3, partition=1)
+    world.end_txn(8, commit=True)
+    world.restart()
+    assert world.offset(stable=True).error is E.UNSTABLE_OFFSET_COMMIT
+    assert world.offset(partition=1, stable=True).offset == 3
+
+    world.end_txn(7, commit=True)
+    assert world.offset(stable=True).offset == 2
+
+
+def test_a_replay_of_a_log_without_older_commits_is_the_same() -> None:
+    """Compaction drops the pending record that lost: nothing changes, for the place in the log decides."""
+    world = World()
+    world.commit_in_txn(7, 1)
+    world.commit(9)
+    world.end_txn(7, commit=True)
+    (batches,) = world.log.batches.values()
+    del batches[0]
+
+    assert world.replayed().fetch_all("g", True) == world.groups.fetch_all("g", True)
+
+
+def stores(world: World) -> dict[int, OffsetStore]:
+    """What is known in each partition; an empty store says no more than none."""
+    ledger = world.groups._ledger
+    return {n: ledger.store(n) for n in range(world.log.partition_count) if ledger.store(n) != OffsetStore()}
+
+
+GROUPS = st.sampled_from(["g", "h", "i"])
+PARTITIONS = st.integers(0, 1)
+TOPICS = st.sampled_from(["t", "u"])
+PRODUCERS = st.integers(1, 3)
+OFFSETS = st.integers(0, 99)
+
+
+class ReplayIsLife(RuleBasedStateMachine):
+    """Whatever happens, a broker that starts from the log knows what the running one knows."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.world = World()
+        self.world.log.partition_count = 2
+
+    @rule(group_id=GROUPS, topic=TOPICS, partition=PARTITIONS, offset=OFFSETS)
+    def commit(self, group_id: str, topic: str, partition: int, offset: int) -> None:
+        self.world.commit(offset, group_id=group_id, topic=topic, partition=partition)
+
+    @rule(producer_id=PRODUCERS, group_id=GROUPS, topic=TOPICS, partition=PARTITIONS, offset=OFFSETS)
+    def commit_in_txn(self, producer_id: int, group_id: str, topic: str, partition: int, offset: int) -> None:
+        self.world.commit_in_txn(producer_id, offset, group_id=group_id, topic=topic, partition=partition)
+
+    @rule(producer_id=PRODUCERS, group_id=GROUPS, commit=st.booleans())
+    def end_txn(self, producer_id: int, group_id: str, commit: bool) -> None:
+        self.world.end_txn(producer_id, commit, group_id)
+
+    @rule(group_id=GROUPS, topic=TOPICS, partition=PARTITIONS)
+    def delete_offset(self, group_id: str, topic: str, partition: int) -> None:
+        self.world.groups.delete_offsets(group_id, [(topic, partition)])
+
+    @rule(group_id=GROUPS)
+    def delete_group(self, group_id: str) -> None:
+        self.world.groups.delete_group(group_id)
+
+    @rule(topic=TOPICS)
+    def delete_topic(self, topic: str) -> None:
+        self.world.groups.topic_deleted(topic)
+
+    @rule(days=st.integers(1, 8))
+    def wait(self, days: int) -> None:
+        self.world.time.now += days * 24 * 3_600_000
+        self.world.groups.expire()
+
+    @rule()
+    def restart(self) -> None:
+        self.world.restart()
+
+    @invariant()
+    def a_replay_gives_what_is_known(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        live = stores(self.world)
+        known = {group.group_id for group in self.world.groups.list_groups()}
+        running, self.world.groups = self.world.groups, self.world.replayed()
+        try:
+            assert stores(self.world) == live
+            assert {group.group_id for group in self.world.groups.list_groups()} <= known
+        finally:
+            self.world.groups = running
+
+
+TestReplayIsLife = ReplayIsLife.TestCase
+TestReplayIsLife.settings = settings(max_examples=60, stateful_step_count=30, deadline=None, database=None)

@@ -1,0 +1,375 @@
+"""Stories: how groups come to a generation, lose members and find themselves again."""
+
+from __future__ import annotations
+
+import pytest
+from group_harness import REBALANCE_MS, SESSION_MS, DiskFull, World, protocols
+from stuntbroker.groups.records import GroupRecord
+from stuntbroker.groups.requests import JoinedMember, JoinReply, Leaver, SyncReply
+from stuntbroker.groups.state import GroupState
+from stuntbroker.protocol.errors import ErrorCode
+
+S = GroupState
+E = ErrorCode
+
+
+def test_the_first_member_leads_and_gets_what_it_assigns_to_itself(world: World) -> None:
+    (asked,) = world.join()
+    assert asked == JoinReply(E.MEMBER_ID_REQUIRED, "c-1")
+    assert world.state is S.EMPTY
+
+    (joined,) = world.join("c-1")
+    (range_,) = protocols("range")
+    assert joined == JoinReply(
+        E.NONE, "c-1", 1, "consumer", "range", "c-1", False, (JoinedMember("c-1", None, range_.metadata),)
+    )
+    assert world.state is S.COMPLETING_REBALANCE
+
+    (synced,) = world.sync("c-1", 1, assignments=(("c-1", b"all"),))
+    assert synced == SyncReply(E.NONE, "consumer", "range", b"all")
+    assert world.state is S.STABLE
+
+
+def test_below_version_4_a_new_member_joins_at_once(world: World) -> None:
+    (joined,) = world.join(requires_member_id=False)
+
+    assert (joined.error, joined.member_id) == (E.NONE, "c-1")
+
+
+def test_a_second_member_makes_the_first_join_again(world: World) -> None:
+    (first,) = world.stable()
+    second, second_joined = world.enter()
+
+    assert second_joined == []
+    assert world.state is S.PREPARING_REBALANCE
+    assert world.heartbeat(first, 1) is E.REBALANCE_IN_PROGRESS
+    assert world.sync(first, 1) == [SyncReply(E.REBALANCE_IN_PROGRESS)]
+
+    (first_again,) = world.join(first)
+    assert first_again.generation == second_joined[0].generation == 2
+    assert [one.member_id for one in first_again.members] == [first, second]
+    assert second_joined[0].members == ()
+    assert second_joined[0].leader_id == first
+
+    second_synced = world.sync(second, 2)
+    assert second_synced == []
+    assert world.sync(first, 2, assignments=((first, b"1"), (second, b"2")))[0].assignment == b"1"
+    assert second_synced[0].assignment == b"2"
+
+
+def test_a_member_that_the_leader_forgets_gets_nothing_to_read(world: World) -> None:
+    (first,) = world.stable()
+    second, _ = world.enter()
+    world.join(first)
+    world.sync(first, 2, assignments=((first, b"1"),))
+
+    assert world.sync(second, 2) == [SyncReply(E.NONE, "consumer", "range", b"")]
+
+
+def test_the_protocol_with_the_most_votes_is_taken_among_those_that_all_know(world: World) -> None:
+    first, _ = world.enter(protocols=protocols("a", "b", "c"))
+    world.settle()
+    second, _ = world.enter(protocols=protocols("b", "c"))
+    third, joined = world.enter(protocols=protocols("c", "b"))
+    world.join(first, protocols=protocols("a", "b", "c"))
+
+    assert joined[0].protocol_name == "b"
+
+
+def test_a_member_that_does_not_join_again_is_out_when_the_rebalance_time_is_over(world: World) -> None:
+    (first,) = world.stable(rebalance_timeout_ms=5_000)
+    second, joined = world.enter(rebalance_timeout_ms=8_000)
+    world.time.pass_ms(7_999)
+    world.heartbeat(first, 1)
+    assert joined == []
+    world.time.pass_ms(1)
+
+    assert joined[0].leader_id == second
+    assert list(world.group().members) == [second]
+    assert world.heartbeat(first, 1) is E.UNKNOWN_MEMBER_ID
+
+
+def test_who_does_not_send_sync_is_out_when_the_rebalance_time_is_over(world: World) -> None:
+    first, second = world.stable(2)
+    world.join(second, protocols=protocols("range", topics=("u",)))
+    world.join(first)
+    world.sync(first, 3, assignments=((first, b"1"), (second, b"2")))
+    assert world.state is S.STABLE
+    for _ in range(REBALANCE_MS // 5_000):
+        world.time.pass_ms(5_000)
+        world.heartbeat(first, 3)
+        world.heartbeat(second, 3)
+
+    assert list(world.group().members) == [first]
+    assert world.state is S.PREPARING_REBALANCE
+
+
+def test_who_is_silent_for_its_session_time_is_out(world: World) -> None:
+    first, second = world.stable(2)
+    world.time.pass_ms(SESSION_MS - 1)
+    assert world.heartbeat(first, 2) is E.NONE
+    world.time.pass_ms(1)
+
+    assert list(world.group().members) == [first]
+    assert world.heartbeat(first, 2) is E.REBALANCE_IN_PROGRESS
+    assert world.heartbeat(second, 2) is E.UNKNOWN_MEMBER_ID
+
+
+def test_a_heartbeat_begins_the_session_anew(world: World) -> None:
+    (first,) = world.stable()
+    for _ in range(10):
+        world.time.pass_ms(SESSION_MS - 1)
+        assert world.heartbeat(first, 1) is E.NONE
+
+
+def test_a_commit_counts_as_a_heartbeat(world: World) -> None:
+    (first,) = world.stable()
+    for offset in range(10):
+        world.time.pass_ms(SESSION_MS - 1)
+        assert world.commit(offset, first, 1) is E.NONE
+
+
+def test_who_waits_for_the_others_needs_no_heartbeats(world: World) -> None:
+    (first,) = world.stable(session_timeout_ms=30_000)
+    second, joined = world.enter(session_timeout_ms=6_000)
+    world.time.pass_ms(29_000)
+    assert second in world.group().members
+
+    world.join(first, session_timeout_ms=30_000)
+    assert joined[0].error is E.NONE
+
+
+def test_a_new_member_does_not_wait_for_ever(world: World) -> None:
+    (first,) = world.stable(rebalance_timeout_ms=1_000_000, session_timeout_ms=1_000_000)
+    second, joined = world.enter()
+    world.time.pass_ms(300_000)
+
+    assert joined == [JoinReply(E.UNKNOWN_MEMBER_ID)]
+    assert list(world.group().members) == [first]
+
+
+def test_a_member_id_that_is_not_used_is_forgotten_after_the_session_time(world: World) -> None:
+    (asked,) = world.join()
+    world.time.pass_ms(SESSION_MS)
+
+    assert world.join(asked.member_id) == [
+        JoinReply(E.UNKNOWN_MEMBER_ID, asked.member_id, protocol_name=None)
+    ]
+
+
+def test_a_rebalance_waits_for_those_who_were_given_an_id(world: World) -> None:
+    (first,) = world.stable()
+    world.join()
+    assert world.state is S.STABLE
+    (leader,) = [world.join(first)]
+    assert leader == []
+
+    world.time.pass_ms(SESSION_MS)
+    assert leader[0].error is E.NONE
+
+
+def test_when_the_last_member_leaves_the_group_is_empty_and_stored(world: World) -> None:
+    (first,) = world.stable()
+    world.groups.leave("g", [Leaver(first, None)])
+
+    assert (world.state, world.group().generation) == (S.EMPTY, 2)
+    stored = world.log.records()[-1]
+    assert isinstance(stored, GroupRecord) and stored.group is not None
+    assert (stored.group.state, stored.group.generation, stored.group.protocol_type) == (
+        S.EMPTY,
+        2,
+        "consumer",
+    )
+    assert stored.group.leader_id is None
+    assert stored.group.protocol_name is None
+
+
+def test_the_group_of_a_leader_that_leaves_goes_on_under_another(world: World) -> None:
+    first, second = world.stable(2)
+    world.groups.leave("g", [Leaver(first, None)])
+    (joined,) = world.join(second)
+
+    assert (joined.leader_id, joined.generation) == (second, 3)
+
+
+def test_an_assignment_that_comes_too_late_is_refused(world: World) -> None:
+    (first,) = world.stable()
+    world.enter()
+    world.join(first)
+    world.enter()
+
+    assert world.sync(first, 2) == [SyncReply(E.REBALANCE_IN_PROGRESS)]
+
+
+def test_who_waits_for_the_assignment_hears_of_a_new_rebalance(world: World) -> None:
+    first, second = world.stable(2)
+    world.join(first)
+    world.join(second)
+    waiting = world.sync(second, 3)
+    world.enter()
+
+    assert waiting == [SyncReply(E.REBALANCE_IN_PROGRESS)]
+
+
+def test_who_leaves_while_it_waits_is_answered(world: World) -> None:
+    first, second = world.stable(2)
+    joining = world.join(second, protocols=protocols("range", topics=("u",)))
+    world.groups.leave("g", [Leaver(second, None)])
+
+    assert joining == [JoinReply(E.UNKNOWN_MEMBER_ID)]
+    world.join(first)
+    assert list(world.group().members) == [first]
+
+
+def test_who_leaves_while_it_waits_for_its_assignment_is_answered(world: World) -> None:
+    first, second = world.stable(2)
+    world.join(first)
+    world.join(second)
+    waiting = world.sync(second, 3)
+    world.groups.leave("g", [Leaver(second, None)])
+
+    assert waiting == [SyncReply(E.UNKNOWN_MEMBER_ID)]
+
+
+def test_the_first_rebalance_waits_for_more_members_as_configured() -> None:
+    world = World(initial_rebalance_delay_ms=3_000)
+    _, first = world.enter()
+    world.time.pass_ms(2_000)
+    _, second = world.enter()
+    world.time.pass_ms(1_000)
+    assert first == second == []
+    world.time.pass_ms(3_000)
+
+    assert first[0].generation == second[0].generation == 1
+    assert len(first[0].members) == 2
+
+
+def test_the_first_rebalance_waits_no_longer_than_the_rebalance_time() -> None:
+    world = World(initial_rebalance_delay_ms=3_000)
+    _, first = world.enter(rebalance_timeout_ms=5_000)
+    for _ in range(7):
+        world.enter(rebalance_timeout_ms=5_000)
+        world.time.pass_ms(1_000)
+
+    assert first[0].generation == 1
+
+
+def test_a_group_that_is_full_takes_nobody_in() -> None:
+    world = World(group_size_max=1)
+    world.stable()
+
+    assert world.join() == [JoinReply(E.GROUP_MAX_SIZE_REACHED)]
+
+
+def test_in_a_rebalance_the_first_to_join_fill_the_group() -> None:
+    world = World(group_size_max=2)
+    first, second = world.stable(2)
+    world.join(first)
+    assert world.state is S.PREPARING_REBALANCE
+    (asked,) = world.join()
+    joined = world.join(asked.member_id)
+
+    assert world.join(second) == [JoinReply(E.GROUP_MAX_SIZE_REACHED)]
+    assert second not in world.group().members
+    assert joined == []
+
+
+def test_a_lost_answer_can_be_had_again_before_the_assignment(world: World) -> None:
+    first, answers = world.enter()
+
+    assert world.join(first) == answers
+
+
+def test_a_follower_that_comes_back_unchanged_changes_nothing(world: World) -> None:
+    first, second = world.stable(2)
+    (again,) = world.join(second)
+
+    assert (again.generation, again.leader_id, again.members) == (2, first, ())
+    assert world.state is S.STABLE
+
+
+def test_time_that_comes_too_late_is_ignored(world: World) -> None:
+    (first,) = world.stable()
+    world.groups.leave("g", [Leaver(first, None)])
+    world.groups.delete_group("g")
+    world.time.pass_ms(10_000_000)
+
+    assert world.groups.group("g") is None
+
+
+def test_only_timers_that_may_still_matter_run(world: World) -> None:
+    (first,) = world.stable()
+    for _ in range(1_000):
+        world.heartbeat(first, 1)
+    sweep, session = 1, 1
+
+    assert world.time.running == sweep + session
+
+
+def test_states_are_told_as_events(world: World) -> None:
+    (first,) = world.stable()
+    world.groups.leave("g", [Leaver(first, None)])
+    world.groups.delete_group("g")
+
+    assert {name for name, _ in world.events} == {"group_state_changed"}
+    assert [facts["to_state"] for _, facts in world.events] == [
+        "CompletingRebalance",
+        "Stable",
+        "Empty",
+        "Dead",
+    ]
+
+
+def test_an_assignment_that_cannot_be_stored_is_not_given_out(world: World) -> None:
+    first, _ = world.enter()
+    world.log.is_full = True
+    with pytest.raises(DiskFull):
+        world.sync(first, 1, assignments=((first, b"1"),))
+    assert world.state is S.COMPLETING_REBALANCE
+
+    world.log.is_full = False
+    assert world.sync(first, 1, assignments=((first, b"1"),))[0].assignment == b"1"
+
+
+def test_a_group_that_cannot_be_stored_is_not_there(world: World) -> None:
+    world.log.is_full = True
+    with pytest.raises(DiskFull):
+        world.join()
+
+    assert world.groups.group("g") is None
+
+
+def test_what_was_due_while_the_disk_was_full_is_done_later(world: World) -> None:
+    world.stable()
+    world.log.is_full = True
+    with pytest.raises(DiskFull):
+        world.time.pass_ms(SESSION_MS)
+    assert world.state is S.STABLE
+
+    world.log.is_full = False
+    world.time.pass_ms(1_000)
+    assert world.state is S.EMPTY
+
+
+def test_a_member_survives_a_restart_of_the_broker(world: World) -> None:
+    first, second = world.stable(2)
+    before = world.group()
+    world.restart()
+
+    assert world.heartbeat(first, 2) is E.NONE
+    assert world.sync(second, 2)[0].assignment == second.encode()
+    assert world.group().subscribed_topics == before.subscribed_topics
+    world.time.pass_ms(SESSION_MS)
+    assert world.state is S.EMPTY
+
+
+def test_a_group_above_the_limit_after_a_restart_is_made_smaller(world: World) -> None:
+    first, second = world.stable(2)
+    world.config = type(world.config)(group_size_max=1)
+    world.restart()
+    assert world.state is S.PREPARING_REBALANCE
+    joining = world.join(first)
+
+    assert world.join(second)[0].error is E.GROUP_MAX_SIZE_REACHED
+    world.time.pass_ms(REBALANCE_MS)
+    assert joining[0].error is E.NONE
