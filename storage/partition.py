@@ -19,6 +19,7 @@ from stuntbroker.protocol.records import (
     LOG_APPEND_TIME,
     BatchHeader,
     control_batch,
+    one_record_batch,
     read_header,
     seal,
 )
@@ -109,12 +110,6 @@ class PartitionLog:
             return offset
         return self.next_offset
 
-    @property
-    def active(self) -> Segment:
-        if not self.segments:
-            self._roll()
-        return self.segments[-1]
-
     # --- appending
 
     def append_client(
@@ -161,6 +156,12 @@ class PartitionLog:
             self.producers.appended(header, base_offset)
         return base_offset
 
+    def append_record(self, key: bytes, value: bytes | None, timestamp_ms: int) -> int:
+        """Appends one record of the broker's own, or a tombstone. Raises StorageError."""
+        offset = self.next_offset
+        self._write(one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value), offset, timestamp_ms)
+        return offset
+
     def append_marker(
         self,
         commit: bool,
@@ -174,10 +175,10 @@ class PartitionLog:
         error = self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         if error:
             return error
-        batch = control_batch(commit, producer_id, producer_epoch, coordinator_epoch, now_ms)
         offset = self.next_offset
-        _stamp.pack_into(batch, 0, offset)
-        self._write(batch, offset, now_ms)
+        self._write(
+            control_batch(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, offset, LEADER_EPOCH), offset, now_ms
+        )
         entry = self.producers.marker_appended(
             producer_id, producer_epoch, coordinator_epoch, now_ms, offset, commit
         )
@@ -187,27 +188,24 @@ class PartitionLog:
         return OK
 
     def _write(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        size = len(batch)
         segments = self.segments
-        segment = segments[-1] if segments else self.active
-        if segment.size and self._must_roll(segment, len(batch), max_timestamp, last_offset):
+        segment = segments[-1] if segments else self._roll()
+        if segment.size and (
+            segment.size + size > self.config.segment_bytes
+            or max_timestamp - segment.first_timestamp > self.config.segment_ms
+            or last_offset - segment.base_offset > 0x7FFF_FFFF
+        ):
             segment = self._roll()
-        segment.append(batch, last_offset, max_timestamp)
+        segment.append(batch, size, last_offset, max_timestamp)
         self.next_offset = last_offset + 1
-        self.size += len(batch)
+        self.size += size
         if self.touched is not None and not self.dirty:
             self.dirty = True
             self.touched(self)
         if self.waiters:
             for waiter in self.waiters:
                 waiter()
-
-    def _must_roll(self, segment: Segment, size: int, max_timestamp: int, last_offset: int) -> bool:
-        config = self.config
-        return (
-            segment.size + size > config.segment_bytes
-            or (max_timestamp - segment.first_timestamp > config.segment_ms and segment.first_timestamp >= 0)
-            or last_offset - segment.base_offset > 0x7FFF_FFFF
-        )
 
     def _roll(self) -> Segment:
         """Closes the active segment and begins another at the end of the log."""

@@ -18,6 +18,7 @@ import os
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from os import pwrite
 from struct import Struct
 from typing import Final
 
@@ -82,18 +83,26 @@ class Segment:
                 raise StorageError(f"cannot open {self.path}.log: {fault.strerror}") from fault
         return self.fd
 
-    def append(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+    def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         """Writes one whole batch at the end; a write that fails leaves nothing behind."""
         fd = self.fd if self.fd >= 0 else self.open()
-        size = len(batch)
+        position = self.size
         try:
-            written = os.pwrite(fd, batch, self.size)
+            written = pwrite(fd, batch, position)
             if written != size:
                 self._write_rest(fd, memoryview(batch), written)
         except OSError as fault:
-            os.ftruncate(fd, self.size)
+            os.ftruncate(fd, position)
             raise StorageError(f"cannot write to {self.path}.log: {fault.strerror}") from fault
-        self.note(size, last_offset, max_timestamp)
+        if max_timestamp > self.max_timestamp:  # From here on as in `note`, without its call.
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        self.unindexed += size
+        if self.unindexed > INDEX_INTERVAL or not position:
+            self.unindexed -= size
+            self.note(size, last_offset, max_timestamp)
+        else:
+            self.size = position + size
 
     def _write_rest(self, fd: int, batch: memoryview, written: int) -> None:
         while written < len(batch):
@@ -106,7 +115,7 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if self.first_timestamp < 0:
             self.first_timestamp = max_timestamp
-        if self.unindexed > INDEX_INTERVAL:
+        if self.unindexed + size > INDEX_INTERVAL and self.size:
             self.index_offsets.append(last_offset)
             self.index_positions.append(self.size)
             if not self.index_times or self.max_timestamp > self.index_times[-1][0]:

@@ -400,7 +400,10 @@ class Encoder:
             w(f"{prefix}tags.append(({one.tag}, out))")
             w.depth -= 1
         w(f"out = {prefix}outer")
-        w(f"{w.helper('write_tags')}(out, {prefix}tags)")
+        w(f"if {prefix}tags:")
+        w(f"    {w.helper('write_tags')}(out, {prefix}tags)")
+        w("else:")
+        w('    out += b"\\x00"')
 
     def one(self, one: Field, versions: Range, prefix: str, value: str, short: dict[str, str]) -> None:
         w = self.w

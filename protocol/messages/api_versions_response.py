@@ -282,4 +282,7 @@ def _encode_flexible(out: bytearray, message: ApiVersionsResponse, version: int)
         out += _pack_o(message.zk_migration_ready)
         tags.append((3, out))
     out = outer
-    write_tags(out, tags)
+    if tags:
+        write_tags(out, tags)
+    else:
+        out += b"\x00"

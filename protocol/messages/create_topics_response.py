@@ -237,5 +237,8 @@ def _encode_flexible(out: bytearray, message: CreateTopicsResponse, version: int
             out += _pack_h(t.topic_config_error_code)
             t_tags.append((0, out))
         out = t_outer
-        write_tags(out, t_tags)
+        if t_tags:
+            write_tags(out, t_tags)
+        else:
+            out += b"\x00"
     out += b"\x00"

@@ -423,7 +423,10 @@ def _encode_flexible(out: bytearray, message: FetchRequest, version: int) -> Non
                 out += _pack_q(t_p.high_watermark)
                 t_p_tags.append((1, out))
             out = t_p_outer
-            write_tags(out, t_p_tags)
+            if t_p_tags:
+                write_tags(out, t_p_tags)
+            else:
+                out += b"\x00"
         out += b"\x00"
     write_uvarint(out, len(message.forgotten_topics_data) + 1)
     for f in message.forgotten_topics_data:
@@ -446,4 +449,7 @@ def _encode_flexible(out: bytearray, message: FetchRequest, version: int) -> Non
         out += _pack_iqx(message.replica_state.replica_id, message.replica_state.replica_epoch)
         tags.append((1, out))
     out = outer
-    write_tags(out, tags)
+    if tags:
+        write_tags(out, tags)
+    else:
+        out += b"\x00"

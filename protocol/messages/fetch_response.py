@@ -484,7 +484,10 @@ def _encode_flexible(out: bytearray, message: FetchResponse, version: int) -> li
                 out += _pack_qix(r_p.snapshot_id.end_offset, r_p.snapshot_id.epoch)
                 r_p_tags.append((2, out))
             out = r_p_outer
-            write_tags(out, r_p_tags)
+            if r_p_tags:
+                write_tags(out, r_p_tags)
+            else:
+                out += b"\x00"
         out += b"\x00"
     tags: list[tuple[int, bytearray]] = []
     outer = out
@@ -499,6 +502,9 @@ def _encode_flexible(out: bytearray, message: FetchResponse, version: int) -> li
             out += b"\x00"
         tags.append((0, out))
     out = outer
-    write_tags(out, tags)
+    if tags:
+        write_tags(out, tags)
+    else:
+        out += b"\x00"
     parts.append(out)
     return parts

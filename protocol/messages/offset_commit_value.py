@@ -125,4 +125,7 @@ def _encode_flexible(out: bytearray, message: OffsetCommitValue, version: int) -
         out += _pack_u(message.topic_id)
         tags.append((0, out))
     out = outer
-    write_tags(out, tags)
+    if tags:
+        write_tags(out, tags)
+    else:
+        out += b"\x00"

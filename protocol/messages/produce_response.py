@@ -375,7 +375,10 @@ def _encode_flexible(out: bytearray, message: ProduceResponse, version: int) -> 
                 out += _pack_iix(r_p.current_leader.leader_id, r_p.current_leader.leader_epoch)
                 r_p_tags.append((0, out))
             out = r_p_outer
-            write_tags(out, r_p_tags)
+            if r_p_tags:
+                write_tags(out, r_p_tags)
+            else:
+                out += b"\x00"
         out += b"\x00"
     out += _pack_i(message.throttle_time_ms)
     tags: list[tuple[int, bytearray]] = []
@@ -391,4 +394,7 @@ def _encode_flexible(out: bytearray, message: ProduceResponse, version: int) -> 
             out += b"\x00"
         tags.append((0, out))
     out = outer
-    write_tags(out, tags)
+    if tags:
+        write_tags(out, tags)
+    else:
+        out += b"\x00"

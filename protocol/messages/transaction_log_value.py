@@ -253,4 +253,7 @@ def _encode_flexible(out: bytearray, message: TransactionLogValue, version: int)
         out += _pack_h(message.last_producer_epoch)
         tags.append((9000, out))
     out = outer
-    write_tags(out, tags)
+    if tags:
+        write_tags(out, tags)
+    else:
+        out += b"\x00"

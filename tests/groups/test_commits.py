@@ -17,6 +17,8 @@ from test_membership import group
 S = GroupState
 E = ErrorCode
 
+DEAD_ERROR = E.COORDINATOR_NOT_AVAILABLE
+
 COMMITS = [
     #  state                 member instance generation  plain                       transactional
     (S.EMPTY,                "",    None,    -1,         E.NONE,                     E.NONE),
@@ -38,7 +40,7 @@ COMMITS = [
     (S.STABLE,               "",    "i",     -1,         E.FENCED_INSTANCE_ID,       E.FENCED_INSTANCE_ID),
     (S.STABLE,               "x",   "j",     3,          E.UNKNOWN_MEMBER_ID,        E.UNKNOWN_MEMBER_ID),
     (S.STABLE,               "",    None,    -1,         E.UNKNOWN_MEMBER_ID,        E.NONE),
-    (S.DEAD,                 "",    None,    -1,         E.COORDINATOR_NOT_AVAILABLE, E.COORDINATOR_NOT_AVAILABLE),
+    (S.DEAD,                 "",    None,    -1,         DEAD_ERROR,                 DEAD_ERROR),
 ]  # fmt: skip
 
 
@@ -53,7 +55,7 @@ def test_who_may_commit(
     plain: ErrorCode,
     transactional: ErrorCode,
 ) -> None:
-    """KIP-447 for the last column: a transaction is fenced by the generation, and not held up by a rebalance."""
+    """KIP-447, last column: a transaction is fenced by the generation, not held up by a rebalance."""
     errors = [commit_error(group(state), member_id, instance_id, generation, txn) for txn in (False, True)]
 
     assert errors == [plain, transactional]

@@ -31,7 +31,10 @@ def offset(**changes: object) -> StoredOffset:
     ("value", "expected"),
     [
         (offset(), "0004000000000000000affffffff010000018bcfe5680000"),
-        (offset(topic_id=TOPIC_ID), "0004000000000000000affffffff010000018bcfe5680001001000000000000000010000000000000002"),
+        (
+            offset(topic_id=TOPIC_ID),
+            "0004000000000000000affffffff010000018bcfe5680001001000000000000000010000000000000002",
+        ),
         (offset(expires_at_ms=NOW), "0001000000000000000a00000000018bcfe568000000018bcfe56800"),
     ],
 )  # fmt: skip

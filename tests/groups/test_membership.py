@@ -29,7 +29,7 @@ def member(member_id: str, instance_id: str | None = None, **changes: Any) -> Me
 
 
 def group(state: GroupState, **changes: Any) -> Group:
-    """Leader l, follower f and static member s (instance i), in generation 3; nobody when it is empty or dead."""
+    """Leader l, follower f and static member s (instance i), in generation 3; nobody if empty or dead."""
     if state in (S.EMPTY, S.DEAD):
         return Group("g", state=state, generation=3, protocol_type="consumer")
     members = {one.member_id: one for one in (member("l"), member("f"), member("s", "i"))}

@@ -69,8 +69,8 @@ def test_a_member_that_the_leader_forgets_gets_nothing_to_read(world: World) -> 
 def test_the_protocol_with_the_most_votes_is_taken_among_those_that_all_know(world: World) -> None:
     first, _ = world.enter(protocols=protocols("a", "b", "c"))
     world.settle()
-    second, _ = world.enter(protocols=protocols("b", "c"))
-    third, joined = world.enter(protocols=protocols("c", "b"))
+    world.enter(protocols=protocols("b", "c"))
+    _, joined = world.enter(protocols=protocols("c", "b"))
     world.join(first, protocols=protocols("a", "b", "c"))
 
     assert joined[0].protocol_name == "b"
@@ -141,7 +141,7 @@ def test_who_waits_for_the_others_needs_no_heartbeats(world: World) -> None:
 
 def test_a_new_member_does_not_wait_for_ever(world: World) -> None:
     (first,) = world.stable(rebalance_timeout_ms=1_000_000, session_timeout_ms=1_000_000)
-    second, joined = world.enter()
+    _second, joined = world.enter()
     world.time.pass_ms(300_000)
 
     assert joined == [JoinReply(E.UNKNOWN_MEMBER_ID)]
