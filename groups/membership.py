@@ -180,7 +180,7 @@ def _join_static(group: Group, request: JoinGroup, instance_id: str, work: Work)
 def _replace_static(group: Group, old_id: str, new_id: str, work: Work) -> Group:
     old = group.members[old_id]
     if old.awaiting_join:
-        work.complete(old_id, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old_id, protocol_name=None))
+        work.complete(old_id, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old_id))
     if old.awaiting_sync:
         work.complete(old_id, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
     work.disarm_session(old_id)
@@ -235,7 +235,7 @@ def _join_known(group: Group, request: JoinGroup, work: Work) -> Group:
         return _join_new(group, request, member_id, work)
     error = member_error(group, member_id, request.instance_id)
     if error is not ErrorCode.NONE:
-        work.answer(JoinReply(error, member_id, protocol_name=None))
+        work.answer(JoinReply(error, member_id))
         return group
     changed = group.members[member_id].protocols != request.protocols
     match group.state:

@@ -123,7 +123,7 @@ class JoinReply(NamedTuple):
     member_id: str = ""
     generation: int = -1
     protocol_type: str | None = None
-    protocol_name: str | None = ""
+    protocol_name: str | None = None
     leader_id: str = ""
     skip_assignment: bool = False
     members: tuple[JoinedMember, ...] = ()

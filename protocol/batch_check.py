@@ -5,7 +5,7 @@ The order is Kafka's (ProduceRequest, UnifiedLog, LogValidator): shape, base off
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.errors import ErrorCode
@@ -23,67 +23,74 @@ from stuntbroker.protocol.records import (
 
 ZSTD: Final = 4
 PRODUCE_ZSTD_FROM: Final = 7
+LENGTH_MIN: Final = 14
+"""Below it, Kafka takes a batch for corrupt."""
 _unpack_header = HEADER.unpack_from
+_new_tuple = tuple.__new__
 
 
-class Verdict(NamedTuple):
-    """`header` is None when the batch is refused."""
+Verdict = tuple[BatchHeader | None, ErrorCode, str | None]
+"""(header, error, message); no header when the batch is refused."""
 
-    header: BatchHeader | None
-    error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
+_OK = ErrorCode.NONE
 
 
 def _refuse(error: ErrorCode, message: str) -> Verdict:
-    return Verdict(None, error, message)
+    return None, error, message
 
 
 def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
     """`version` is the Produce request's. The batch may be followed by a torn piece, which the caller drops."""
+    if not records or len(records) < HEADER_SIZE:
+        return _check_short(records)
+    header = _new_tuple(BatchHeader, _unpack_header(records, 0))
+    (
+        base_offset, length, _, magic, crc, attributes, last_offset_delta, _, _, producer_id, _, base_sequence, count,
+    ) = header  # fmt: skip
+    size = length + LOG_OVERHEAD
+    if length < LENGTH_MIN or size > len(records) or magic != 2 or size < HEADER_SIZE:
+        return _check_short(records)
+    if attributes & CODEC_MASK >= ZSTD:
+        if attributes & CODEC_MASK > ZSTD:
+            return _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {attributes & CODEC_MASK} is unknown")
+        if version < PRODUCE_ZSTD_FROM:
+            return _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {PRODUCE_ZSTD_FROM} or newer")
+    if len(records) - size >= LOG_OVERHEAD + 5 and _another_batch(records, size):
+        return _refuse(ErrorCode.INVALID_RECORD, "a partition takes one record batch a request")
+    if base_offset != 0:
+        return _refuse(ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {base_offset}")
+    if size > size_max:
+        return _refuse(ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, {size_max} are allowed")
+    if crc32c(memoryview(records)[21:size]) != crc:
+        return _refuse(ErrorCode.CORRUPT_MESSAGE, "the record batch has a wrong CRC")
+    if attributes & CONTROL:
+        return _refuse(ErrorCode.INVALID_RECORD, "clients cannot write control batches")
+    if count <= 0 or last_offset_delta != count - 1:
+        return _refuse(
+            ErrorCode.INVALID_RECORD, f"a batch of {count} records cannot have the last offset delta {last_offset_delta}"
+        )
+    if producer_id >= 0 and base_sequence < 0:
+        return _refuse(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a base sequence")
+    return header, _OK, None
+
+
+def _check_short(records: Buffer | None) -> Verdict:
+    """Why there is no whole batch of format v2."""
     if not records or len(records) < LOG_OVERHEAD + 5:
         return _refuse(ErrorCode.INVALID_RECORD, "the request has no record batch for this partition")
     length = int.from_bytes(records[8:12], "big", signed=True)
-    if length < 14:
+    if length < LENGTH_MIN:
         return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")
     if length + LOG_OVERHEAD > len(records):
         return _refuse(ErrorCode.INVALID_RECORD, "the request has no whole record batch for this partition")
     if records[16] != 2:
         return _refuse(ErrorCode.INVALID_RECORD, f"only record batches of magic 2 are taken, not {records[16]}")
-    if length + LOG_OVERHEAD < HEADER_SIZE:
-        return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")
-    header = BatchHeader._make(_unpack_header(records, 0))
-    if header.attributes & CODEC_MASK == ZSTD and version < PRODUCE_ZSTD_FROM:
-        return _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {PRODUCE_ZSTD_FROM} or newer")
-    rest = len(records) - length - LOG_OVERHEAD
-    if rest >= LOG_OVERHEAD + 5 and _another_batch(records, length + LOG_OVERHEAD):
-        return _refuse(ErrorCode.INVALID_RECORD, "a partition takes one record batch a request")
-    if header.base_offset != 0:
-        return _refuse(ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {header.base_offset}")
-    if length + LOG_OVERHEAD > size_max:
-        return _refuse(ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {length + LOG_OVERHEAD} bytes, {size_max} are allowed")
-    if crc32c(memoryview(records)[21 : length + LOG_OVERHEAD]) != header.crc:
-        return _refuse(ErrorCode.CORRUPT_MESSAGE, "the record batch has a wrong CRC")
-    return _check_header(header)
+    return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")
 
 
 def _another_batch(records: Buffer, at: int) -> bool:
     length = int.from_bytes(records[at + 8 : at + 12], "big", signed=True)
-    return length < 14 or at + length + LOG_OVERHEAD <= len(records)
-
-
-def _check_header(header: BatchHeader) -> Verdict:
-    if header.attributes & CONTROL:
-        return _refuse(ErrorCode.INVALID_RECORD, "clients cannot write control batches")
-    if header.count <= 0 or header.last_offset_delta != header.count - 1:
-        return _refuse(
-            ErrorCode.INVALID_RECORD,
-            f"a batch of {header.count} records cannot have the last offset delta {header.last_offset_delta}",
-        )
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        return _refuse(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a base sequence")
-    if header.attributes & CODEC_MASK > ZSTD:
-        return _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {header.attributes & CODEC_MASK} is unknown")
-    return Verdict(header)
+    return length < LENGTH_MIN or at + length + LOG_OVERHEAD <= len(records)
 
 
 def records_fill(batch: Buffer, header: BatchHeader) -> bool:
@@ -114,9 +121,13 @@ def small_records_wrong(batch: Buffer, header: BatchHeader) -> bool:
     try:
         for number in range(header.count):
             stop = batch[pos]
+            second = batch[pos + 1]
             if stop < 0x80:
                 pos += 1
                 stop = pos + (stop >> 1)
+            elif second < 0x80:
+                pos += 2
+                stop = pos + ((stop & 0x7F | second << 7) >> 1)
             else:
                 stop, pos = unzigzag(batch, pos)
                 stop += pos
@@ -131,14 +142,22 @@ def small_records_wrong(batch: Buffer, header: BatchHeader) -> bool:
             for _ in (0, 1):  # key and value
                 length = batch[pos]
                 if length < 0x80:
-                    pos += 1
-                    length = (length >> 1) ^ -(length & 1)
+                    pos += 1 + (length >> 1) if not length & 1 else 1
+                    if length & 1 and length > 1:
+                        return True
                 else:
-                    length, pos = unzigzag(batch, pos)
-                if length > 0:
-                    pos += length
-                elif length < -1:
-                    return True
+                    second = batch[pos + 1]
+                    if second < 0x80:
+                        pos += 2
+                        length = length & 0x7F | second << 7
+                        if length & 1:
+                            return True
+                        pos += length >> 1
+                    else:
+                        length, pos = unzigzag(batch, pos)
+                        if length < 0:
+                            return True
+                        pos += length
             if pos >= stop or (batch[pos] == 0 and pos + 1 != stop):
                 return True
             pos = stop

@@ -107,11 +107,12 @@ class Record(NamedTuple):
 
 
 _unpack_header = HEADER.unpack_from
+_new_tuple = tuple.__new__
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     """The header at `pos`; the caller has seen to it that its 61 bytes are there."""
-    return BatchHeader._make(_unpack_header(buf, pos))
+    return _new_tuple(BatchHeader, _unpack_header(buf, pos))
 
 
 def add_sequence(sequence: int, increment: int) -> int:
@@ -204,30 +205,36 @@ _ONE_RECORD = b"\x00\x00\x00"
 
 
 def _varint(value: int) -> bytes:
-    if value < 64:
-        return _SMALL_VARINTS[value]
     out = bytearray()
     zigzag(out, value)
     return bytes(out)
 
 
-_SMALL_VARINTS: Final = tuple(bytes([value << 1]) for value in range(64))
+_VARINTS: Final = tuple(_varint(value) for value in range(256))
 
 
 def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytes:
     """A whole batch of one record, as build_batch makes it, in a third of the time: transaction logs live on it."""
+    size = len(key)
+    key_size = _VARINTS[size] if size < 256 else _varint(size)
     if value is None:
-        body = b"".join((_ONE_RECORD, _varint(len(key)), key, b"\x01\x00"))
+        body = b"".join((_ONE_RECORD, key_size, key, b"\x01\x00"))
     else:
-        body = b"".join((_ONE_RECORD, _varint(len(key)), key, _varint(len(value)), value, b"\x00"))
-    tail = _pack_tail(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + _varint(len(body)) + body
+        size = len(value)
+        body = b"".join((_ONE_RECORD, key_size, key, _VARINTS[size] if size < 256 else _varint(size), value, b"\x00"))
+    size = len(body)
+    tail = b"".join((
+        _pack_tail(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1),
+        _VARINTS[size] if size < 256 else _varint(size),
+        body,
+    ))  # fmt: skip
     return _pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
 
 
 def control_batch(
     commit: bool, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int,
     base_offset: int = 0, leader_epoch: int = 0,
-) -> bytes:  # fmt: skip
+) -> bytearray:  # fmt: skip
     """The marker that ends a transaction in one partition, in its place: 78 bytes, one offset."""
     tail = b"".join((
         _pack_tail(TRANSACTIONAL | CONTROL, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1),
@@ -235,7 +242,7 @@ def control_batch(
         coordinator_epoch.to_bytes(4, "big", signed=True),
         b"\x00",
     ))  # fmt: skip
-    return _pack_head(base_offset, 66, leader_epoch, 2, crc32c(tail)) + tail
+    return bytearray(_pack_head(base_offset, 66, leader_epoch, 2, crc32c(tail)) + tail)
 
 
 _MARKER_ABORT: Final = b"\x20\x00\x00\x00\x08" + ABORT_KEY + b"\x0c\x00\x00"

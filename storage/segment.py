@@ -39,6 +39,7 @@ _INDEX_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 _TXN_ENTRY = Struct(">hqqqq")
 _unpack_header = HEADER.unpack_from
+_new_tuple = tuple.__new__
 _length_of = Struct(">qi").unpack_from
 
 
@@ -150,7 +151,7 @@ class Segment:
                 step = min(step * 4, SCAN_BYTES)
                 if len(window) < HEADER_SIZE:
                     return
-            header = BatchHeader._make(_unpack_header(window, at))
+            header = _new_tuple(BatchHeader, _unpack_header(window, at))
             yield position, header
             position += header.length + LOG_OVERHEAD
 
@@ -213,7 +214,7 @@ class Segment:
                     if start + needed > length:
                         break
                     continue
-            header = BatchHeader._make(_unpack_header(window, at))
+            header = _new_tuple(BatchHeader, _unpack_header(window, at))
             batch = window[at : at + header.size]
             if (
                 header.magic != 2

@@ -224,11 +224,12 @@ class _Enlisting:
     def _write(self) -> None:
         broker, version = self.connection.broker, self.version
         failed = False
+        added = {id(one) for one in self.to_add}
         for one in self.taken:
             if one[0].error_code:
                 failed = True
                 continue
-            failed |= _append(broker, one, version >= IMPLICIT_ADD_FROM and one in self.to_add)
+            failed |= _append(broker, one, version >= IMPLICIT_ADD_FROM and id(one) in added)
         if self.request.acks == 0:
             self.connection.reply(_unacknowledged(self.connection, failed))
         else:

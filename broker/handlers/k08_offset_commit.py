@@ -50,7 +50,7 @@ def handle(connection: Connection, request: OffsetCommitRequest, version: int) -
                         partition.committed_offset,
                         partition.committed_leader_epoch,
                         partition.committed_metadata,
-                        asked.topic_id,
+                        topic.id,
                     )
                 )
                 answered.append(answer)

@@ -1,7 +1,8 @@
 """SyncGroup, key 14, versions 0-5.
 
 The leader of a generation hands in the assignment; every member gets its part, as soon as it is there.
-v1 throttle time. v3 instance id. v4 flexible. v5 protocol type and name, which must be those of the group.
+v1 throttle time. v3 instance id. v4 flexible. v5 protocol type and name, which must be there and be those of
+the group.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stuntbroker.groups.requests import SyncGroup, SyncReply
+from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest
 from stuntbroker.protocol.messages.sync_group_response import SyncGroupResponse
 
@@ -19,7 +21,9 @@ KEY = 14
 VERSIONS = range(6)
 
 
-def handle(connection: Connection, request: SyncGroupRequest, version: int) -> None:
+def handle(connection: Connection, request: SyncGroupRequest, version: int) -> SyncGroupResponse | None:
+    if version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     sync = SyncGroup(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -30,6 +34,7 @@ def handle(connection: Connection, request: SyncGroupRequest, version: int) -> N
         assignments=tuple((given.member_id, given.assignment) for given in request.assignments),
     )
     connection.broker.groups.sync(sync, lambda reply: connection.reply(_response(reply)))
+    return None
 
 
 def _response(reply: SyncReply) -> SyncGroupResponse:

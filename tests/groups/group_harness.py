@@ -213,7 +213,7 @@ class World:
 
     def end_txn(self, producer_id: int, commit: bool, group_id: str = "g") -> None:
         partition = self.groups.partition_of(group_id)
-        self.log.append(partition, control_batch(commit, producer_id, 0, 0, self.time.now))
+        self.log.append(partition, bytearray(control_batch(commit, producer_id, 0, 0, self.time.now)))
         self.groups.apply_marker(partition, producer_id, commit)
 
     def offset(

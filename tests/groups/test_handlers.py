@@ -127,7 +127,7 @@ def enter(client: Client, version: int = 9) -> str:
     assert joined.error_code == E.NONE
     member_id: str = joined.member_id
     given = [SyncGroupRequestAssignment(member_id, b"all")]
-    request = SyncGroupRequest("g", joined.generation_id, member_id, assignments=given)
+    request = SyncGroupRequest("g", joined.generation_id, member_id, None, "consumer", "range", given)
     assert client.ask("k14_sync_group", request, 5).assignment == b"all"
     return member_id
 
@@ -136,7 +136,12 @@ def enter(client: Client, version: int = 9) -> str:
 def test_join_group(client: Client, version: int) -> None:
     first = client.ask("k11_join_group", join_request(version=version), version)
     if version >= 4:
-        assert (first.error_code, first.generation_id, first.protocol_name) == (E.MEMBER_ID_REQUIRED, -1, "")
+        none = None if version >= 7 else ""
+        assert (first.error_code, first.generation_id, first.protocol_name) == (
+            E.MEMBER_ID_REQUIRED,
+            -1,
+            none,
+        )
         first = client.ask("k11_join_group", join_request(first.member_id, version), version)
 
     assert (first.error_code, first.generation_id, first.protocol_name) == (E.NONE, 1, "range")
@@ -168,10 +173,20 @@ def test_join_group_of_a_static_member(client: Client, version: int) -> None:
 @pytest.mark.parametrize("version", range(6))
 def test_sync_group(client: Client, version: int) -> None:
     member_id = enter(client)
-    answer = client.ask("k14_sync_group", SyncGroupRequest("g", 1, member_id), version)
+    request = SyncGroupRequest("g", 1, member_id, None, "consumer", "range")
+    answer = client.ask("k14_sync_group", request, version)
 
     assert (answer.error_code, answer.assignment) == (E.NONE, b"all")
     assert answer.protocol_name == ("range" if version >= 5 else None)
+
+
+@pytest.mark.parametrize(("protocol_type", "protocol_name"), [(None, "range"), ("consumer", None)])
+def test_sync_group_must_name_its_protocol_from_version_5(
+    client: Client, protocol_type: str | None, protocol_name: str | None
+) -> None:
+    request = SyncGroupRequest("g", 1, "nobody", None, protocol_type, protocol_name)
+
+    assert client.ask("k14_sync_group", request, 5).error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -152,9 +152,7 @@ def test_a_member_id_that_is_not_used_is_forgotten_after_the_session_time(world:
     (asked,) = world.join()
     world.time.pass_ms(SESSION_MS)
 
-    assert world.join(asked.member_id) == [
-        JoinReply(E.UNKNOWN_MEMBER_ID, asked.member_id, protocol_name=None)
-    ]
+    assert world.join(asked.member_id) == [JoinReply(E.UNKNOWN_MEMBER_ID, asked.member_id)]
 
 
 def test_a_rebalance_waits_for_those_who_were_given_an_id(world: World) -> None:

@@ -46,9 +46,7 @@ def test_the_old_self_of_a_static_member_is_fenced(world: World) -> None:
     assert world.groups.heartbeat("g", second, "b", 2) is E.FENCED_INSTANCE_ID
     assert world.heartbeat(second, 2) is E.UNKNOWN_MEMBER_ID
     assert world.sync(second, 2, instance_id="b") == [SyncReply(E.FENCED_INSTANCE_ID)]
-    assert world.join(second, instance_id="b") == [
-        JoinReply(E.FENCED_INSTANCE_ID, second, protocol_name=None)
-    ]
+    assert world.join(second, instance_id="b") == [JoinReply(E.FENCED_INSTANCE_ID, second)]
     assert world.groups.leave("g", [Leaver(second, "b")]).members == (E.FENCED_INSTANCE_ID,)
 
 
@@ -103,7 +101,7 @@ def test_the_waiting_join_of_the_old_self_is_fenced(world: World) -> None:
     waiting = world.join(second, instance_id="b", protocols=protocols("range", topics=("u",)))
     world.join(instance_id="b")
 
-    assert waiting == [JoinReply(E.FENCED_INSTANCE_ID, second, protocol_name=None)]
+    assert waiting == [JoinReply(E.FENCED_INSTANCE_ID, second)]
     assert world.state is S.PREPARING_REBALANCE
     assert world.join(first, instance_id="a")[0].generation == 3
 
