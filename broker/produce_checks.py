@@ -17,7 +17,7 @@ Unlike Kafka: larger ones are stored unread, so that produce stays as fast as th
 """
 OPENED_MAX: Final = 1 << 20
 """Bytes that such a batch may open to; one that would open to more is stored unread too."""
-READ_MAX: Final = 16
+READ_MAX: Final = 2
 """Uncompressed batches of more records are not read: only the chain of their lengths is followed."""
 OPENED_FOR_KEYS_MAX: Final = 64 << 20
 

@@ -129,8 +129,6 @@ class Transactions:
 
     def changed(self, actor: Actor, before: Txn) -> None:
         phase = actor.txn.phase
-        if phase is before.phase:
-            return
         if phase is Phase.ONGOING:
             self.ongoing.add(actor)
         elif before.phase is Phase.ONGOING:

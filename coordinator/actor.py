@@ -8,7 +8,7 @@ requests wait in the mailbox meanwhile. An idle actor is its state and two empty
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from stuntbroker.coordinator.machine import decide
 from stuntbroker.coordinator.requests import (
@@ -24,6 +24,7 @@ from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.errors import ErrorCode
 
 MAILBOX_LENGTH_MAX: Final = 1_000
+MARKERS_WRITTEN: Final = MarkersWritten()
 Done = Callable[[Reply], None]
 
 
@@ -44,7 +45,7 @@ class Ports(Protocol):
         """Ends the prepared transaction in every partition that still exists."""
 
     def changed(self, actor: Actor, before: Txn) -> None:
-        """The actor has another state now."""
+        """The actor is in another phase now."""
 
 
 class Actor:
@@ -90,51 +91,53 @@ class Actor:
 
     def _decide(self, request: Request, done: Done | None, ports: Ports) -> bool:
         context = ports.context()
-        decision = decide(self.txn, request, context)
-        if decision.took_spare:
+        _, effects, took_spare = decide(self.txn, request, context)
+        if took_spare:
             ports.took_spare()
-        return self._perform(decision.effects, 0, request, done, ports)
+        return self._perform(effects, 0, request, done, ports, context)
 
     def _perform(
-        self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports
+        self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
     ) -> bool:
         """Performs effects in order; True when the log must sync before the rest."""
-        while at < len(effects):
-            effect = effects[at]
-            at += 1
-            kind = type(effect)
+        for at in range(at, len(effects)):
+            effect: Any = effects[at]
+            kind = effect.__class__
             if kind is Append:
-                synced = ports.append(self, effect.txn)  # type: ignore[union-attr]
-                before, self.txn = self.txn, effect.txn  # type: ignore[union-attr]
-                ports.changed(self, before)
+                synced = self._append(effect.txn, ports)
                 if not synced:
-                    ports.when_synced(lambda at=at: self._resume(effects, at, request, done, ports))  # type: ignore[misc]
+                    rest = (effects, at + 1, request, done, ports, context)
+                    ports.when_synced(lambda: self._resume(*rest))
                     return True
             elif kind is WriteMarkers:
-                ports.write_markers(effect.txn)  # type: ignore[union-attr]
-                self._complete(ports)
+                ports.write_markers(effect.txn)
+                self._complete(ports, context)
             elif kind is Reply:
                 if done is not None:
-                    done(effect)  # type: ignore[arg-type]
+                    done(effect)
             else:
                 return self._decide(request, done, ports)
         return False
 
-    def _complete(self, ports: Ports) -> None:
+    def _append(self, txn: Txn, ports: Ports) -> bool:
+        """Append, then become."""
+        synced = ports.append(self, txn)
+        before, self.txn = self.txn, txn
+        if txn.phase is not before.phase:
+            ports.changed(self, before)
+        return synced
+
+    def _complete(self, ports: Ports, context: Context) -> None:
         """The Complete record decides nothing that the Prepare record did not: nobody waits for its sync."""
-        (append,) = decide(self.txn, MarkersWritten(), ports.context()).effects
-        assert isinstance(append, Append)
-        ports.append(self, append.txn)
-        before, self.txn = self.txn, append.txn
-        ports.changed(self, before)
+        self._append(decide(self.txn, MARKERS_WRITTEN, context).txn, ports)
 
     def _resume(
-        self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports
+        self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
     ) -> None:
-        if not self._perform(effects, at, request, done, ports):
+        if not self._perform(effects, at, request, done, ports, context):
             self._rest(ports)
 
     def finish(self, ports: Ports) -> None:
         """After a replay or a fault: writes the markers of a prepared transaction again, and completes it."""
         ports.write_markers(self.txn)
-        self._complete(ports)
+        self._complete(ports, ports.context())

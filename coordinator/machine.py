@@ -46,12 +46,11 @@ _INVALID_STATE = Reply(ErrorCode.INVALID_TXN_STATE)
 _NOT_THIS_PRODUCER = Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 _ABORTABLE = Reply(ErrorCode.TRANSACTION_ABORTABLE)
 _OK = Reply(OK)
-_MARKERS_WRITTEN = MarkersWritten()
 
 
 def decide(txn: Txn, request: Request, context: Context) -> Decision:
     """The only door into the core. Same arguments, same Decision."""
-    return RULES[type(request)](txn, request, context)
+    return RULES[request.__class__](txn, request, context)
 
 
 def _stay(txn: Txn, reply: Reply) -> Decision:

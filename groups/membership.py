@@ -198,9 +198,7 @@ def _replace_static(group: Group, old_id: str, new_id: str, work: Work) -> Group
     )
 
 
-def _keep_assignment(
-    group: Group, request: JoinGroup, member_id: str, old_leader_id: str, work: Work
-) -> Group:
+def _keep_assignment(group: Group, request: JoinGroup, member_id: str, old_leader_id: str, work: Work) -> Group:
     """A static member is back in a stable group: it gets its assignment again, without a rebalance."""
     group = with_member(group, replace(group.members[member_id], awaiting_join=False))
     work.store = group

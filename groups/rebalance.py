@@ -168,9 +168,7 @@ def _begin_generation(group: Group, work: Work) -> Group:
             work.complete(member.member_id, join_reply(group, member.member_id))
         work.arm_session(member.member_id, member.session_timeout_ms)
     work.arm_sync(group.rebalance_timeout_ms, group.generation)
-    members = {
-        key: replace(member, awaiting_join=False, is_new=False) for key, member in group.members.items()
-    }
+    members = {key: replace(member, awaiting_join=False, is_new=False) for key, member in group.members.items()}
     return replace(group, members=members, pending_sync=frozenset(members))
 
 

@@ -104,9 +104,7 @@ def group_value(group: Group) -> bytearray:
     return out
 
 
-def read_record(
-    record_offset: int, key: bytes | None, value: bytes | None
-) -> OffsetRecord | GroupRecord | None:
+def read_record(record_offset: int, key: bytes | None, value: bytes | None) -> OffsetRecord | GroupRecord | None:
     """None for a record of another kind. Raises DecodeError for bytes that are no record at all."""
     if key is None or len(key) < 2:
         raise DecodeError("a record of the offsets topic has no key", 0)

@@ -97,16 +97,7 @@ class Loaded:
     """The group was read from the log: its members have their session time-out to be heard of."""
 
 
-Request = (
-    JoinGroup
-    | SyncGroup
-    | LeaveGroup
-    | SessionExpired
-    | InitialDelayOver
-    | JoinDeadline
-    | SyncDeadline
-    | Loaded
-)
+Request = JoinGroup | SyncGroup | LeaveGroup | SessionExpired | InitialDelayOver | JoinDeadline | SyncDeadline | Loaded
 
 
 # Answers

@@ -23,7 +23,7 @@ from stuntbroker.protocol.records import (
     read_header,
     seal,
 )
-from stuntbroker.storage.producers import AbortedTxn, ProducerStates
+from stuntbroker.storage.producers import AbortedTxn, ProducerStates, RememberedBatch
 from stuntbroker.storage.segment import Segment, segment_name
 
 LEADER_EPOCH: Final = 0
@@ -31,7 +31,7 @@ LEADER_EPOCH: Final = 0
 OK = ErrorCode.NONE
 _stamp = Struct(">q")
 _stamp_epoch = Struct(">i")
-_STAMPED = Struct(">qii")
+_stamped = Struct(">qii").pack
 _MAX_TIMESTAMP_AT: Final = 35
 _last_aborted_offset = AbortedTxn._fields.index("last_offset")
 
@@ -54,13 +54,8 @@ class LogConfig:
     """The topic's `compression.type` is zstd."""
 
 
-class Appended(NamedTuple):
-    """Outcome of an append. `base_offset` is -1 when there was an error."""
-
-    error: ErrorCode
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    duplicate: bool = False
+Appended = tuple[ErrorCode, int, int]
+"""(error, base offset, log append time in ms): -1 for an offset or a time that there is not."""
 
 
 class ReadResult(NamedTuple):
@@ -113,31 +108,32 @@ class PartitionLog:
     # --- appending
 
     def append_client(
-        self, batch: Buffer, header: BatchHeader, now_ms: int, *, must_start_at_zero: bool = False
+        self, batch: Buffer, header: BatchHeader, now_ms: int, must_start_at_zero: bool = False
     ) -> Appended:
         """Appends a client's batch whose header and CRC were checked. Raises StorageError."""
-        if header.producer_id >= 0:
-            duplicate = self.producers.duplicate_of(header)
-            if duplicate is not None:
-                stamp = duplicate.timestamp if self.config.log_append_time else -1
-                return Appended(OK, duplicate.first_offset, stamp, True)
-            error = self.producers.check(header, must_start_at_zero=must_start_at_zero)
-            if error:
-                return Appended(error)
+        producers = self.producers
+        producer_id = header.producer_id
+        if producer_id >= 0:
+            admitted = producers.admit(header, must_start_at_zero)
+            if admitted.__class__ is RememberedBatch:
+                stamp = admitted.timestamp if self.config.log_append_time else -1
+                return OK, admitted.first_offset, stamp
+            if admitted:
+                return admitted, -1, -1
         stamped_ms = -1
         if self.config.log_append_time:
             batch, stamped_ms = self._stamp_time(batch, header, now_ms), now_ms
             header = read_header(batch)
         base_offset = self.next_offset
-        if isinstance(batch, bytes):
-            batch = _STAMPED.pack(base_offset, header.length, LEADER_EPOCH) + batch[16:]
+        if batch.__class__ is bytes:
+            batch = _stamped(base_offset, header.length, LEADER_EPOCH) + batch[16:]
         else:
             _stamp.pack_into(batch, 0, base_offset)
             _stamp_epoch.pack_into(batch, 12, LEADER_EPOCH)
         self._write(batch, base_offset + header.last_offset_delta, header.max_timestamp)
-        if header.producer_id >= 0:
-            self.producers.appended(header, base_offset)
-        return Appended(OK, base_offset, stamped_ms)
+        if producer_id >= 0:
+            producers.appended(header, base_offset)
+        return OK, base_offset, stamped_ms
 
     def _stamp_time(self, batch: Buffer, header: BatchHeader, now_ms: int) -> bytearray:
         stamped = bytearray(batch)
@@ -172,16 +168,14 @@ class PartitionLog:
         now_ms: int,
     ) -> ErrorCode:
         """Ends the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError."""
-        error = self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        producers = self.producers
+        error = producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         if error:
             return error
         offset = self.next_offset
-        self._write(
-            control_batch(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, offset, LEADER_EPOCH), offset, now_ms
-        )
-        entry = self.producers.marker_appended(
-            producer_id, producer_epoch, coordinator_epoch, now_ms, offset, commit
-        )
+        batch = control_batch(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, offset, LEADER_EPOCH)
+        self._write(batch, offset, now_ms)
+        entry = producers.marker_appended(producer_id, producer_epoch, coordinator_epoch, now_ms, offset, commit)
         if entry is not None:
             self.aborted.append(entry)
             self.segments[-1].aborted.append(entry)

@@ -19,6 +19,11 @@ EPOCH_MAX: Final = 32_767
 SNAPSHOT_VERSION: Final = 1
 
 OK = ErrorCode.NONE
+ATTRIBUTES, LAST_OFFSET_DELTA, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE = (
+    BatchHeader._fields.index(name)
+    for name in ("attributes", "last_offset_delta", "producer_id", "producer_epoch", "base_sequence")
+)
+_new_tuple = tuple.__new__
 
 
 class RememberedBatch(NamedTuple):
@@ -73,74 +78,66 @@ class ProducerStates:
             return offset
         return None
 
-    def duplicate_of(self, header: BatchHeader) -> RememberedBatch | None:
-        """The remembered batch that this one repeats: same epoch, same first and last sequence."""
-        producer = self.producers.get(header.producer_id)
-        if producer is None or producer.epoch != header.producer_epoch:
-            return None
-        first, last = header.base_sequence, header.last_sequence
-        for batch in producer.batches:
-            if batch.first_sequence == first and batch.last_sequence == last:
-                return batch
-        return None
-
-    def check(self, header: BatchHeader, *, must_start_at_zero: bool) -> ErrorCode:
-        """Whether a client's batch may be appended (after `duplicate_of` said no).
+    def admit(self, header: BatchHeader, must_start_at_zero: bool) -> RememberedBatch | ErrorCode:
+        """Whether a client's batch may be appended: OK, an error, or the remembered batch that it repeats.
 
         `must_start_at_zero`: the batch opens a transaction of the second protocol version (KIP-890).
         """
-        producer = self.producers.get(header.producer_id)
+        producer = self.producers.get(header[PRODUCER_ID])
+        sequence = header[BASE_SEQUENCE]
         if producer is None:
-            if must_start_at_zero and header.base_sequence != 0:
-                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            return OK
-        epoch, stored = header.producer_epoch, producer.epoch
-        if epoch < stored:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if must_start_at_zero and sequence else OK
+        epoch, stored = header[PRODUCER_EPOCH], producer.epoch
+        batches = producer.batches
         if epoch != stored:
-            if header.base_sequence != 0 and stored != -1:
+            if epoch < stored:
+                return ErrorCode.INVALID_PRODUCER_EPOCH
+            if sequence and stored != -1:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        elif not self._follows(producer, header.base_sequence):
+        elif batches:
+            last = batches[-1][1]
+            if sequence != last + 1 and (sequence or last != SEQUENCE_MAX):
+                repeated = self._repeated(batches, sequence, add_sequence(sequence, header[LAST_OFFSET_DELTA]))
+                return repeated or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        elif sequence and stored != -1:
+            # Nothing of this epoch is known but the epoch: a marker bumped it.
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+        if producer.txn_first_offset >= 0 and not header[ATTRIBUTES] & TRANSACTIONAL:
             return ErrorCode.INVALID_TXN_STATE
         return OK
 
     @staticmethod
-    def _follows(producer: Producer, sequence: int) -> bool:
-        last = producer.last_sequence
-        if last == -1 and not producer.batches:
-            # Nothing of this epoch is known but the epoch: a marker bumped it, or only markers were ever written.
-            return sequence == 0 or producer.epoch == -1
-        return sequence == last + 1 or (sequence == 0 and last == SEQUENCE_MAX)
+    def _repeated(batches: list[RememberedBatch], first: int, last: int) -> RememberedBatch | None:
+        for batch in batches:
+            if batch.first_sequence == first and batch.last_sequence == last:
+                return batch
+        return None
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
         """Takes note of a data batch that is in the log now."""
-        producer = self.producers.get(header.producer_id)
-        epoch = header.producer_epoch
+        (
+            _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _,
+        ) = header  # fmt: skip
+        producer = self.producers.get(producer_id)
         if producer is None:
-            producer = self.producers[header.producer_id] = Producer(epoch, header.max_timestamp)
+            producer = self.producers[producer_id] = Producer(epoch, timestamp)
         elif producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches = []
-        if header.base_sequence >= 0:
-            delta = header.last_offset_delta
+        if sequence >= 0:
             batches = producer.batches
             if len(batches) == BATCHES_REMEMBERED:
                 del batches[0]
+            last = sequence + delta
+            if last > SEQUENCE_MAX:
+                last -= SEQUENCE_MAX + 1
             batches.append(
-                RememberedBatch(
-                    header.base_sequence,
-                    add_sequence(header.base_sequence, delta),
-                    base_offset,
-                    base_offset + delta,
-                    header.max_timestamp,
-                )
+                _new_tuple(RememberedBatch, (sequence, last, base_offset, base_offset + delta, timestamp))
             )
-        producer.last_timestamp = header.max_timestamp
-        if header.attributes & TRANSACTIONAL and producer.txn_first_offset < 0:
+        producer.last_timestamp = timestamp
+        if attributes & TRANSACTIONAL and producer.txn_first_offset < 0:
             producer.txn_first_offset = base_offset
-            self.open_txns[header.producer_id] = base_offset
+            self.open_txns[producer_id] = base_offset
 
     def check_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int

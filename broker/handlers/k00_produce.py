@@ -34,55 +34,56 @@ TOPIC_IDS_FROM: Final = 13
 IMPLICIT_ADD_FROM: Final = 12
 ABORTABLE_FROM: Final = 11
 OK = ErrorCode.NONE
+PRODUCER: Final = slice(9, 11)
+"""Producer id and epoch in a batch header."""
 
 Taken = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
 
 
 def handle(connection: Connection, request: ProduceRequest, version: int) -> Any:
     broker = connection.broker
+    topics = broker.topics
+    now_ms = broker.clock.now_ms()
     responses: list[TopicProduceResponse] = []
     taken: list[Taken] = []
     failed = acks_wrong = request.acks not in (-1, 0, 1)
+    transactional = False
     for wanted in request.topic_data:
-        topic = broker.topics.get(wanted.name) if version < TOPIC_IDS_FROM else broker.topics.by_id(wanted.topic_id)
+        topic = topics.get(wanted.name) if version < TOPIC_IDS_FROM else topics.by_id(wanted.topic_id)
         partitions: list[PartitionProduceResponse] = []
         for part in wanted.partition_data:
             response = PartitionProduceResponse(part.index, OK, -1)
             partitions.append(response)
             if acks_wrong:
                 response.error_code = ErrorCode.INVALID_REQUIRED_ACKS
+                continue
+            one = _accept(topic, part.index, part.records, version, now_ms, response)
+            if one is None:
+                failed = True
             else:
-                one = _accept(broker, topic, part.index, part.records, version, response)
-                if one is None:
-                    failed = True
-                else:
-                    taken.append(one)
+                taken.append(one)
+                if one[3].attributes & TRANSACTIONAL:
+                    transactional = True
         responses.append(TopicProduceResponse(wanted.name, wanted.topic_id, partitions))
     answer = ProduceResponse(responses)
-    to_add = []
-    for one in taken:
-        if one[3].attributes & TRANSACTIONAL:
-            if not request.transactional_id:
-                return _refuse_all(connection, request, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            if not _in_transaction(one):
-                to_add.append(one)
-    if to_add:
-        first = to_add[0][3]
-        for one in taken:
-            header = one[3]
-            if header.attributes & TRANSACTIONAL and header[9:11] != first[9:11]:
+    if transactional:
+        if not request.transactional_id:
+            return _refuse_all(connection, request, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        to_add = [one for one in taken if one[3].attributes & TRANSACTIONAL and not _in_transaction(one)]
+        if to_add:
+            if len({one[3][PRODUCER] for one in taken if one[3].attributes & TRANSACTIONAL}) > 1:
                 return _refuse_all(connection, request, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        _Enlisting(connection, request, version, answer, taken, to_add).start()
-        return None
+            _Enlisting(connection, request, version, answer, taken, to_add).start()
+            return None
     for one in taken:
-        failed |= _append(broker, one, False)
+        failed |= _append(broker, one, now_ms, False)
     if request.acks == 0:
         return _unacknowledged(connection, failed)
     return answer
 
 
 def _accept(
-    broker: Broker, topic: Topic | None, index: int, records: Buffer | None, version: int, response: PartitionProduceResponse
+    topic: Topic | None, index: int, records: Buffer | None, version: int, now_ms: int, response: PartitionProduceResponse
 ) -> Taken | None:
     """What can be told before transactions are looked at; None when the response has its error."""
     if topic is None or not 0 <= index < len(topic.partitions):
@@ -90,21 +91,20 @@ def _accept(
         response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if unknown else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return None
     log = topic.partitions[index]
-    header, error, message = check_batch(records, version, log.config.max_message_bytes)
     if topic.internal:
-        header, error, message = None, ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}"
-    if header is None:
-        response.error_code, response.error_message = error, message
+        response.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        response.error_message = f"Cannot append to internal topic {topic.name}"
         return None
-    assert records is not None
-    size = header.length + LOG_OVERHEAD
-    if size != len(records):
-        records = records[:size]
-    error, message = check_content(records, header, log.config, broker.clock.now_ms())
-    if error:
-        response.error_code, response.error_message = error, message
-        return None
-    return response, log, records, header
+    header, error, message = check_batch(records, version, log.config.max_message_bytes)
+    if header is not None:
+        size = header.length + LOG_OVERHEAD
+        if size != len(records):  # type: ignore[arg-type]
+            records = records[:size]  # type: ignore[index]
+        error, message = check_content(records, header, log.config, now_ms)  # type: ignore[arg-type]
+        if not error:
+            return response, log, records, header  # type: ignore[return-value]
+    response.error_code, response.error_message = error, message
+    return None
 
 
 def _in_transaction(one: Taken) -> bool:
@@ -114,22 +114,22 @@ def _in_transaction(one: Taken) -> bool:
     return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
 
 
-def _append(broker: Broker, one: Taken, must_start_at_zero: bool) -> bool:
+def _append(broker: Broker, one: Taken, now_ms: int, must_start_at_zero: bool) -> bool:
     """Writes the batch and completes its response; True when that failed."""
     response, log, records, header = one
     try:
-        appended = log.append_client(
-            records, header, broker.clock.now_ms(), must_start_at_zero=must_start_at_zero
+        error, response.base_offset, response.log_append_time_ms = log.append_client(
+            records, header, now_ms, must_start_at_zero
         )
     except StorageError as fault:
         broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
         response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return True
-    response.error_code = appended.error
-    response.base_offset = appended.base_offset
-    response.log_append_time_ms = appended.log_append_time_ms
     response.log_start_offset = log.log_start_offset
-    return bool(appended.error)
+    if error:
+        response.error_code = error
+        return True
+    return False
 
 
 def _unacknowledged(connection: Connection, failed: bool) -> Any:
@@ -224,12 +224,13 @@ class _Enlisting:
     def _write(self) -> None:
         broker, version = self.connection.broker, self.version
         failed = False
-        added = {id(one) for one in self.to_add}
+        now_ms = broker.clock.now_ms()
+        added = {id(one) for one in self.to_add} if version >= IMPLICIT_ADD_FROM else ()
         for one in self.taken:
             if one[0].error_code:
                 failed = True
                 continue
-            failed |= _append(broker, one, version >= IMPLICIT_ADD_FROM and id(one) in added)
+            failed |= _append(broker, one, now_ms, id(one) in added)
         if self.request.acks == 0:
             self.connection.reply(_unacknowledged(self.connection, failed))
         else:

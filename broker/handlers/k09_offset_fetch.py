@@ -35,9 +35,7 @@ def handle(connection: Connection, request: OffsetFetchRequest, version: int) ->
     groups = connection.broker.groups
     if version >= 8:
         stable = request.require_stable
-        return OffsetFetchResponse(
-            groups=[_group(connection, asked, stable, version) for asked in request.groups]
-        )
+        return OffsetFetchResponse(groups=[_group(connection, asked, stable, version) for asked in request.groups])
     if request.topics is None:
         topics = groups.fetch_all(request.group_id, request.require_stable)
     else:
@@ -45,9 +43,7 @@ def handle(connection: Connection, request: OffsetFetchRequest, version: int) ->
         topics = groups.fetch(request.group_id, wanted, request.require_stable)
     return OffsetFetchResponse(
         topics=[
-            OffsetFetchResponseTopic(
-                topic.name, [OffsetFetchResponsePartition(*found) for found in topic.partitions]
-            )
+            OffsetFetchResponseTopic(topic.name, [OffsetFetchResponsePartition(*found) for found in topic.partitions])
             for topic in topics
         ]
     )

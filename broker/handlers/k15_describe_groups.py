@@ -25,9 +25,7 @@ KEY = 15
 VERSIONS = range(7)
 
 READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = 3, 6, 8, 10, 11
-GROUP_OPERATIONS = sum(
-    1 << operation for operation in (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
-)
+GROUP_OPERATIONS = sum(1 << operation for operation in (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS))
 """Everything that can be allowed on a group: what a broker without access control answers."""
 
 

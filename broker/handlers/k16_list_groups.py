@@ -23,7 +23,6 @@ def handle(connection: Connection, request: ListGroupsRequest, version: int) -> 
     groups = connection.broker.groups.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         groups=[
-            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
-            for group in groups
+            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE) for group in groups
         ]
     )

@@ -21,6 +21,4 @@ VERSIONS = range(3)
 def handle(connection: Connection, request: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse:
     groups = connection.broker.groups
     names = dict.fromkeys(request.groups_names)  # Named twice, deleted once.
-    return DeleteGroupsResponse(
-        results=[DeletableGroupResult(name, groups.delete_group(name)) for name in names]
-    )
+    return DeleteGroupsResponse(results=[DeletableGroupResult(name, groups.delete_group(name)) for name in names])

@@ -216,12 +216,8 @@ class World:
         self.log.append(partition, bytearray(control_batch(commit, producer_id, 0, 0, self.time.now)))
         self.groups.apply_marker(partition, producer_id, commit)
 
-    def offset(
-        self, group_id: str = "g", topic: str = "t", partition: int = 0, stable: bool = False
-    ) -> FetchedOffset:
-        ((found,),) = (
-            t.partitions for t in self.groups.fetch(group_id, [(topic, ZERO_UUID, [partition])], stable)
-        )
+    def offset(self, group_id: str = "g", topic: str = "t", partition: int = 0, stable: bool = False) -> FetchedOffset:
+        ((found,),) = (t.partitions for t in self.groups.fetch(group_id, [(topic, ZERO_UUID, [partition])], stable))
         return found
 
 

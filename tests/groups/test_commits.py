@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 from group_harness import DiskFull, World, protocols
+from test_membership import group
+
 from stuntbroker.groups.commits import commit_error, missing_group_error
 from stuntbroker.groups.records import OffsetRecord
 from stuntbroker.groups.requests import FetchedOffset, FetchedTopic, Leaver, OffsetCommit
 from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
-from test_membership import group
 
 S = GroupState
 E = ErrorCode
@@ -44,9 +45,7 @@ COMMITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("state", "member_id", "instance_id", "generation", "plain", "transactional"), COMMITS
-)
+@pytest.mark.parametrize(("state", "member_id", "instance_id", "generation", "plain", "transactional"), COMMITS)
 def test_who_may_commit(
     state: GroupState,
     member_id: str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from group_harness import World
+
 from stuntbroker.groups.requests import Leaver, OffsetCommit
 from stuntbroker.groups.state import GroupState
 

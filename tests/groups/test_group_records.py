@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
+
 from stuntbroker.groups.offsets import StoredOffset
 from stuntbroker.groups.records import (
     GroupRecord,
@@ -40,9 +41,7 @@ def offset(**changes: object) -> StoredOffset:
 )  # fmt: skip
 def test_offset_value(value: StoredOffset, expected: str) -> None:
     assert offset_value(value).hex() == expected
-    assert read_record(3, offset_key("g", ("t", 0)), bytes.fromhex(expected)) == OffsetRecord(
-        "g", ("t", 0), value
-    )
+    assert read_record(3, offset_key("g", ("t", 0)), bytes.fromhex(expected)) == OffsetRecord("g", ("t", 0), value)
 
 
 OLD_OFFSETS = [
@@ -100,15 +99,11 @@ def test_group_value_with_members() -> None:
         members={member.member_id: member for member in members},
         subscribed_topics=frozenset({"t"}),
     )
-    expected = (
-        pack(">h", 3) + text("consumer") + pack(">i", 4) + text("range") + text("m") + pack(">qi", NOW, 2)
-    )
+    expected = pack(">h", 3) + text("consumer") + pack(">i", 4) + text("range") + text("m") + pack(">qi", NOW, 2)
     for member, instance in zip(members, (b"\xff\xff", text("i")), strict=True):
         expected += text(member.member_id) + instance + text(member.client_id) + text("/h")
         expected += pack(">ii", member.rebalance_timeout_ms, member.session_timeout_ms)
-        expected += (
-            pack(">i", len(metadata)) + metadata + pack(">i", len(member.assignment)) + member.assignment
-        )
+        expected += pack(">i", len(metadata)) + metadata + pack(">i", len(member.assignment)) + member.assignment
 
     assert group_value(group) == expected
     assert read_record(0, group_key("g"), expected) == GroupRecord("g", group)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from group_harness import World, subscription
+
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
@@ -194,10 +195,7 @@ def test_heartbeat(client: Client, version: int) -> None:
     member_id = enter(client)
 
     assert client.ask("k12_heartbeat", HeartbeatRequest("g", 1, member_id), version).error_code == E.NONE
-    assert (
-        client.ask("k12_heartbeat", HeartbeatRequest("g", 2, member_id), version).error_code
-        == E.ILLEGAL_GENERATION
-    )
+    assert client.ask("k12_heartbeat", HeartbeatRequest("g", 2, member_id), version).error_code == E.ILLEGAL_GENERATION
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -319,9 +317,7 @@ def test_offset_fetch_by_id(client: Client, world: World) -> None:
 
 @pytest.mark.parametrize("version", range(7, 11))
 @pytest.mark.parametrize("require_stable", [False, True])
-def test_offset_fetch_of_a_pending_offset(
-    client: Client, world: World, version: int, require_stable: bool
-) -> None:
+def test_offset_fetch_of_a_pending_offset(client: Client, world: World, version: int, require_stable: bool) -> None:
     world.commit_in_txn(7, 5)
     if version == 7:
         request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0])], require_stable=require_stable)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from group_harness import World, join, protocols, sync
+
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.membership import decide, heartbeat, member_error
 from stuntbroker.groups.requests import Answer, Decision, JoinReply, LeaveGroup, Leaver, LeaveReply, SyncReply
@@ -111,9 +112,7 @@ SYNCS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("state", "member_id", "generation", "protocol_type", "protocol_name", "error"), SYNCS
-)
+@pytest.mark.parametrize(("state", "member_id", "generation", "protocol_type", "protocol_name", "error"), SYNCS)
 def test_sync_of_a_follower(
     state: GroupState,
     member_id: str,

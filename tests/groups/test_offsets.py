@@ -9,6 +9,7 @@ from group_harness import World
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from stuntbroker.groups.offsets import OffsetStore
 from stuntbroker.groups.requests import FetchedOffset
 from stuntbroker.protocol.errors import ErrorCode
@@ -120,9 +121,7 @@ def test_a_partition_with_a_pending_offset_alone_is_not_among_all(world: World) 
 
 
 def test_a_marker_ends_the_transaction_in_its_own_partition_only(world: World) -> None:
-    other = next(
-        f"h{n}" for n in range(99) if world.groups.partition_of(f"h{n}") != world.groups.partition_of("g")
-    )
+    other = next(f"h{n}" for n in range(99) if world.groups.partition_of(f"h{n}") != world.groups.partition_of("g"))
     world.commit_in_txn(7, 1)
     world.commit_in_txn(7, 2, group_id=other)
     world.end_txn(7, commit=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from group_harness import REBALANCE_MS, SESSION_MS, DiskFull, World, protocols
+
 from stuntbroker.groups.records import GroupRecord
 from stuntbroker.groups.requests import JoinedMember, JoinReply, Leaver, SyncReply
 from stuntbroker.groups.state import GroupState

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from stuntbroker.groups.state import SUCCESSORS, Group, GroupState, advance
 
 S = GroupState

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from group_harness import SESSION_MS, World, protocols
+
 from stuntbroker.groups.records import GroupRecord
 from stuntbroker.groups.requests import JoinReply, Leaver, SyncReply
 from stuntbroker.groups.state import GroupState

@@ -7,6 +7,7 @@ from group_harness import World, join, protocols
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from stuntbroker.groups.requests import JoinReply, Leaver, SyncReply
 from stuntbroker.groups.state import SUCCESSORS, GroupState
 from stuntbroker.protocol.errors import ErrorCode
@@ -71,9 +72,7 @@ class GroupWalk(RuleBasedStateMachine):
     def _sync(self, member_id: str, instance_id: str | None, off: int) -> None:
         given = tuple((one, one.encode()) for one in self.member_ids)
         generation = self._generation(off)
-        self.replies.append(
-            self.world.sync(member_id, generation, instance_id=instance_id, assignments=given)
-        )
+        self.replies.append(self.world.sync(member_id, generation, instance_id=instance_id, assignments=given))
 
     @rule(data=st.data(), by_name=st.booleans())
     def leave(self, data: st.DataObject, by_name: bool) -> None:
