@@ -54,6 +54,8 @@ SERVED: Final[dict[int, tuple[int, int, str]]] = {
 }
 
 API_VERSIONS: Final = 18
+ONLY_APPEND: Final = frozenset({0, 8, 10, 12, 22, 24, 25, 26, 28})
+"""Requests that write to logs and read none."""
 NO_ANSWER: Final = object()
 """What a handler returns for a request that gets no response at all (Produce with acks=0)."""
 
@@ -72,6 +74,8 @@ class Route(NamedTuple):
     flexible_response: bool
     in_parts: bool
     """The response carries records, which are never copied into it."""
+    reads: bool
+    """It may look at files: what this turn has appended must be in them."""
 
 
 _routes: dict[int, Route] = {}
@@ -95,6 +99,7 @@ def route(key: int, version: int) -> Route | None:
         flexible,
         flexible and key != API_VERSIONS,
         hasattr(response, "encode_parts"),
+        key not in ONLY_APPEND,
     )
     ROUTES[key << 16 | version] = made
     return made

@@ -178,6 +178,8 @@ class Connection(asyncio.BufferedProtocol):
         self.route = found
         self.open = True
         try:
+            if found.reads and self.broker.turn.armed:
+                self.broker.turn.flush()
             response = found.handle(self, request, version)
         except StorageError as fault:
             self.fail("request_failed", api_key=key, api_version=version, reason=str(fault))
@@ -213,6 +215,7 @@ class Connection(asyncio.BufferedProtocol):
         if key == API_VERSIONS:
             from stuntbroker.broker.handlers.k18_api_versions import unsupported_version
 
+            self.broker.turn.end()
             self.transport.write(unsupported_version(self.correlation))
             return True
         self.fail("request_not_served", api_key=key, api_version=version)
@@ -238,6 +241,8 @@ class Connection(asyncio.BufferedProtocol):
             parts = response.encode_parts(head, found.version)
             _pack_start(parts[0], 0, sum(map(len, parts)) - 4, self.correlation)
             if len(parts) > 1:
+                if self.broker.turn.armed:
+                    self.broker.turn.end()
                 self._write_lines(parts)
                 return
             out = parts[0]
@@ -245,6 +250,10 @@ class Connection(asyncio.BufferedProtocol):
             out = bytearray(_EMPTY_FLEXIBLE_HEAD if found.flexible_response else _EMPTY_HEAD)
             response.encode(out, found.version)
             _pack_start(out, 0, len(out) - 4, self.correlation)
+        turn = self.broker.turn
+        if turn.armed:
+            turn.answer(self.transport.write, out)
+            return
         syncer = self.broker.syncer
         if syncer is None or not syncer.dirty:
             self.transport.write(out)
@@ -283,6 +292,8 @@ class Connection(asyncio.BufferedProtocol):
     def close(self) -> None:
         self.open = False
         if self.transport is not None:
+            if self.broker.turn.armed:
+                self.broker.turn.end()  # What was answered before leaves before.
             transport, self.transport = self.transport, None
             transport.close()
 

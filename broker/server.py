@@ -21,6 +21,7 @@ from stuntbroker.broker.transactions import ProducerIds, Transactions
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.syncer import Syncer
+from stuntbroker.storage.turn import Turn
 
 if TYPE_CHECKING:
     from stuntbroker.groups.coordinator import GroupCoordinator
@@ -60,7 +61,8 @@ class Broker:
         """Reads the data folder back."""
         self.syncer = Syncer(self._run_beside, self._sync_failed) if self._durability == "power" else None
         self.cluster_id = self._identify()
-        self.topics = Topics(self.data_dir, self.config, self.syncer)
+        self.turn = Turn(self._at_end_of_turn, self._write_failed)
+        self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn)
         others = self.topics.restore(self.data_dir.read_journal())
         first = max(others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
         self.transactions = Transactions(self, ProducerIds(first, self._reserve_producer_ids))
@@ -134,6 +136,7 @@ class Broker:
             synced = asyncio.get_running_loop().create_future()
             self.syncer.when_synced(lambda: synced.done() or synced.set_result(None))
             await asyncio.wait_for(synced, STOP_GRACE_S)
+        self.turn.end()
         for connection in list(self.connections):
             connection.close()
         self.timers.close()
@@ -168,6 +171,15 @@ class Broker:
         return self.advertised.for_client(connection.local, connection.host)
 
     # --- durability
+
+    def _at_end_of_turn(self, end: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(end)
+
+    def _write_failed(self, fault: StorageError) -> None:
+        """A log that cannot be written ends the broker, as it ends Kafka when it has no other folder."""
+        self.events.error("write_failed", fault=str(fault))
+        if self.failed is not None:
+            self.failed(str(fault))
 
     def _run_beside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         loop = asyncio.get_running_loop()

@@ -11,6 +11,7 @@ from stuntbroker.broker.config import TOPIC, BrokerConfig
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.partition import LogConfig, PartitionLog
 from stuntbroker.storage.syncer import Syncer
+from stuntbroker.storage.turn import Turn
 
 NAME = re.compile(r"[a-zA-Z0-9._-]+")
 NAME_LENGTH_MAX: Final = 249
@@ -51,10 +52,11 @@ def check_name(name: str) -> None:
 class Topics:
     """Every topic by name and by id."""
 
-    def __init__(self, data_dir: DataDir, config: BrokerConfig, syncer: Syncer | None) -> None:
+    def __init__(self, data_dir: DataDir, config: BrokerConfig, syncer: Syncer | None, turn: Turn) -> None:
         self.data_dir = data_dir
         self.config = config
         self.syncer = syncer
+        self.turn = turn
         self.by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self.get = self.by_name.get
@@ -192,8 +194,11 @@ class Topics:
         config = self.log_config(topic)
         for index in range(len(topic.partitions), count):
             log, _ = self.data_dir.partition(topic.name, index, topic.id, config)
+            log.leads = topic.name == TXN_STATE
             if self.syncer is not None:
                 log.touched = self.syncer.touched
+            else:
+                log.turn = self.turn
             topic.partitions.append(log)
 
     def _apply_configs(self, topic: Topic, configs: dict[str, str]) -> None:

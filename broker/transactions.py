@@ -19,6 +19,7 @@ from stuntbroker.storage.partition import PartitionLog
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
+_new = tuple.__new__
 BLOCK = 1_000
 """Producer ids are reserved in the journal by so many at a time; what is left of a block is lost at a restart."""
 COORDINATOR_EPOCH = 0
@@ -94,14 +95,18 @@ class Transactions:
     # --- ports of the actors
 
     def context(self) -> Context:
-        return Context(self.broker.clock.now_ms(), self.transaction_version, self.producer_ids.peek())
+        return _new(Context, (self.broker.clock.now_ms(), self.transaction_version, self.producer_ids.peek()))
 
     def took_spare(self) -> None:
         self.producer_ids.take()
 
-    def append(self, actor: Actor, txn: Txn) -> bool:
+    def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
         log = self._log[actor.log_partition]
-        log.append_record(key_of(txn.transactional_id), value_of(txn, self._value_version), txn.updated_at_ms)
+        key, value = key_of(txn.transactional_id), value_of(txn, self._value_version)
+        if late:
+            log.append_late(key, value, txn.updated_at_ms)
+        else:
+            log.append_record(key, value, txn.updated_at_ms)
         return self.broker.syncer is None
 
     def when_synced(self, callback: Callable[[], None]) -> None:
@@ -142,7 +147,10 @@ class Transactions:
     # --- by the clock
 
     def sweep(self) -> None:
-        """Aborts what timed out, and finishes what a fault left prepared."""
+        """Aborts what timed out, finishes what a fault left prepared, and writes what came late."""
+        for log in self._log:
+            if log.segments and log.segments[-1].gathered:
+                log.settle()
         now_ms = self.broker.clock.now_ms()
         late = [a for a in self.ongoing if not a.busy and a.txn.started_at_ms + a.txn.timeout_ms < now_ms]
         for actor in late:

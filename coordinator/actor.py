@@ -36,8 +36,11 @@ class Ports(Protocol):
     def took_spare(self) -> None:
         """The spare producer id of the last context is somebody's now."""
 
-    def append(self, actor: Actor, txn: Txn) -> bool:
-        """Writes the state to the log. True when it is as durable as configured, else `when_synced` tells."""
+    def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
+        """Writes the state to the log. True when it is as durable as configured, else `when_synced` tells.
+
+        `late`: it may be written with the next one; it comes after the markers in any case.
+        """
 
     def when_synced(self, callback: Callable[[], None]) -> None: ...
 
@@ -119,9 +122,9 @@ class Actor:
                 return self._decide(request, done, ports)
         return False
 
-    def _append(self, txn: Txn, ports: Ports) -> bool:
+    def _append(self, txn: Txn, ports: Ports, late: bool = False) -> bool:
         """Append, then become."""
-        synced = ports.append(self, txn)
+        synced = ports.append(self, txn, late)
         before, self.txn = self.txn, txn
         if txn.phase is not before.phase:
             ports.changed(self, before)
@@ -129,7 +132,7 @@ class Actor:
 
     def _complete(self, ports: Ports, context: Context) -> None:
         """The Complete record decides nothing that the Prepare record did not: nobody waits for its sync."""
-        self._append(decide(self.txn, MARKERS_WRITTEN, context).txn, ports)
+        self._append(decide(self.txn, MARKERS_WRITTEN, context).txn, ports, late=True)
 
     def _resume(
         self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context

@@ -40,6 +40,9 @@ from stuntbroker.protocol.errors import ErrorCode
 EPOCH_FENCE: Final = 32_767
 NOBODY: Final[frozenset[tuple[str, int]]] = frozenset()
 
+_new = tuple.__new__
+"""Makes a named tuple at a third of the price, where every transaction pays it."""
+
 _FENCED = Reply(ErrorCode.PRODUCER_FENCED)
 _CONCURRENT = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
 _INVALID_STATE = Reply(ErrorCode.INVALID_TXN_STATE)
@@ -131,10 +134,10 @@ def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decis
         started_at_ms, partitions = txn.started_at_ms, txn.partitions | request.partitions
     else:
         started_at_ms, partitions = context.now_ms, request.partitions
-    after = Txn(
+    after = _new(Txn, (
         txn.transactional_id, txn.producer_id, txn.producer_id, -1, txn.producer_epoch, -1, txn.last_producer_epoch,
         txn.timeout_ms, Phase.ONGOING, partitions, started_at_ms, context.now_ms, request.client_version,
-    )  # fmt: skip
+    ))  # fmt: skip
     check_step(phase, after.phase)
     return Decision(after, (Append(after), _OK))
 
@@ -210,10 +213,10 @@ def _prepare(
 ) -> Decision:
     started_at_ms = txn.started_at_ms if txn.phase is Phase.ONGOING else now_ms
     partitions = txn.partitions if txn.phase is Phase.ONGOING else NOBODY
-    after = Txn(
+    after = _new(Txn, (
         txn.transactional_id, txn.producer_id, txn.producer_id, next_producer_id, epoch, -1, last,
         txn.timeout_ms, phase, partitions, started_at_ms, now_ms, client_version,
-    )  # fmt: skip
+    ))  # fmt: skip
     check_step(txn.phase, phase)
     return Decision(after, (Append(after), WriteMarkers(after), reply))
 
@@ -250,14 +253,11 @@ def timed_out(txn: Txn, now_ms: int) -> bool:
 def _markers_written(txn: Txn, request: MarkersWritten, context: Context) -> Decision:
     phase = COMPLETION[txn.phase]
     rotated = txn.next_producer_id >= 0
-    after = Txn(
-        txn.transactional_id,
-        txn.next_producer_id if rotated else txn.producer_id,
-        txn.producer_id,
-        -1,
-        0 if rotated else txn.producer_epoch,
-        -1, txn.last_producer_epoch, txn.timeout_ms, phase, NOBODY, txn.started_at_ms, context.now_ms, txn.client_version,
-    )  # fmt: skip
+    after = _new(Txn, (
+        txn.transactional_id, txn.next_producer_id if rotated else txn.producer_id, txn.producer_id, -1,
+        0 if rotated else txn.producer_epoch, -1, txn.last_producer_epoch, txn.timeout_ms, phase, NOBODY,
+        txn.started_at_ms, context.now_ms, txn.client_version,
+    ))  # fmt: skip
     return Decision(after, (Append(after),))
 
 

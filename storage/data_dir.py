@@ -24,6 +24,8 @@ from stuntbroker.storage.recovery import recover
 CLEAN: Final = ".kafka_cleanshutdown"
 START_OFFSETS: Final = "log-start-offset-checkpoint"
 JOURNAL: Final = "metadata.journal"
+METADATA: Final = "partition.metadata"
+"""The first file in a partition's folder, and the last to go."""
 JOURNAL_SLACK: Final = 1_000
 """Lines above twice the number of topics at which the journal is written anew."""
 
@@ -50,10 +52,14 @@ class DataDir:
             raise DataDirLocked(
                 f"the data folder {path} is in use by another process: stop it, or give another --data-dir"
             ) from fault
-        self.was_clean = os.path.exists(f"{path}/{CLEAN}")
-        if self.was_clean:
-            os.unlink(f"{path}/{CLEAN}")
-        self.start_offsets = self._read_start_offsets()
+        try:
+            self.was_clean = os.path.exists(f"{path}/{CLEAN}")
+            if self.was_clean:
+                os.unlink(f"{path}/{CLEAN}")
+            self.start_offsets = self._read_start_offsets()
+        except (OSError, StorageError) as fault:
+            os.close(self._lock)
+            raise StorageError(str(fault)) from fault
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self._journal = -1
         self._journal_lines = 0
@@ -85,7 +91,7 @@ class DataDir:
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             os.truncate(f"{self.path}/{JOURNAL}", whole)
-        for number, line in enumerate(data[:whole].splitlines(), 1):
+        for number, line in enumerate(data[:whole].split(b"\n")[:-1], 1):
             try:
                 yield json.loads(line)
             except ValueError as fault:
@@ -97,9 +103,14 @@ class DataDir:
             self._journal = os.open(
                 f"{self.path}/{JOURNAL}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
             )
+        line = json.dumps(change, separators=(",", ":")).encode() + b"\n"
+        end = os.fstat(self._journal).st_size
         try:
-            os.write(self._journal, json.dumps(change, separators=(",", ":")).encode() + b"\n")
+            written = 0
+            while written < len(line):
+                written += os.write(self._journal, line[written:])
         except OSError as fault:
+            os.ftruncate(self._journal, end)  # Else the next line would follow half a line.
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
         self._journal_lines += 1
 
@@ -111,7 +122,7 @@ class DataDir:
             os.close(self._journal)
             self._journal = -1
         lines = (json.dumps(change, separators=(",", ":")).encode() + b"\n" for change in changes)
-        self._replace(JOURNAL, b"".join(lines))
+        self._replace(JOURNAL, b"".join(lines), sync=True)
         self._journal_lines = len(changes)
 
     def sync_journal(self) -> None:
@@ -127,7 +138,7 @@ class DataDir:
         def create(log: PartitionLog) -> None:
             try:
                 os.makedirs(folder, exist_ok=True)
-                _write(f"{folder}/partition.metadata", f"version: 0\ntopic_id: {uuid_text(topic_id)}\n")
+                _write(f"{folder}/{METADATA}", f"version: 0\ntopic_id: {uuid_text(topic_id)}\n")
                 _write(f"{folder}/leader-epoch-checkpoint", f"0\n1\n0 {log.log_start_offset}\n")
             except OSError as fault:
                 raise StorageError(f"cannot create {folder}: {fault.strerror}") from fault
@@ -135,35 +146,37 @@ class DataDir:
         log = PartitionLog(topic, index, folder, config, create)
         cut = 0
         if os.path.isdir(folder):
-            cut = recover(log, self.start_offsets.get((topic, index), 0), self.was_clean)
+            try:
+                cut = recover(log, self.start_offsets.get((topic, index), 0), self.was_clean)
+            except OSError as fault:
+                raise StorageError(f"cannot read {folder}: {fault.strerror}") from fault
         self.logs[topic, index] = log
         return log, cut
 
     def delete_partition(self, log: PartitionLog) -> None:
-        """Removes a partition's folder. Its name goes first, so that a topic of the same name may follow at once."""
+        """Removes a partition's folder. A crash on the way leaves a stray one."""
         self.logs.pop((log.topic, log.index), None)
         self.start_offsets.pop((log.topic, log.index), None)
         log.delete()
-        try:
-            for name in os.listdir(log.folder):
-                os.unlink(f"{log.folder}/{name}")
-            os.rmdir(log.folder)
-        except FileNotFoundError:
-            return
+        if os.path.isdir(log.folder):
+            _remove_partition(log.folder)
 
     def strays(self, known: set[tuple[str, int]]) -> list[str]:
-        """Partition folders that no topic claims: what is left of a deletion that a crash cut short."""
+        """Partition folders that no topic claims: what is left of a deletion that a crash cut short.
+
+        A folder is a partition's if and only if it holds METADATA, or nothing: somebody else's is left alone.
+        """
         found = []
         for name in os.listdir(self.path):
             topic, dash, index = name.rpartition("-")
             if dash and index.isdigit() and (topic, int(index)) not in known and os.path.isdir(f"{self.path}/{name}"):
-                found.append(name)
+                files = os.listdir(f"{self.path}/{name}")
+                if not files or METADATA in files:
+                    found.append(name)
         return found
 
     def remove_stray(self, name: str) -> None:
-        for file in os.listdir(f"{self.path}/{name}"):
-            os.unlink(f"{self.path}/{name}/{file}")
-        os.rmdir(f"{self.path}/{name}")
+        _remove_partition(f"{self.path}/{name}")
 
     # --- log start offsets
 
@@ -183,8 +196,11 @@ class DataDir:
         found = {}
         for line in lines:
             if line:
-                topic, index, offset = line.split(" ")
-                found[topic, int(index)] = int(offset)
+                try:
+                    topic, index, offset = line.split(" ")
+                    found[topic, int(index)] = int(offset)
+                except ValueError:
+                    raise StorageError(f"{self.path}/{START_OFFSETS}: {line!r} is no `topic partition offset`") from None
         return found
 
     # --- the end
@@ -199,10 +215,19 @@ class DataDir:
         _write(f"{self.path}/{CLEAN}", '{"version":0}')
         os.close(self._lock)
 
-    def _replace(self, name: str, data: bytes) -> None:
+    def _replace(self, name: str, data: bytes, sync: bool = False) -> None:
         with open(f"{self.path}/{name}.new", "wb") as file:
             file.write(data)
+            if sync:
+                file.flush()
+                os.fdatasync(file.fileno())
         os.replace(f"{self.path}/{name}.new", f"{self.path}/{name}")
+
+
+def _remove_partition(folder: str) -> None:
+    for name in sorted(os.listdir(folder), key=METADATA.__eq__):
+        os.unlink(f"{folder}/{name}")
+    os.rmdir(folder)
 
 
 def _write(path: str, text: str) -> None:

@@ -17,17 +17,26 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    LOG_OVERHEAD,
     BatchHeader,
     control_batch,
     one_record_batch,
     read_header,
     seal,
 )
+from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.producers import AbortedTxn, ProducerStates, RememberedBatch
-from stuntbroker.storage.segment import Segment, segment_name
+from stuntbroker.storage.segment import INDEX_INTERVAL, Segment, segment_name
+from stuntbroker.storage.turn import Turn
 
 LEADER_EPOCH: Final = 0
 """One process is the only leader that a partition ever has."""
+OFFSETS_MAX: Final = 0x7FFF_FFFF
+"""Offsets of one segment, counted from its first."""
+ROLL_ASKED_EVERY: Final = 1 << 20
+"""Bytes after which a segment is asked anew whether it must be closed."""
+GATHERED_BELOW: Final = 8_192
+"""Smaller appends are gathered for the end of the turn, larger ones written at once."""
 OK = ErrorCode.NONE
 _stamp = Struct(">q")
 _stamp_epoch = Struct(">i")
@@ -67,8 +76,9 @@ class PartitionLog:
     """Everything about the records of one partition. Not safe for threads: one event loop owns it."""
 
     __slots__ = (
-        "aborted", "clean_size", "config", "create", "dirty", "exists", "folder", "index", "log_start_offset",
-        "next_offset", "producers", "segments", "size", "topic", "touched", "waiters",
+        "aborted", "clean_size", "config", "create", "dirty", "exists", "folder", "index", "late", "leads",
+        "log_start_offset",
+        "next_offset", "producers", "segments", "size", "topic", "touched", "turn", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -96,13 +106,19 @@ class PartitionLog:
         self.touched: Callable[[PartitionLog], None] | None = None
         self.waiters: set[Callable[[], None]] = set()
         """Called after every append, before producers and markers are noted: they may only take note of it themselves."""
+        self.turn: Turn | None = None
+        """When there is one, small appends are gathered, and written when it ends."""
+        self.leads = False
+        """Written before others when a turn ends: the transaction log."""
+        self.late: list[tuple[bytes, bytes, int]] = []
+        """(key, value, timestamp) of `append_late`, until the turn is over."""
 
     # --- offsets
 
     @property
     def last_stable_offset(self) -> int:
         for offset in self.producers.open_txns.values():
-            return offset
+            return offset if offset > self.log_start_offset else self.log_start_offset
         return self.next_offset
 
     # --- appending
@@ -111,13 +127,14 @@ class PartitionLog:
         self, batch: Buffer, header: BatchHeader, now_ms: int, must_start_at_zero: bool = False
     ) -> Appended:
         """Appends a client's batch whose header and CRC were checked. Raises StorageError."""
+        if header.length > self.config.segment_bytes - LOG_OVERHEAD:
+            return ErrorCode.RECORD_LIST_TOO_LARGE, -1, -1
         producers = self.producers
         producer_id = header.producer_id
         if producer_id >= 0:
             admitted = producers.admit(header, must_start_at_zero)
             if admitted.__class__ is RememberedBatch:
-                stamp = admitted.timestamp if self.config.log_append_time else -1
-                return OK, admitted.first_offset, stamp
+                return OK, admitted.first_offset, admitted.timestamp
             if admitted:
                 return admitted, -1, -1
         stamped_ms = -1
@@ -154,9 +171,40 @@ class PartitionLog:
 
     def append_record(self, key: bytes, value: bytes | None, timestamp_ms: int) -> int:
         """Appends one record of the broker's own, or a tombstone. Raises StorageError."""
+        if self.late:
+            assert self.turn is not None
+            self.turn.flush()
+            self.gather_late()
         offset = self.next_offset
         self._write(one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value), offset, timestamp_ms)
         return offset
+
+    def append_late(self, key: bytes, value: bytes, timestamp_ms: int) -> None:
+        """Appends a record that must come after everything that this turn writes, and for which nobody waits.
+
+        It gets its offset when the turn is over, and is written together with the next one, or by `settle`.
+        """
+        if self.turn is None:
+            self.append_record(key, value, timestamp_ms)
+            return
+        if not self.late:
+            self.turn.has_late(self)
+        self.late.append((key, value, timestamp_ms))
+
+    def gather_late(self) -> None:
+        late, self.late = self.late, []
+        for key, value, timestamp_ms in late:
+            offset = self.next_offset
+            batch = one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value)
+            self._gather(batch, offset, timestamp_ms)
+
+    def settle(self) -> None:
+        """Writes everything that was gathered, whether the turn is over or not."""
+        if self.turn is not None and (self.turn.armed or self.late):
+            self.turn.flush()
+            self.gather_late()
+        if self.segments:
+            self.segments[-1].flush()
 
     def append_marker(
         self,
@@ -182,16 +230,17 @@ class PartitionLog:
         return OK
 
     def _write(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        turn = self.turn
+        if turn is not None and len(batch) < GATHERED_BELOW:
+            self._gather(batch, last_offset, max_timestamp)
+            if not self.dirty:
+                self.dirty = True
+                turn.touched(self)
+            return
+        if turn is not None and turn.armed:
+            turn.flush()
         size = len(batch)
-        segments = self.segments
-        segment = segments[-1] if segments else self._roll()
-        if segment.size and (
-            segment.size + size > self.config.segment_bytes
-            or max_timestamp - segment.first_timestamp > self.config.segment_ms
-            or last_offset - segment.base_offset > 0x7FFF_FFFF
-        ):
-            segment = self._roll()
-        segment.append(batch, size, last_offset, max_timestamp)
+        self._segment_for(size, last_offset, max_timestamp).append(batch, size, last_offset, max_timestamp)
         self.next_offset = last_offset + 1
         self.size += size
         if self.touched is not None and not self.dirty:
@@ -201,8 +250,56 @@ class PartitionLog:
             for waiter in self.waiters:
                 waiter()
 
+    def _gather(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        size = len(batch)
+        segments = self.segments
+        segment = segments[-1] if segments else self._roll()
+        after = segment.size + size
+        if after > segment.roll_at or max_timestamp > segment.roll_after:
+            segment = self._segment_for(size, last_offset, max_timestamp)
+            after = segment.size + size
+        segment.gathered.append(batch)
+        if max_timestamp > segment.max_timestamp:
+            segment.max_timestamp = max_timestamp
+            segment.max_timestamp_offset = last_offset
+        segment.unindexed += size
+        if segment.unindexed > INDEX_INTERVAL:
+            segment.unindexed -= size
+            segment.note(size, last_offset, max_timestamp)
+        else:
+            segment.size = after
+        self.next_offset = last_offset + 1
+        self.size += size
+
+    def _segment_for(self, size: int, last_offset: int, max_timestamp: int) -> Segment:
+        """The segment that takes a batch of this size: the active one, or a new one."""
+        segments = self.segments
+        segment = segments[-1] if segments else self._roll()
+        config = self.config
+        if not segment.size:
+            segment.first_timestamp = max_timestamp
+        elif (
+            segment.size + size > config.segment_bytes
+            or max_timestamp - segment.first_timestamp > config.segment_ms
+            or last_offset - segment.base_offset > OFFSETS_MAX
+        ):
+            segment = self._roll()
+            segment.first_timestamp = max_timestamp
+        # Until one of these is passed, `_gather` need not ask again. A short step: the configuration may change.
+        segment.roll_at = min(config.segment_bytes, segment.size + size + ROLL_ASKED_EVERY)
+        segment.roll_after = segment.first_timestamp + config.segment_ms
+        if last_offset - segment.base_offset > OFFSETS_MAX - ROLL_ASKED_EVERY:
+            segment.roll_at = 0
+        return segment
+
+    def flush(self) -> None:
+        """Writes what this turn has appended. Raises StorageError."""
+        self.dirty = False
+        if self.segments:
+            self.segments[-1].flush()
+
     def _roll(self) -> Segment:
-        """Closes the active segment and begins another at the end of the log."""
+        """Closes the active segment and begins another at the end of the log. Raises StorageError."""
         if not self.exists:
             self.create(self)
             self.exists = True
@@ -210,21 +307,29 @@ class PartitionLog:
             last = self.segments[-1]
             if not last.size:
                 return last
-            last.write_indexes()
-            self._write_snapshot()
+            if last.gathered:
+                if self.turn is not None and self.turn.armed:
+                    self.turn.flush()
+                last.flush()
+            try:
+                if self.touched is not None:  # Only the last segments are synced with what waits for an answer.
+                    last.sync()
+                last.write_indexes()
+                self._write_snapshot()
+            except OSError as fault:
+                raise StorageError(f"cannot close {last.path}.log: {fault.strerror}") from fault
         segment = Segment(self.folder, self.next_offset)
-        self.segments.append(segment)
         segment.open()
+        self.segments.append(segment)
         return segment
 
     def roll(self) -> None:
         """Closes the active segment, so that deletion and compaction may look at it."""
+        self.settle()
         if self.segments and self.segments[-1].size:
             self._roll()
 
     def _write_snapshot(self) -> None:
-        if not self.producers.producers:
-            return
         path = f"{self.folder}/{segment_name(self.next_offset)}.snapshot"
         with open(path + ".new", "wb") as file:
             file.write(self.producers.snapshot())
@@ -239,6 +344,8 @@ class PartitionLog:
         """
         parts: list[Buffer] = []
         total = 0
+        if self.segments and self.segments[-1].gathered:
+            self.settle()
         for segment in self.segments[self._segment_at(offset) :]:
             found = segment.find(offset)
             if found is None:
@@ -291,12 +398,12 @@ class PartitionLog:
 
     def batch_at_time(self, timestamp: int) -> tuple[BatchHeader, Buffer] | None:
         """The first batch that holds a record of this time or later, whole."""
+        self.settle()
         for segment in self.segments:
-            position = segment.offset_for_time(timestamp)
+            position = segment.offset_for_time(timestamp, self.log_start_offset)
             if position is not None:
                 header = read_header(segment.read(position, HEADER_SIZE))
-                if header.last_offset >= self.log_start_offset:
-                    return header, segment.read(position, header.size)
+                return header, segment.read(position, header.size)
         return None
 
     def latest_timestamp(self) -> tuple[int, int]:
@@ -309,6 +416,7 @@ class PartitionLog:
 
     def batches(self) -> Iterator[tuple[BatchHeader, Buffer]]:
         """Every batch from the start of the log, whole."""
+        self.settle()
         for segment in list(self.segments):
             for position, header in segment.headers():
                 if header.last_offset >= self.log_start_offset:
@@ -334,12 +442,19 @@ class PartitionLog:
         segment.delete()
 
     def apply_retention(self, now_ms: int) -> bool:
-        """Drops segments that are too old or over the size limit; True when the log start moved."""
+        """Drops segments that are too old or over the size limit; True when the log start moved.
+
+        What an open transaction wrote stays, and what follows it. (Kafka drops up to the high watermark.)
+        """
         config, before = self.config, self.log_start_offset
         if not config.delete:
             return False
-        while self.segments and self.segments[0].size:
+        while self.segments and (self.segments[0].size or len(self.segments) > 1):
             first = self.segments[0]
+            if not first.size:  # All that was in it was cleaned away.
+                self._drop_first()
+                self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+                continue
             expired = 0 <= config.retention_ms < now_ms - first.max_timestamp and first.max_timestamp >= 0
             oversize = config.retention_bytes >= 0 and self.size - first.size >= config.retention_bytes
             if not (expired or oversize) or self.last_stable_offset < self._end_of(0):
@@ -357,6 +472,7 @@ class PartitionLog:
 
     def close(self) -> None:
         """Writes what a clean start needs."""
+        self.settle()
         if self.segments:
             self.segments[-1].write_indexes()
             self._write_snapshot()

@@ -98,7 +98,8 @@ class ProducerStates:
             last = batches[-1][1]
             if sequence != last + 1 and (sequence or last != SEQUENCE_MAX):
                 repeated = self._repeated(batches, sequence, add_sequence(sequence, header[LAST_OFFSET_DELTA]))
-                return repeated or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                if repeated is not None or stored != -1:
+                    return repeated or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         elif sequence and stored != -1:
             # Nothing of this epoch is known but the epoch: a marker bumped it.
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

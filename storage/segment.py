@@ -13,8 +13,10 @@ and written when the segment is closed; after a crash they are made anew from th
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
+import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -51,8 +53,8 @@ class Segment:
     """`size` bytes of batches whose offsets begin at `base_offset`."""
 
     __slots__ = (
-        "aborted", "base_offset", "created_ms", "fd", "first_timestamp", "index_offsets", "index_positions", "index_times",
-        "max_timestamp", "max_timestamp_offset", "path", "size", "unindexed",
+        "aborted", "base_offset", "created_ms", "fd", "first_timestamp", "gathered", "index_offsets", "index_positions",
+        "index_times",        "max_timestamp", "max_timestamp_offset", "path", "roll_after", "roll_at", "size", "unindexed",
     )  # fmt: skip
 
     def __init__(self, folder: str, base_offset: int, created_ms: int = 0) -> None:
@@ -61,6 +63,8 @@ class Segment:
         self.created_ms = created_ms
         self.fd = -1
         self.size = 0
+        self.gathered: list[Buffer] = []
+        """Batches at the end that are appended and not written yet; `size` counts them."""
         self._reset()
 
     def _reset(self) -> None:
@@ -71,6 +75,9 @@ class Segment:
         """(largest timestamp so far, its offset), timestamps rising."""
         self.unindexed = 0
         self.first_timestamp = -1
+        self.roll_at = 0
+        """Size, and below the largest timestamp, up to which the segment need not be asked whether it must be closed."""
+        self.roll_after = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
         self.aborted: list[AbortedTxn] = []
@@ -79,35 +86,43 @@ class Segment:
         """The descriptor of the log file, made on first use."""
         if self.fd < 0:
             try:
-                self.fd = os.open(self.path + ".log", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                # A segment that holds something is never made anew: its file may have been deleted.
+                self.fd = os.open(self.path + ".log", os.O_RDWR | os.O_CLOEXEC | (0 if self.size else os.O_CREAT), 0o644)
             except OSError as fault:
                 raise StorageError(f"cannot open {self.path}.log: {fault.strerror}") from fault
         return self.fd
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         """Writes one whole batch at the end; a write that fails leaves nothing behind."""
-        fd = self.fd if self.fd >= 0 else self.open()
-        position = self.size
-        try:
-            written = pwrite(fd, batch, position)
-            if written != size:
-                self._write_rest(fd, memoryview(batch), written)
-        except OSError as fault:
-            os.ftruncate(fd, position)
-            raise StorageError(f"cannot write to {self.path}.log: {fault.strerror}") from fault
-        if max_timestamp > self.max_timestamp:  # From here on as in `note`, without its call.
-            self.max_timestamp = max_timestamp
-            self.max_timestamp_offset = last_offset
-        self.unindexed += size
-        if self.unindexed > INDEX_INTERVAL or not position:
-            self.unindexed -= size
-            self.note(size, last_offset, max_timestamp)
-        else:
-            self.size = position + size
+        if self.gathered:
+            self.flush()
+        self._put(batch, size, self.size)
+        self.note(size, last_offset, max_timestamp)
 
-    def _write_rest(self, fd: int, batch: memoryview, written: int) -> None:
-        while written < len(batch):
-            written += os.pwrite(fd, batch[written:], self.size + written)
+    def flush(self) -> None:
+        """Writes what was gathered."""
+        gathered = self.gathered
+        if not gathered:
+            return
+        self.gathered = []
+        data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        size = len(data)
+        self._put(data, size, self.size - size)
+
+    def _put(self, data: Buffer, size: int, position: int) -> None:
+        fd = self.fd if self.fd >= 0 else self.open()
+        try:
+            written = pwrite(fd, data, position)
+            if written != size:
+                self._write_rest(fd, memoryview(data), written, position)
+        except OSError as fault:
+            with contextlib.suppress(OSError):  # What it leaves is past `size`: overwritten, or cut when the segment is closed.
+                os.ftruncate(fd, position)
+            raise StorageError(f"cannot write to {self.path}.log: {fault.strerror}") from fault
+
+    def _write_rest(self, fd: int, data: memoryview, written: int, position: int) -> None:
+        while written < len(data):
+            written += pwrite(fd, data[written:], position + written)
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Brings size and indexes up to date for a batch that is in the file at `self.size`."""
@@ -119,7 +134,7 @@ class Segment:
         if self.unindexed + size > INDEX_INTERVAL and self.size:
             self.index_offsets.append(last_offset)
             self.index_positions.append(self.size)
-            if not self.index_times or self.max_timestamp > self.index_times[-1][0]:
+            if self.max_timestamp > (self.index_times[-1][0] if self.index_times else -1):
                 self.index_times.append((self.max_timestamp, self.max_timestamp_offset))
             self.unindexed = 0
         self.unindexed += size
@@ -161,15 +176,18 @@ class Segment:
         if size < MAP_FROM:
             return os.pread(fd, size, position)
         start = position - position % PAGE
-        mapped = mmap.mmap(fd, position - start + size, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
+        try:
+            mapped = mmap.mmap(fd, position - start + size, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
+        except OSError:  # Too many mappings, or a file system without them.
+            return os.pread(fd, size, position)
         return memoryview(mapped)[position - start :]
 
     def whole_batches(self, position: int, limit: int, end_offset: int) -> int:
         """Bytes from `position` that hold whole batches below `end_offset`, the first one even when over `limit`."""
         stop = min(position + limit, self.size)
         taken = 0
-        near = bisect_right(self.index_positions, stop) - 1
-        if near >= 0 and self.index_positions[near] > position and self.index_offsets[near] < end_offset:
+        near = min(bisect_right(self.index_positions, stop), bisect_left(self.index_offsets, end_offset)) - 1
+        if near >= 0 and self.index_positions[near] > position:
             taken = self.index_positions[near] - position
         for at, header in self.headers(position + taken):
             if header.base_offset >= end_offset or (taken and at + header.size > stop):
@@ -177,13 +195,14 @@ class Segment:
             taken = at + header.size - position
         return taken
 
-    def offset_for_time(self, timestamp: int) -> int | None:
-        """Position of the first batch whose largest timestamp is not below `timestamp`."""
+    def offset_for_time(self, timestamp: int, from_offset: int = 0) -> int | None:
+        """Position of the first batch that ends at `from_offset` or later and whose largest timestamp is not below `timestamp`."""
         if self.max_timestamp < timestamp:
             return None
         at = bisect_left(self.index_times, (timestamp, -1)) - 1
-        for position, header in self.headers(self.position_near(self.index_times[at][1]) if at >= 0 else 0):
-            if header.max_timestamp >= timestamp:
+        start = max(from_offset, self.index_times[at][1] if at >= 0 else 0)
+        for position, header in self.headers(self.position_near(start)):
+            if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
                 return position
         return None
 
@@ -237,11 +256,9 @@ class Segment:
                 entries = list(_INDEX_ENTRY.iter_unpack(file.read()))
             with open(self.path + ".timeindex", "rb") as file:
                 times = list(_TIME_ENTRY.iter_unpack(file.read()))
-        except (OSError, ValueError):
-            return False
-        except Exception as fault:  # struct.error: a size that is no multiple of the entry's
-            if type(fault).__name__ != "error":
-                raise
+            with open(self.path + ".txnindex", "rb") as file:
+                aborted = [AbortedTxn(*entry[1:]) for entry in _TXN_ENTRY.iter_unpack(file.read())]
+        except (OSError, struct.error):  # Not there, or with a size that is no multiple of the entry's.
             return False
         if bool(times) != bool(self.size) or (entries and entries[-1][1] >= self.size):
             return False
@@ -251,30 +268,37 @@ class Segment:
         if times:
             self.max_timestamp, self.max_timestamp_offset = self.index_times[-1]
         self.unindexed = self.size - (entries[-1][1] if entries else 0)
-        self.aborted = self._load_aborted()
+        self.aborted = aborted
         for _, header in self.headers():
             self.first_timestamp = header.max_timestamp
             break
-        return True
+        return self._ends_as_indexed()
 
-    def _load_aborted(self) -> list[AbortedTxn]:
-        if not os.path.exists(self.path + ".txnindex"):
-            return []
-        with open(self.path + ".txnindex", "rb") as file:
-            data = file.read()
-        whole = len(data) - len(data) % _TXN_ENTRY.size
-        return [AbortedTxn(*entry[1:]) for entry in _TXN_ENTRY.iter_unpack(data[:whole])]
+    def _ends_as_indexed(self) -> bool:
+        """Whether the last entry of the offset index is right, and whole batches fill the file from there."""
+        end = self.index_positions[-1] if self.index_positions else 0
+        if self.index_offsets:
+            first = next(self.headers(end), None)
+            if first is None or first[1].last_offset != self.index_offsets[-1]:
+                return False
+        for position, header in self.headers(end):
+            if header.size < HEADER_SIZE:
+                return False
+            end = position + header.size
+        return end == self.size
 
     def write_indexes(self) -> None:
+        """Closes the books: what `load` needs. All three files, so that one that is missing is missed."""
         base = self.base_offset
+        if self.fd >= 0 and os.fstat(self.fd).st_size != self.size:
+            os.ftruncate(self.fd, self.size)
         times = self.index_times.copy()
-        if self.size and (not times or self.max_timestamp > times[-1][0]):
+        if self.max_timestamp > (times[-1][0] if times else -1):
             times.append((self.max_timestamp, self.max_timestamp_offset))
         entries = zip(self.index_offsets, self.index_positions, strict=True)
         _replace(self.path + ".index", b"".join(_INDEX_ENTRY.pack(o - base, p) for o, p in entries))
         _replace(self.path + ".timeindex", b"".join(_TIME_ENTRY.pack(t, o - base) for t, o in times))
-        if self.aborted:
-            _replace(self.path + ".txnindex", b"".join(_TXN_ENTRY.pack(0, *entry) for entry in self.aborted))
+        _replace(self.path + ".txnindex", b"".join(_TXN_ENTRY.pack(0, *entry) for entry in self.aborted))
 
     def sync(self) -> None:
         if self.fd >= 0:

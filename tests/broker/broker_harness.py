@@ -1,0 +1,229 @@
+"""A broker without sockets: connections over fake transports, a clock by hand, and every event kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from struct import pack, unpack_from
+from typing import Any
+
+from stuntbroker.broker.clock import Clock
+from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.broker.connection import Connection
+from stuntbroker.broker.events import Events
+from stuntbroker.broker.server import Broker
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.primitives import Message
+
+API_VERSIONS = 18
+START_MS = 1_800_000_000_000
+KEYS = {api.name: key for key, api in APIS.items()}
+
+
+class ManualClock(Clock):
+    """Stands still until it is told otherwise."""
+
+    __slots__ = ("ms",)
+
+    def __init__(self) -> None:
+        self.ms = START_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class KeptEvents(Events):
+    """Every event as (name, facts)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[tuple[str, dict[str, Any]]] = []
+
+    def _emit(self, level: str, event: str, fields: dict[str, Any]) -> None:
+        self.kept.append((event, fields))
+
+    def names(self) -> list[str]:
+        return [name for name, _ in self.kept]
+
+
+class FakeTransport:
+    """What a connection writes to. `stuck`: the client does not read, and everything stays in the buffer."""
+
+    def __init__(self, peer: tuple[str, int] = ("127.0.0.1", 50_000), local: tuple[str, int] = ("127.0.0.1", 9_092)):
+        self.names = {"peername": peer, "sockname": local}
+        self.sent = bytearray()
+        self.unsent = 0
+        self.stuck = False
+        self.high = 1 << 62
+        self.closed = False
+        self.aborted = False
+        self.reading = True
+        self.protocol: Connection | None = None
+
+    def get_extra_info(self, name: str) -> Any:
+        return self.names[name]
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.high = high
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+        if self.stuck:
+            before, self.unsent = self.unsent, self.unsent + len(data)
+            if before <= self.high < self.unsent:
+                assert self.protocol is not None
+                self.protocol.pause_writing()
+
+    def writelines(self, parts: list[Any]) -> None:
+        self.write(b"".join(parts))
+
+    def read_again(self) -> None:
+        """The client reads everything that was sent to it."""
+        assert self.protocol is not None
+        self.stuck = False
+        paused, self.unsent = self.unsent > self.high, 0
+        if paused:
+            self.protocol.resume_writing()
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.closed = self.aborted = True
+
+
+def frame(request: Message, version: int, correlation: int = 7, client_id: bytes | None = b"test") -> bytes:
+    """A whole frame. The API is told from the message's class."""
+    api = APIS[KEYS[type(request).__name__.removesuffix("Request")]]
+    out = bytearray(pack(">hhih", api.key, version, correlation, -1 if client_id is None else len(client_id)))
+    out += client_id or b""
+    if version >= api.flexible_from:
+        out.append(0)
+    request.encode(out, version)
+    return pack(">i", len(out)) + out
+
+
+def raw_frame(body: bytes) -> bytes:
+    return pack(">i", len(body)) + body
+
+
+def cut(sent: bytes | bytearray) -> list[bytes]:
+    """The frames in what was sent, without their lengths."""
+    found, pos = [], 0
+    while pos < len(sent):
+        (size,) = unpack_from(">i", sent, pos)
+        assert pos + 4 + size <= len(sent), "an answer is not whole"
+        found.append(bytes(sent[pos + 4 : pos + 4 + size]))
+        pos += 4 + size
+    return found
+
+
+def decode(answer: bytes, key: int, version: int) -> Any:
+    """The response in an answer, whose header is skipped."""
+    api = APIS[key]
+    response = getattr(import_module(f"stuntbroker.protocol.messages.{api.module}_response"), f"{api.name}Response")
+    return response.decode(answer, version, 5 if version >= api.flexible_from and key != API_VERSIONS else 4)
+
+
+class Client:
+    """One connection of a broker, driven by hand."""
+
+    def __init__(self, broker: Broker, **names: tuple[str, int]) -> None:
+        self.transport = FakeTransport(**names)
+        self.events: Any = broker.events
+        self.connection = Connection(broker)
+        self.transport.protocol = self.connection
+        self.connection.connection_made(self.transport)
+
+    def feed(self, data: bytes | memoryview, step: int = 1 << 30) -> None:
+        """Bytes from the network, at most `step` at a time, for as long as the broker reads."""
+        connection, at = self.connection, 0
+        while at < len(data) and not self.transport.closed and self.transport.reading:
+            room = connection.get_buffer(-1)
+            count = min(len(room), len(data) - at, step)
+            room[:count] = data[at : at + count]
+            at += count
+            connection.buffer_updated(count)
+
+    def answers(self) -> list[bytes]:
+        """What was answered since the last time, frame by frame."""
+        found = cut(self.transport.sent)
+        self.transport.sent.clear()
+        return found
+
+    def ask(self, request: Message, version: int, **header: Any) -> Any:
+        """The response to a request that is answered at once."""
+        self.feed(frame(request, version, **header))
+        found = self.answers()
+        assert len(found) == 1, (found, self.transport.closed, self.events.kept[-1:])
+        answer = found[0]
+        return decode(answer, KEYS[type(request).__name__.removesuffix("Request")], version)
+
+    def leave(self) -> None:
+        self.transport.closed = True
+        self.connection.connection_lost(None)
+
+
+class Rig:
+    """A broker, its clock, its events, and what the event loop complained of."""
+
+    def __init__(self, broker: Broker, clock: ManualClock, events: KeptEvents) -> None:
+        self.broker = broker
+        self.clock = clock
+        self.events = events
+        self.faults: list[dict[str, Any]] = []
+
+    def client(self, **names: tuple[str, int]) -> Client:
+        return Client(self.broker, **names)
+
+    def topic(self, name: str, partitions: int = 1, **configs: str) -> Any:
+        found = self.broker.topics.get(name)
+        made = {key.replace("_", "."): value for key, value in configs.items()}
+        return found or self.broker.topics.create(name, partitions, made)
+
+    def pass_time(self, ms: int) -> None:
+        """Moves the clock on; what is due happens now."""
+        self.clock.ms += ms
+        self.broker.timers._fire()
+
+
+@contextlib.asynccontextmanager
+async def rig(
+    data_dir: Path, properties: Mapping[str, str] | None = None, durability: str = "process",
+    executor: Callable[..., None] | None = None,
+) -> AsyncIterator[Rig]:  # fmt: skip
+    """A running broker; at the end nothing may have been complained of in the event loop."""
+    clock, events = ManualClock(), KeptEvents()
+    broker = Broker(BrokerConfig(properties or {}), str(data_dir), durability, events, clock)
+    if executor is not None:
+        assert broker.syncer is not None
+        broker.syncer._run = executor
+    made = Rig(broker, clock, events)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, facts: made.faults.append(facts))
+    await broker.start(port=0)
+    try:
+        yield made
+    finally:
+        await broker.stop()
+    assert made.faults == []
+    assert "request_crashed" not in events.names()
+
+
+async def turn(times: int = 3) -> None:
+    """Lets the event loop do what is ready."""
+    for _ in range(times):
+        await asyncio.sleep(0)

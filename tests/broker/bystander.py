@@ -1,0 +1,54 @@
+"""Another client, which wants nothing but to go on with its own work: a transaction, read back, again and again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker_harness import Client, Rig
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from valid_requests import batch
+
+TOPIC = "calm"
+TXN = "calm-txn"
+EPOCH_LAST = 32_766
+
+
+class Bystander:
+    """Works on a connection that stays open from the first round to the last."""
+
+    def __init__(self, rig: Rig) -> None:
+        rig.topic(TOPIC)
+        self.rig = rig
+        self.client: Client = rig.client()
+        made = self.client.ask(InitProducerIdRequest(TXN, 60_000), 4)
+        assert made.error_code == 0
+        self.producer_id, self.epoch = made.producer_id, made.producer_epoch
+        self.offset = 0
+
+    def produce(self, count: int, timestamp: int) -> Any:
+        records = batch(count, self.producer_id, self.epoch, 0, timestamp=timestamp)
+        data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, records)])]
+        return self.client.ask(ProduceRequest(TXN, -1, 1_000, data), 12).responses[0].partition_responses[0]
+
+    def work(self) -> None:
+        """One transaction of two records, committed, and read back as a read_committed consumer reads it."""
+        written = self.produce(2, self.rig.clock.ms)
+        assert (written.error_code, written.base_offset) == (0, self.offset)
+        ended = self.client.ask(EndTxnRequest(TXN, self.producer_id, self.epoch, True), 5)
+        assert ended.error_code == 0
+        self.producer_id, self.epoch = ended.producer_id, ended.producer_epoch
+        read = self.fetch(self.offset)
+        assert read.error_code == 0
+        assert (read.high_watermark, read.last_stable_offset) == (self.offset + 3, self.offset + 3)
+        assert len(read.records) > 61
+        self.offset += 3
+
+    def fetch(self, offset: int, topic: str = TOPIC) -> Any:
+        wish = FetchPartition(0, -1, offset, -1, -1, 100_000)
+        asked = FetchRequest(
+            max_wait_ms=0, min_bytes=1, max_bytes=100_000, isolation_level=1, topics=[FetchTopic(topic, partitions=[wish])]
+        )
+        return self.client.ask(asked, 12).responses[0].partitions[0]

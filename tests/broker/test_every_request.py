@@ -1,0 +1,219 @@
+"""Every API in every version: as it should be, cut at every byte, and with every byte, length and count at its extremes.
+
+Whatever comes, a request is answered, or waits by right, or its connection is closed; nobody else notices.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from struct import pack
+
+import pytest
+from broker_harness import Client, Rig, decode, frame, raw_frame, rig, turn
+from bystander import Bystander
+from message_samples import CASES as SAMPLE_CASES
+from message_samples import random_message
+from stuntbroker.broker.apis import SERVED
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import ProduceRequest
+from stuntbroker.protocol.primitives import DecodeError
+from valid_requests import CASES, IDS, MAY_WAIT, TOPIC, TXN, valid_request
+
+EXTREME_BYTES = (0x00, 0x7F, 0x80, 0xFF)
+EXTREME_WORDS = (pack(">i", 2**31 - 1), pack(">I", 2**32 - 1), pack(">i", -(2**31)), bytes(4), b"\xff\xff\xff\xff\x0f")
+PEAK_MAX = 8 << 20
+"""Bytes that one malformed request of a hundred bytes may make the broker hold."""
+
+
+class Attacker:
+    """A client that is expected to be thrown out, and comes again."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.client = rig.client()
+
+    def prepare(self) -> tuple[bytes, int, int]:
+        """(topic id, producer id, epoch) of what the valid requests are about."""
+        topic_id: bytes = self.rig.topic(TOPIC).id
+        made = self.rig.client().ask(InitProducerIdRequest(TXN, 60_000), 4)
+        return topic_id, made.producer_id, made.producer_epoch
+
+    def send(self, key: int, version: int, body: bytes) -> str:
+        """What became of one frame: `answered`, `waits`, `silent` or `closed`. Anything else is a failure."""
+        client = self.client
+        client.feed(raw_frame(body))
+        answers = client.answers()
+        if client.transport.closed:
+            assert not answers
+            outcome = "closed"
+        elif answers:
+            assert len(answers) == 1
+            assert answers[0][:4] == body[4:8]
+            return "answered"
+        elif client.connection.open:
+            assert key in MAY_WAIT, f"a request of {APIS[key].name} waits"
+            outcome = "waits"
+        else:
+            assert not ProduceRequest.decode(body, version, _after_header(body, version)).acks
+            return "silent"
+        client.leave()
+        self.client = self.rig.client()
+        return outcome
+
+
+def _after_header(body: bytes, version: int) -> int:
+    length = max(0, int.from_bytes(body[8:10], "big", signed=True))
+    return 10 + length + (1 if version >= 9 else 0)
+
+
+def cuts(body: bytes) -> Iterator[bytes]:
+    for size in range(len(body)):
+        yield body[:size]
+
+
+def extremes(body: bytes, first: int = 8) -> Iterator[bytes]:
+    """Every byte behind the correlation id, and every window of four and five, at its extremes."""
+    for at in range(first, len(body)):
+        for byte in EXTREME_BYTES:
+            if body[at] != byte:
+                yield body[:at] + bytes((byte,)) + body[at + 1 :]
+        for word in EXTREME_WORDS:
+            yield body[:at] + word + body[at + len(word) :]
+
+
+def body_of(attacker: Attacker, key: int, version: int) -> bytes:
+    return frame(valid_request(key, version, *attacker.prepare()), version)[4:]
+
+
+async def test_every_api_that_is_served_has_a_valid_request_here() -> None:
+    assert {key for key, _ in CASES} == set(SERVED)
+
+
+async def test_every_request_in_every_version_is_answered_in_that_version(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        attacker = Attacker(made)
+        for key, version in CASES:
+            client = made.client()
+            client.feed(frame(valid_request(key, version, *attacker.prepare()), version))
+            if client.connection.open:
+                made.pass_time(10_000)
+            (answer,) = client.answers()
+            decode(answer, key, version)
+            assert not client.transport.closed
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: APIS[key].name)
+async def test_a_request_cut_at_any_byte_closes_its_own_connection_only(key: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        attacker, bystander = Attacker(made), Bystander(made)
+        low, high, _ = SERVED[key]
+        for version in range(low, high + 1):
+            body = body_of(attacker, key, version)
+            assert {attacker.send(key, version, part) for part in cuts(body)} <= {"closed", "answered"}
+            bystander.work()
+        assert made.events.names().count("request_malformed") > 10
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: APIS[key].name)
+async def test_a_request_with_any_byte_length_or_count_at_its_extremes_hurts_nobody(key: int, data_dir: Path) -> None:
+    async with rig(data_dir, {"num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}) as made:
+        attacker, bystander = Attacker(made), Bystander(made)
+        low, high, _ = SERVED[key]
+        for version in range(low, high + 1):
+            body = body_of(attacker, key, version)
+            for part in extremes(body):
+                attacker.send(key, version, part)
+            bystander.work()
+        await turn()
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: APIS[key].name)
+async def test_random_values_of_every_field_hurt_nobody(key: int, data_dir: Path) -> None:
+    """Well-formed requests that mean nothing; large ones too, which are read where they were received."""
+    random = Random(key)
+    samples = [(m, v) for m, v in SAMPLE_CASES if m.name == f"{APIS[key].name}Request"]
+    async with rig(data_dir) as made:
+        attacker, bystander = Attacker(made), Bystander(made)
+        attacker.prepare()
+        low, high, _ = SERVED[key]
+        for message, version in samples:
+            if low <= version <= high:
+                for number in range(30):
+                    name = b"c" * (10_000 if number % 3 == 0 else 5)
+                    attacker.send(key, version, frame(random_message(message, version, random), version, 7, name)[4:])
+                bystander.work()
+        await turn()
+
+
+@pytest.mark.parametrize(("key", "version"), CASES[::7], ids=IDS[::7])
+async def test_a_lying_length_allocates_nothing(key: int, version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        attacker = Attacker(made)
+        body = body_of(attacker, key, version)
+        attacker.send(key, version, body)
+        tracemalloc.start()
+        try:
+            for at in range(8, len(body)):
+                for word in EXTREME_WORDS:
+                    attacker.send(key, version, body[:at] + word + body[at + len(word) :])
+            assert tracemalloc.get_traced_memory()[1] < PEAK_MAX
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 14), (3, -1), (0, 2), (1, 3), (22, 6), (17, 0), (4, 0), (-1, 0), (999, 0)])
+async def test_an_unknown_key_or_version_closes_the_connection_with_one_line(
+    key: int, version: int, data_dir: Path
+) -> None:
+    async with rig(data_dir) as made:
+        client: Client = made.client()
+        client.feed(raw_frame(pack(">hhih", key, version, 1, -1) + bytes(20)))
+        assert client.transport.closed
+        assert not client.answers()
+        assert made.events.names() == ["request_not_served"]
+
+
+@pytest.mark.parametrize("version", [-1, 5, 99, 32_767])
+async def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.feed(raw_frame(pack(">hhih", 18, version, 77, -1) + b"\x00\x01\x02"))
+        (answer,) = client.answers()
+        assert answer == pack(">ihihhh", 77, 35, 1, 18, 0, 4)
+        assert not client.transport.closed
+
+
+async def test_names_that_are_not_utf_8_are_answered_or_refused(data_dir: Path) -> None:
+    """A byte that is no UTF-8 takes three when it is answered: a long name of them does not fit any more."""
+    async with rig(data_dir) as made:
+        attacker, bystander = Attacker(made), Bystander(made)
+        for key, version in CASES:
+            for size in (10, 30_000):
+                text = TOPIC.encode() if key not in (10, 22, 25, 26) else b"attacked"
+                body = body_of(attacker, key, version)
+                at = body.find(text, 12)
+                if at < 0:
+                    continue
+                bad = b"\xff" * size
+                if version >= APIS[key].flexible_from:
+                    end = at + body[at - 1] - 1
+                    length = size + 1
+                    head = bytes((length & 0x7F | 0x80, length >> 7 & 0x7F | 0x80, length >> 14)) if size > 99 else bytes((length,))
+                    body = body[: at - 1] + head + bad + body[end:]
+                else:
+                    end = at + int.from_bytes(body[at - 2 : at], "big")
+                    body = body[: at - 2] + pack(">h", size) + bad + body[end:]
+                assert attacker.send(key, version, body) in ("answered", "closed", "waits")
+        bystander.work()
+
+
+def test_the_sample_of_extremes_holds_what_it_says() -> None:
+    made = set(extremes(b"12345678ab"))
+    assert b"12345678\xffb" in made
+    assert b"12345678" + pack(">i", 2**31 - 1) in made
+    with pytest.raises(DecodeError):
+        ProduceRequest.decode(b"", 3)

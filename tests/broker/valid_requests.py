@@ -1,0 +1,172 @@
+"""One request of every API that is served, such as a client would send it, about a topic that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+from broker_harness import START_MS
+from stuntbroker.broker.apis import SERVED
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.primitives import ZERO_UUID, Message
+from stuntbroker.protocol.records import TRANSACTIONAL, build_batch
+
+GROUP: Final = "attacked-group"
+TXN: Final = "attacked-txn"
+TOPIC: Final = "attacked"
+CASES: Final = [(key, version) for key, (low, high, _) in SERVED.items() for version in range(low, high + 1)]
+IDS: Final = [f"{APIS[key].name}-v{version}" for key, version in CASES]
+MAY_WAIT: Final = frozenset({1, 11, 14})
+"""Fetch, JoinGroup, SyncGroup: an answer may take its time."""
+
+
+def batch(
+    count: int = 2, producer_id: int = -1, epoch: int = -1, sequence: int = -1, size: int = 3, timestamp: int = START_MS
+) -> bytes:
+    """A record batch; with a producer id it is part of a transaction."""
+    records = [(b"k%d" % n, b"v" * size) for n in range(count)]
+    return bytes(
+        build_batch(
+            records, timestamp, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
+            attributes=TRANSACTIONAL if producer_id >= 0 else 0,
+        )
+    )  # fmt: skip
+
+
+def request_of(key: int) -> Callable[..., Any]:
+    """The class of an API's request."""
+    api = APIS[key]
+    made: Callable[..., Any] = getattr(
+        import_module(f"stuntbroker.protocol.messages.{api.module}_request"), f"{api.name}Request"
+    )
+    return made
+
+
+def part(key: int, name: str) -> Callable[..., Any]:
+    made: Callable[..., Any] = getattr(import_module(f"stuntbroker.protocol.messages.{APIS[key].module}_request"), name)
+    return made
+
+
+def valid_request(key: int, version: int, topic_id: bytes, producer_id: int = 1_000, epoch: int = 0) -> Message:
+    """Every array has an element, so that every length and count is there to be changed."""
+    made: Message = request_of(key)(**_fields(key, version, topic_id, producer_id, epoch))
+    return made
+
+
+def _fields(key: int, version: int, topic_id: bytes, producer_id: int, epoch: int) -> dict[str, Any]:
+    def new(name: str, *arguments: Any) -> Any:
+        return part(key, name)(*arguments)
+
+    match key:
+        case 0:
+            data = [new("TopicProduceData", TOPIC, topic_id, [new("PartitionProduceData", 0, batch())])]
+            return {"acks": -1, "timeout_ms": 1_000, "topic_data": data}
+        case 1:
+            wish = new("FetchPartition", 0, -1, 0, -1, -1, 1_000)
+            return {
+                "max_wait_ms": 0, "min_bytes": 1, "isolation_level": 1, "session_id": 0, "session_epoch": -1,
+                "topics": [new("FetchTopic", TOPIC, topic_id, [wish])],
+                "forgotten_topics_data": [new("ForgottenTopic", TOPIC, topic_id, [0])],
+            }  # fmt: skip
+        case 2:
+            return {"replica_id": -1, "topics": [new("ListOffsetsTopic", TOPIC, [new("ListOffsetsPartition", 0, -1, -1)])]}
+        case 3:
+            wanted = new("MetadataRequestTopic", topic_id if version >= 12 else ZERO_UUID, None if version >= 12 else TOPIC)
+            return {"topics": [wanted]}
+        case 8:
+            one = new("OffsetCommitRequestPartition", 0, 1, -1, "note")
+            return {"group_id": GROUP, "topics": [new("OffsetCommitRequestTopic", TOPIC, topic_id, [one])]}
+        case 9:
+            asked = new("OffsetFetchRequestTopics", TOPIC, topic_id, [0])
+            return {
+                "group_id": GROUP, "topics": [new("OffsetFetchRequestTopic", TOPIC, [0])],
+                "groups": [new("OffsetFetchRequestGroup", GROUP, None, -1, [asked])],
+            }  # fmt: skip
+        case 10:
+            return {"key": GROUP, "coordinator_keys": [GROUP]}
+        case 11:
+            return {
+                "group_id": GROUP, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000,
+                "protocol_type": "consumer", "protocols": [new("JoinGroupRequestProtocol", "range", b"meta")],
+            }  # fmt: skip
+        case 12:
+            return {"group_id": GROUP, "generation_id": 1, "member_id": "nobody"}
+        case 13:
+            return {"group_id": GROUP, "member_id": "nobody", "members": [new("MemberIdentity", "nobody")]}
+        case 14:
+            return {
+                "group_id": GROUP, "generation_id": 1, "member_id": "nobody", "protocol_type": "consumer",
+                "protocol_name": "range", "assignments": [new("SyncGroupRequestAssignment", "nobody", b"mine")],
+            }  # fmt: skip
+        case 15:
+            return {"groups": [GROUP]}
+        case 16:
+            return {"states_filter": ["Empty"], "types_filter": ["classic"]}
+        case 18:
+            return {"client_software_name": "tester", "client_software_version": "1.0"}
+        case _:
+            return _more_fields(key, version, topic_id, producer_id, epoch)
+
+
+def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoch: int) -> dict[str, Any]:
+    def new(name: str, *arguments: Any) -> Any:
+        return part(key, name)(*arguments)
+
+    match key:
+        case 19:
+            configs = [new("CreatableTopicConfig", "retention.ms", "1000")]
+            return {"topics": [new("CreatableTopic", "made", 1, 1, [], configs)], "timeout_ms": 1_000}
+        case 20:
+            return {"topics": [new("DeleteTopicState", "made")], "topic_names": ["made"], "timeout_ms": 1_000}
+        case 21:
+            return {"topics": [new("DeleteRecordsTopic", TOPIC, [new("DeleteRecordsPartition", 0, 0)])]}
+        case 22:
+            return {"transactional_id": TXN, "transaction_timeout_ms": 60_000}
+        case 23:
+            return {"topics": [new("OffsetForLeaderTopic", TOPIC, [new("OffsetForLeaderPartition", 0, -1, 0)])]}
+        case 24:
+            topics = [new("AddPartitionsToTxnTopic", TOPIC, [0])]
+            one = new("AddPartitionsToTxnTransaction", TXN, producer_id, epoch, False, topics)
+            return {
+                "transactions": [one], "v3_and_below_transactional_id": TXN, "v3_and_below_producer_id": producer_id,
+                "v3_and_below_producer_epoch": epoch, "v3_and_below_topics": topics,
+            }  # fmt: skip
+        case 25:
+            return {"transactional_id": TXN, "producer_id": producer_id, "producer_epoch": epoch, "group_id": GROUP}
+        case 26:
+            return {"transactional_id": TXN, "producer_id": producer_id, "producer_epoch": epoch, "committed": False}
+        case 27:
+            topics = [new("WritableTxnMarkerTopic", TOPIC, [0])]
+            return {"markers": [new("WritableTxnMarker", producer_id, epoch, False, topics, 0, 0)]}
+        case 28:
+            one = new("TxnOffsetCommitRequestPartition", 0, 1, -1, "note")
+            return {
+                "transactional_id": TXN, "group_id": GROUP, "producer_id": producer_id, "producer_epoch": epoch,
+                "topics": [new("TxnOffsetCommitRequestTopic", TOPIC, ZERO_UUID, [one])],
+            }  # fmt: skip
+        case 32:
+            return {"resources": [new("DescribeConfigsResource", 2, TOPIC, ["retention.ms"])], "include_synonyms": True}
+        case 33 | 44:
+            config = new("AlterableConfig", *(("retention.ms", "1000") if key == 33 else ("retention.ms", 0, "1000")))
+            return {"resources": [new("AlterConfigsResource", 2, TOPIC, [config])]}
+        case 35:
+            return {"topics": [new("DescribableLogDirTopic", TOPIC, [0])]}
+        case 37:
+            one = new("CreatePartitionsTopic", TOPIC, 2, [new("CreatePartitionsAssignment", [1])])
+            return {"topics": [one], "validate_only": True}
+        case 42:
+            return {"groups_names": [GROUP]}
+        case 47:
+            return {"group_id": GROUP, "topics": [new("OffsetDeleteRequestTopic", TOPIC, [new("OffsetDeleteRequestPartition", 0)])]}
+        case 60:
+            return {}
+        case 61:
+            return {"topics": [new("TopicRequest", TOPIC, [0])]}
+        case 65:
+            return {"transactional_ids": [TXN]}
+        case 66:
+            return {"state_filters": ["Ongoing"], "producer_id_filters": [producer_id]}
+        case 75:
+            return {"topics": [new("TopicRequest", TOPIC)], "response_partition_limit": 10, "cursor": new("Cursor", TOPIC, 0)}
+    raise AssertionError(f"no request of API {key} is known here: add one")

@@ -1,0 +1,115 @@
+"""Two transcripts, difference by difference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.conformance.allowances import ALLOWANCES
+from tests.conformance.shape import Text
+from tests.conformance.side import Side, Step
+
+Case = Callable[[Side], None]
+NOTHING: Final = "nothing"
+ORDER: Final = "(order)"
+KEYS: Final = ("name", "topic", "key", "group_id", "transactional_id", "partition_index", "index", "partition", "topic_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    case: str
+    step: str
+    path: str
+    kafka: Any
+    ours: Any
+
+    def __str__(self) -> str:
+        return f"{self.case} | {self.step} | {self.path}: Kafka {self.kafka!r}, ours {self.ours!r}"
+
+    @property
+    def is_order(self) -> bool:
+        return self.path.endswith(ORDER)
+
+    @property
+    def is_text(self) -> bool:
+        return isinstance(self.kafka, Text) or isinstance(self.ours, Text)
+
+    @property
+    def allowance(self) -> str | None:
+        """The name of what allows it."""
+        where = f"{self.case} | {self.step} | {self.path}"
+        for name, allowance in ALLOWANCES.items():
+            if re.search(allowance.where, where) and allowance.holds(self.kafka, self.ours):
+                return name
+        return None
+
+
+def run_case(case: Case, kafka: str, ours: str, own: str) -> list[Difference]:
+    """What two brokers say to the same questions, where it is not the same."""
+    with ThreadPoolExecutor(2) as both:
+        theirs, mine = both.map(lambda address: _transcript(case, address, own), (kafka, ours))
+    return list(_differences(case.__name__, theirs, mine))
+
+
+def _transcript(case: Case, address: str, own: str) -> list[Step]:
+    side = Side(address, own)
+    try:
+        case(side)
+    except Exception as fault:
+        # A case goes on with what it was answered: where it cannot, that is a difference, unless both sides agree.
+        side.steps.append(Step(f"{len(side.steps)}: the case stopped", f"{type(fault).__name__}: {fault}"))
+    finally:
+        side.close()
+    return side.steps
+
+
+def _differences(case: str, kafka: Sequence[Step], ours: Sequence[Step]) -> Iterator[Difference]:
+    for step in (*kafka, *ours):
+        if step.label.endswith("the case stopped"):
+            side = "Kafka" if step in kafka else "ours"
+            yield Difference(case, step.label, f"({side})", step.reply if side == "Kafka" else "", step.reply)
+    for one, other in zip(kafka, ours, strict=False):
+        if one.label != other.label:
+            yield Difference(case, one.label, "(another step)", one.label, other.label)
+            return
+        for path, theirs, mine in differences(one.reply, other.reply):
+            yield Difference(case, one.label, path, theirs, mine)
+    if len(kafka) != len(ours):
+        yield Difference(case, "the end", "steps", len(kafka), len(ours))
+
+
+def differences(kafka: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """(path, Kafka's value, ours) for every leaf that is not the same."""
+    if isinstance(kafka, dict) and isinstance(ours, dict):
+        for name in {**kafka, **ours}:
+            yield from differences(kafka.get(name, NOTHING), ours.get(name, NOTHING), f"{path}.{name}".lstrip("."))
+    elif isinstance(kafka, list) and isinstance(ours, list):
+        yield from _differences_in_lists(kafka, ours, path)
+    elif kafka != ours:
+        yield path, kafka, ours
+
+
+def _differences_in_lists(kafka: list[Any], ours: list[Any], path: str) -> Iterator[tuple[str, Any, Any]]:
+    """Elements with a name are compared by name: the order of most answers is that of a hash table."""
+    for key in KEYS:
+        theirs, mine = _by_key(kafka, key), _by_key(ours, key)
+        if theirs is not None and mine is not None:
+            if list(theirs) != list(mine) and theirs.keys() == mine.keys():
+                yield f"{path}{ORDER}", list(theirs), list(mine)
+            for name in {**theirs, **mine}:
+                yield from differences(theirs.get(name, NOTHING), mine.get(name, NOTHING), f"{path}[{name}]")
+            return
+    for at in range(max(len(kafka), len(ours))):
+        theirs = kafka[at] if at < len(kafka) else NOTHING
+        mine = ours[at] if at < len(ours) else NOTHING
+        yield from differences(theirs, mine, f"{path}[{at}]")
+
+
+def _by_key(values: list[Any], key: str) -> dict[Any, Any] | None:
+    if not all(isinstance(value, dict) and isinstance(value.get(key), str | int) for value in values):
+        return None
+    found = {value[key]: value for value in values}
+    return found if len(found) == len(values) else None

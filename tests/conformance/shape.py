@@ -1,0 +1,119 @@
+"""A reply as plain values in which nothing is left that may differ between two right brokers.
+
+Ids that a broker chooses are renamed in the order in which they appear: the first producer id of a case is `producer-1`
+on both sides. Times of day become `now`. What is not the protocol's (throttling, addresses, folders, sizes of disks) goes.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.primitives import ZERO_UUID, Message
+from stuntbroker.protocol.records import HEADER_SIZE, LENGTH_AT, LOG_APPEND_TIME, LOG_OVERHEAD, read_header
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])")
+DAY_MS: Final = 86_400_000
+SEQUENCED_FROM: Final = 43
+"""Where in a batch the producer id is."""
+
+NOT_PROTOCOL: Final = {"throttle_time_ms", "port", "log_dir", "total_bytes", "usable_bytes"}
+RENAMED: Final = {
+    "producer_id": "producer",
+    "ongoing_txn_producer_id": "producer",
+    "topic_id": "topic",
+    "session_id": "session",
+    "cluster_id": "cluster",
+}
+WITH_UUID: Final = {"member_id", "leader"}
+TEXTS: Final = {"error_message", "batch_index_error_message", "documentation"}
+TIMES: Final = {"timestamp", "last_timestamp", "log_append_time_ms", "transaction_start_time_ms"}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """For people: two brokers may say it in different words."""
+
+    value: str | None
+
+
+class Names:
+    """Ids of one side of one case, and what they are called in both."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, Any], str] = {}
+
+    def of(self, kind: str, value: Any) -> str:
+        count = sum(1 for known, _ in self._names if known == kind)
+        return self._names.setdefault((kind, value), f"{kind}-{count + 1}")
+
+
+def shape(value: Any, names: Names, field: str = "") -> Any:
+    match value:
+        case Message():
+            return {
+                name: shape(getattr(value, name), names, name) for name in value.__slots__ if name not in NOT_PROTOCOL
+            }
+        case bytes() | bytearray() | memoryview() if field == "records":
+            return batches(bytes(value), names)
+        case list() | tuple():
+            return [shape(each, names, field) for each in value]
+        case _:
+            return _scalar(value, names, field)
+
+
+def _scalar(value: Any, names: Names, field: str) -> Any:
+    if field in TEXTS:
+        return Text(value)
+    if field == "host":
+        return "host" if value else value
+    if field in RENAMED:
+        return value if value in (None, 0, -1, "", ZERO_UUID) else names.of(RENAMED[field], value)
+    if field in WITH_UUID and value:
+        return UUID.sub(lambda found: names.of("uuid", found[0]), value)
+    if field in TIMES:
+        return _time(value)
+    return value.hex() if isinstance(value, bytes | bytearray | memoryview) else value
+
+
+def _time(value: int) -> int | str:
+    return "now" if abs(value - time.time() * 1_000) < DAY_MS else value
+
+
+def batches(data: bytes, names: Names) -> list[Any]:
+    """Byte for byte, but for what the broker stamps (leader epoch) and what the broker chose (producer id, its own times)."""
+    found: list[Any] = []
+    at = 0
+    while len(data) - at >= HEADER_SIZE:
+        size = struct.unpack_from(">i", data, at + LENGTH_AT)[0] + LOG_OVERHEAD
+        if len(data) - at < size:
+            break
+        found.append(_batch(data[at : at + size], names))
+        at += size
+    # Kafka cuts a file where the limit is, not where a batch ends: how much of the next one comes is chance.
+    return found
+
+
+def _batch(batch: bytes, names: Names) -> dict[str, Any]:
+    head = read_header(batch)
+    made: dict[str, Any] = {
+        "base_offset": head.base_offset,
+        "magic": head.magic,
+        "attributes": head.attributes,
+        "last_offset_delta": head.last_offset_delta,
+        "count": head.count,
+        "crc_right": crc32c(batch[21:]) == head.crc,
+        "base_sequence": head.base_sequence,
+        "producer_epoch": head.producer_epoch,
+        "producer_id": shape(head.producer_id, names, "producer_id"),
+        "base_timestamp": _time(head.base_timestamp),
+        "max_timestamp": _time(head.max_timestamp),
+        "records": batch[HEADER_SIZE:].hex(),
+    }
+    if not head.attributes & LOG_APPEND_TIME and head.producer_id == -1:
+        made["crc"] = head.crc
+    return made

@@ -1,0 +1,219 @@
+"""One broker under a case: what the case asked it, and what it said."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import DecodeError, Message
+
+from tests.conformance.shape import Names, shape
+from tests.conformance.wire import (
+    ANSWER_S_MAX,
+    APIS_BY_NAME,
+    CLOSED,
+    Closed,
+    Link,
+    NoAnswer,
+    header,
+    read_reply,
+    request_body,
+)
+
+SETTLE_S_MAX: Final = 10.0
+PAUSE_S: Final = 0.02
+NOT_READY: Final = frozenset({
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
+})  # fmt: skip
+BUSY: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One reply of a broker, and what was asked."""
+
+    label: str
+    reply: Any
+
+
+@dataclass(slots=True)
+class Side:
+    """A broker, seen by one case."""
+
+    address: str
+    own: str
+    """A prefix for names of topics, groups and transactional ids that no other case and no other run uses."""
+    steps: list[Step] = field(default_factory=list)
+    names: Names = field(default_factory=Names)
+    _links: dict[str, Link] = field(default_factory=dict)
+    _waiting: dict[str, list[tuple[str, str, int]]] = field(default_factory=dict)
+    _correlation: int = 0
+
+    def close(self) -> None:
+        for link in self._links.values():
+            link.close()
+
+    # --- requests that are compared
+
+    def ask(
+        self,
+        api: str,
+        version: int,
+        note: str = "",
+        *,
+        retry: Collection[int] = (),
+        on: str = "main",
+        **fields: Any,
+    ) -> Any:
+        """Asks and notes the reply. While an error of `retry` is in it, asks again."""
+        reply = self.quiet(api, version, retry=retry, on=on, **fields)
+        self.note(f"{api} v{version} {note}".strip(), reply)
+        return reply
+
+    def note(self, label: str, reply: Any) -> None:
+        told = repr(reply) if isinstance(reply, Closed | NoAnswer) else shape(reply, self.names)
+        self.steps.append(Step(f"{len(self.steps)}: {label}", told))
+
+    def table(self, label: str, values: dict[str, Any]) -> None:
+        """Notes values that are to be compared one by one, whatever their order."""
+        self.steps.append(Step(f"{len(self.steps)}: {label}", values))
+
+    # --- requests that are not
+
+    def quiet(
+        self, api: str, version: int, *, retry: Collection[int] = (), on: str = "main", **fields: Any
+    ) -> Any:
+        deadline = time.monotonic() + SETTLE_S_MAX
+        while True:
+            self.send(api, version, on=on, **fields)
+            reply = self.hear(on)
+            if time.monotonic() > deadline or not errors_of(reply) & (NOT_READY | set(retry)):
+                return reply
+            time.sleep(PAUSE_S)
+
+    def until(self, ready: Callable[[Any], bool], api: str, version: int, **fields: Any) -> Any:
+        """Asks in silence until the reply is as it must be. The answer is that reply."""
+        deadline = time.monotonic() + SETTLE_S_MAX
+        while True:
+            reply = self.quiet(api, version, **fields)
+            if not isinstance(reply, Closed | NoAnswer) and ready(reply):
+                return reply
+            assert time.monotonic() < deadline, f"{api} v{version} never became as it must be: {reply}"
+            time.sleep(PAUSE_S)
+
+    # --- the two halves of a request
+
+    def send(self, api: str, version: int, *, on: str = "main", **fields: Any) -> None:
+        known = APIS_BY_NAME[api]
+        body = request_body(known, version, fields)
+        self._correlation += 1
+        self.link(on).send_frame(
+            header(known.key, version, self._correlation, flexible=version >= known.flexible_from) + body
+        )
+        self._waiting.setdefault(on, []).append((api, str(self._correlation), version))
+
+    def hear(self, on: str = "main", wait_s: float = ANSWER_S_MAX) -> Any:
+        """The reply to the oldest request of a connection that has none yet."""
+        api, correlation, version = self._waiting[on].pop(0)
+        frame = self.link(on).receive(wait_s)
+        if isinstance(frame, Closed | NoAnswer):
+            self.drop(on)
+            return frame
+        if struct.unpack_from(">i", frame)[0] != int(correlation):
+            raise DecodeError("the correlation id is another request's", 0)
+        return read_reply(APIS_BY_NAME[api], version, frame)
+
+    def hear_and_note(self, note: str = "", on: str = "main", wait_s: float = ANSWER_S_MAX) -> Any:
+        api, _, version = self._waiting[on][0]
+        reply = self.hear(on, wait_s)
+        self.note(f"{api} v{version} {note}".strip(), reply)
+        return reply
+
+    # --- bytes
+
+    def raw(self, payload: bytes, note: str, *, wait_s: float = ANSWER_S_MAX, whole: bool = False) -> None:
+        """A frame (or, `whole`, any bytes) on a connection of its own. Noted are the bytes of the answer, but for ids."""
+        link = Link(self.address)
+        try:
+            if whole:
+                link.send(payload)
+            else:
+                link.send_frame(payload)
+            answer = link.receive(wait_s)
+        finally:
+            link.close()
+        told = repr(answer) if isinstance(answer, Closed | NoAnswer) else answer.hex()
+        self.steps.append(Step(f"{len(self.steps)}: {note}", told))
+
+    def raw_prefix(self, payload: bytes, note: str) -> None:
+        """As `raw`, but noted is only how the answer begins: correlation id and the two bytes behind it."""
+        self.raw(payload, note)
+        step = self.steps.pop()
+        self.steps.append(Step(step.label, step.reply if step.reply in ("closed", "no answer") else step.reply[:12]))
+
+    def raw_request(self, api: str, version: int, body: bytes, note: str) -> Any:
+        """A request whose body no codec would write, in a right header."""
+        known = APIS_BY_NAME[api]
+        link = Link(self.address)
+        try:
+            link.send_frame(header(known.key, version, 1, flexible=version >= known.flexible_from) + body)
+            answer = link.receive()
+        finally:
+            link.close()
+        reply = answer if isinstance(answer, Closed | NoAnswer) else read_reply(known, version, answer)
+        self.note(f"{api} v{version} {note}", reply)
+        return reply
+
+    def link(self, on: str = "main") -> Link:
+        if on not in self._links:
+            self._links[on] = Link(self.address)
+        return self._links[on]
+
+    def drop(self, on: str = "main") -> None:
+        if on in self._links:
+            self._links.pop(on).close()
+        self._waiting.pop(on, None)
+
+    # --- what most cases begin with
+
+    def name(self, what: str) -> str:
+        return f"{self.own}-{what}"
+
+    def topic(self, what: str = "t", partitions: int = 1, **configs: str) -> str:
+        """A new topic, when it can be used."""
+        name = self.name(what)
+        given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
+        self.quiet(
+            "CreateTopics", 7, timeout_ms=10_000,
+            topics=[{"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": given}],
+        )  # fmt: skip
+        self.wait_for_topic(name, partitions)
+        return name
+
+    def wait_for_topic(self, name: str, partitions: int = 1) -> None:
+        wanted = [{"name": name, "partitions": [{"partition_index": at, "timestamp": -2} for at in range(partitions)]}]
+        self.until(
+            lambda r: errors_of(r) == {0}, "ListOffsets", 7, replica_id=-1, topics=wanted
+        )
+
+    def topic_id(self, name: str) -> bytes:
+        reply = self.quiet("Metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)
+        found: bytes = reply.topics[0].topic_id
+        return found
+
+
+def errors_of(reply: Any) -> set[int]:
+    """Every error code anywhere in a reply."""
+    if isinstance(reply, list | tuple):
+        return {code for each in reply for code in errors_of(each)}
+    if not isinstance(reply, Message):
+        return set()
+    own = {getattr(reply, name) for name in reply.__slots__ if name.endswith("error_code")}
+    return own.union(*(errors_of(getattr(reply, name)) for name in reply.__slots__))
+
+
+__all__ = ["BUSY", "CLOSED", "Side", "Step", "errors_of"]

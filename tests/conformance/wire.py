@@ -1,0 +1,142 @@
+"""Requests out of plain values, and replies out of bytes, on a socket of our own: no client library between us and a broker."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import time
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final
+
+from stuntbroker.protocol.api_keys import APIS, Api
+from stuntbroker.protocol.primitives import DecodeError, Message
+
+API_VERSIONS: Final = 18
+CLIENT_ID: Final = "conformance"
+ANSWER_S_MAX: Final = 10.0
+APIS_BY_NAME: Final = {api.name: api for api in APIS.values()}
+
+
+class Closed:
+    """What a broker answered by closing the connection."""
+
+    def __repr__(self) -> str:
+        return "closed"
+
+
+class NoAnswer:
+    """What a broker did not answer while we were prepared to wait."""
+
+    def __repr__(self) -> str:
+        return "no answer"
+
+
+CLOSED: Final = Closed()
+NO_ANSWER: Final = NoAnswer()
+
+
+class Link:
+    """One connection: frames out, frames in."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), timeout=ANSWER_S_MAX)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        try:
+            self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # The next `receive` says so.
+
+    def send_frame(self, payload: bytes) -> None:
+        self.send(struct.pack(">i", len(payload)) + payload)
+
+    def receive(self, wait_s: float = ANSWER_S_MAX) -> bytes | Closed | NoAnswer:
+        """The next frame, without its length."""
+        deadline = time.monotonic() + wait_s
+        try:
+            size = struct.unpack(">i", self._exactly(4, deadline))[0]
+            return self._exactly(size, deadline)
+        except TimeoutError:
+            return NO_ANSWER
+        except (ConnectionResetError, BrokenPipeError, EOFError):
+            return CLOSED
+
+    def _exactly(self, size: int, deadline: float) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            part = self._socket.recv(size - len(parts))
+            if not part:
+                raise EOFError
+            parts += part
+        return bytes(parts)
+
+
+def header(key: int, version: int, correlation: int, *, client_id: str | None = CLIENT_ID, flexible: bool) -> bytes:
+    """A request header, version 1 or (`flexible`) 2."""
+    start = struct.pack(">hhi", key, version, correlation)
+    if client_id is None:
+        client = struct.pack(">h", -1)
+    else:
+        client = struct.pack(">h", len(client_id.encode())) + client_id.encode()
+    return start + client + (b"\x00" if flexible else b"")
+
+
+@cache
+def _module(api: Api, kind: str) -> ModuleType:
+    return import_module(f"stuntbroker.protocol.messages.{api.module}_{kind.lower()}")
+
+
+def request_body(api: Api, version: int, fields: dict[str, Any]) -> bytes:
+    out = bytearray()
+    module = _module(api, "Request")
+    build(getattr(module, f"{api.name}Request"), fields).encode(out, version)
+    return bytes(out)
+
+
+def build(kind: type[Message], fields: dict[str, Any]) -> Message:
+    """A message whose nested structures are given as dicts, and lists of them."""
+    module = import_module(kind.__module__)
+    known = kind.__init__.__annotations__
+    made: dict[str, Any] = {}
+    for name, value in fields.items():
+        nested = next((n for n in re.findall(r"\w+", known[name]) if n in vars(module) and _is_message(module, n)), None)
+        if nested is None or value is None:
+            made[name] = value
+        elif isinstance(value, dict):
+            made[name] = build(getattr(module, nested), value)
+        else:
+            made[name] = [build(getattr(module, nested), each) for each in value]
+    return kind(**made)
+
+
+def _is_message(module: ModuleType, name: str) -> bool:
+    found = getattr(module, name)
+    return isinstance(found, type) and issubclass(found, Message)
+
+
+def read_reply(api: Api, version: int, frame: bytes) -> Any:
+    """The message in a reply. Raises DecodeError where our own codec would not have written the same bytes."""
+    flexible = version >= api.flexible_from and api.key != API_VERSIONS
+    start = 5 if flexible else 4
+    if flexible and frame[4]:
+        raise DecodeError("the response header has tagged fields", 4)
+    kind = getattr(_module(api, "Response"), f"{api.name}Response")
+    if api.key == API_VERSIONS and frame[4:6] == b"\x00\x23":
+        version = 0  # UNSUPPORTED_VERSION comes in the version that everyone can read.
+    if not api.version_min <= version <= api.version_max:
+        raise DecodeError(f"{api.name} version {version} was answered", 0)
+    message = kind.decode(frame, version, start)
+    again = bytearray()
+    message.encode(again, version)
+    if bytes(again) != frame[start:]:
+        raise DecodeError(f"{kind.__name__} v{version} is not what our codec writes: {frame[start:].hex()}", start)
+    return message
