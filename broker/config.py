@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -64,12 +65,36 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 def _list_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
-        for part in text.split(","):
+        for part in text.split(",") if text else ():
             if part.strip() not in choices:
                 raise ConfigError(f"{part.strip()!r} is none of {', '.join(choices)}")
         return text
 
     return read
+
+
+def _gzip_level(text: str) -> int:
+    level = _number(-1, 9)(text)
+    if level == 0:
+        raise ConfigError("0 is neither -1 nor in 1..9")
+    return level
+
+
+def _replicas(text: str) -> str:
+    if text != "*" and not re.fullmatch(r"(\d+:\d+(,\d+:\d+)*)?", text):
+        raise ConfigError(f"{text!r} is not '*' or a list of [partitionId]:[brokerId]")
+    return text
+
+
+def _switched_off(text: str) -> bool:
+    """For what a broker without remote storage refuses."""
+    if _boolean(text):
+        raise ConfigError("Tiered Storage functionality is disabled in the broker.")
+    return False
+
+
+def _list(default: str, read: Callable[[str], str]) -> Property:
+    return Property(default, read, 7)
 
 
 def _int(default: int, low: int = 0, high: int = INT_MAX) -> Property:
@@ -111,7 +136,7 @@ BROKER: Final[dict[str, Property]] = {
     "log.cleaner.backoff.ms": _long(500, 1),
     "log.cleaner.delete.retention.ms": _long(86_400_000),
     "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, 6),
-    "log.cleanup.policy": _string("delete", POLICY),
+    "log.cleanup.policy": _list("delete", POLICY),
     "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
     "log.retention.bytes": _long(-1, -1),
     "log.retention.check.interval.ms": _long(300_000, 1),
@@ -140,6 +165,7 @@ BROKER: Final[dict[str, Property]] = {
     "stuntbroker.mapped.port": _int(0, 0, 65_535),
     "stuntbroker.profile": _string("kafka", _one_of("kafka")),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
+    # Unlike Kafka: 100, not 10000, so that a transaction that timed out is aborted when its time is over.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.max.timeout.ms": _int(900_000, 1),
     "transaction.partition.verification.enable": _bool(True),
@@ -147,10 +173,11 @@ BROKER: Final[dict[str, Property]] = {
     "transaction.state.log.num.partitions": _int(50, 1, 10_000),
     "transaction.state.log.segment.bytes": _int(104_857_600, 1),
     "transaction.two.phase.commit.enable": _bool(False),
+    # Unlike Kafka: a property, where Kafka has a feature level that is changed by UpdateFeatures.
     "transaction.version": _int(2, 0, 2),
     "transactional.id.expiration.ms": _int(604_800_000, 1),
 }
-"""Every property that a broker knows. Unlike Kafka: `transaction.version` is a property, there it is a feature level."""
+"""Every property that a broker knows."""
 
 ONE_NODE: Final = (
     "offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr",
@@ -161,39 +188,44 @@ ONE_NODE: Final = (
 """Properties of Kafka that a set-up for one node brings along and that mean nothing here: accepted in silence."""
 
 TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
-    "cleanup.policy": (_string("delete", POLICY), "log.cleanup.policy"),
-    "compression.gzip.level": (_int(-1, -1, 9), None),
-    "compression.lz4.level": (_int(9, 1, 17), None),
+    "cleanup.policy": (_list("delete", POLICY), "log.cleanup.policy"),
+    "compression.gzip.level": (Property(-1, _gzip_level, 3), "compression.gzip.level"),
+    "compression.lz4.level": (_int(9, 1, 17), "compression.lz4.level"),
     "compression.type": (_string("producer", COMPRESSION), "compression.type"),
-    "compression.zstd.level": (_int(3, -131_072, 22), None),
+    "compression.zstd.level": (_int(3, -131_072, 22), "compression.zstd.level"),
     "delete.retention.ms": (_long(86_400_000), "log.cleaner.delete.retention.ms"),
-    "file.delete.delay.ms": (_long(60_000), None),
-    "flush.messages": (_long(LONG_MAX, 1), None),
+    "file.delete.delay.ms": (_long(60_000), "log.segment.delete.delay.ms"),
+    "flush.messages": (_long(LONG_MAX, 1), "log.flush.interval.messages"),
     "flush.ms": (_long(LONG_MAX), None),
-    "index.interval.bytes": (_int(4_096), None),
-    "local.retention.bytes": (_long(-2, -2), None),
-    "local.retention.ms": (_long(-2, -2), None),
-    "max.compaction.lag.ms": (_long(LONG_MAX, 1), None),
+    "follower.replication.throttled.replicas": (_list("", _replicas), None),
+    "index.interval.bytes": (_int(4_096), "log.index.interval.bytes"),
+    "leader.replication.throttled.replicas": (_list("", _replicas), None),
+    "local.retention.bytes": (_long(-2, -2), "log.local.retention.bytes"),
+    "local.retention.ms": (_long(-2, -2), "log.local.retention.ms"),
+    "max.compaction.lag.ms": (_long(LONG_MAX, 1), "log.cleaner.max.compaction.lag.ms"),
     "max.message.bytes": (_int(1_048_588), "message.max.bytes"),
-    "message.timestamp.after.max.ms": (_long(3_600_000), None),
-    "message.timestamp.before.max.ms": (_long(LONG_MAX), None),
+    "message.timestamp.after.max.ms": (_long(3_600_000), "log.message.timestamp.after.max.ms"),
+    "message.timestamp.before.max.ms": (_long(LONG_MAX), "log.message.timestamp.before.max.ms"),
     "message.timestamp.type": (_string("CreateTime", TIME_TYPE), "log.message.timestamp.type"),
     "min.cleanable.dirty.ratio": (Property(0.5, _ratio, 6), "log.cleaner.min.cleanable.ratio"),
-    "min.compaction.lag.ms": (_long(0), None),
+    "min.compaction.lag.ms": (_long(0), "log.cleaner.min.compaction.lag.ms"),
     "min.insync.replicas": (_int(1, 1), "min.insync.replicas"),
-    "preallocate": (_bool(False), None),
+    "preallocate": (_bool(False), "log.preallocate"),
     "remote.log.copy.disable": (_bool(False), None),
     "remote.log.delete.on.disable": (_bool(False), None),
-    "remote.storage.enable": (_bool(False), None),
+    "remote.storage.enable": (Property(False, _switched_off, 1), None),
     "retention.bytes": (_long(-1, -1), "log.retention.bytes"),
     "retention.ms": (_long(604_800_000, -1), "log.retention.ms"),
     "segment.bytes": (_int(1 << 30, 1_048_576), "log.segment.bytes"),
-    "segment.index.bytes": (_int(10_485_760, 4), None),
+    "segment.index.bytes": (_int(10_485_760, 4), "log.index.size.max.bytes"),
     "segment.jitter.ms": (_long(0), None),
     "segment.ms": (_long(604_800_000, 1), "log.roll.ms"),
-    "unclean.leader.election.enable": (_bool(False), None),
+    "unclean.leader.election.enable": (_bool(False), "unclean.leader.election.enable"),
 }
-"""Configuration of a topic: the property, and the broker property whose value is its default."""
+"""Configuration of a topic: the property, and the broker property (not always known here) whose value is its default."""
+
+WITHOUT_DEFAULT: Final = frozenset({"log.retention.ms", "log.roll.ms"})
+"""Kafka's defaults for these stand in hours, under another name: these have none."""
 
 
 def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:
@@ -229,7 +261,7 @@ class BrokerConfig:
 
     def topic_default(self, name: str) -> Any:
         one, broker_name = TOPIC[name]
-        return one.default if broker_name is None else self.values[broker_name]
+        return one.default if broker_name is None else self.values.get(broker_name, one.default)
 
 
 def show(value: Any) -> str:
@@ -251,5 +283,5 @@ def check_topic_config(configs: Mapping[str, str | None]) -> dict[str, str]:
             TOPIC[name][0].read(text.strip())
         except ConfigError as fault:
             raise ConfigError(f"Invalid value {text} for configuration {name}: {fault}") from None
-        kept[name] = text.strip()
+        kept[name] = text  # As it came, blanks and all.
     return kept

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from stuntbroker.broker.config import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.config import ConfigError, check_topic_config
+from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
 TOPIC, BROKER = 2, 4
-LISTS: Final = frozenset({"cleanup.policy"})
+LIST: Final = 7
+LISTS: Final = frozenset(name for name, (one, _) in TOPIC_CONFIGS.items() if one.kind == LIST)
 
 
 class Outcome(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
+
+
+def refused(kind: int, name: str, resources: Sequence[tuple[int, str]], keys: Sequence[str], nulls: str) -> Outcome | None:
+    """What is wrong with a resource before anyone looks at what it is. `nulls` are keys that came without a value."""
+    if resources.count((kind, name)) > 1:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Each resource must appear at most once: {name}")
+    if len(set(keys)) < len(keys):
+        return Outcome(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    if nulls:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}")
+    return None
 
 
 def change(
@@ -29,6 +43,12 @@ def change(
         return Outcome(ErrorCode.INVALID_REQUEST, "the broker's configuration is set when it starts: restart it with --set")
     if kind != TOPIC:
         return Outcome(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {kind}.")
+    if not name:
+        return Outcome(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    try:
+        check_name(name)
+    except TopicNameError as fault:
+        return Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, str(fault))
     topic = broker.topics.get(name)
     if topic is None:
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.broker.config import BROKER, TOPIC, show
+from stuntbroker.broker.config import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
     from stuntbroker.broker.topics import Topic
 
 TOPIC_CONFIG: Final = 1
+DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
 STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
+MIN_ISR: Final = "min.insync.replicas"
 
 
 class Synonym(NamedTuple):
@@ -23,7 +25,7 @@ class Synonym(NamedTuple):
 
 class Entry(NamedTuple):
     name: str
-    value: str
+    value: str | None
     set_here: bool
     source: int
     kind: int
@@ -40,8 +42,8 @@ def topic_configs(broker: Broker, topic: Topic) -> list[Entry]:
         if broker_name is not None:
             if broker_name in broker.config.given:
                 synonyms.append(Synonym(broker_name, show(broker.config[broker_name]), STATIC_BROKER_CONFIG))
-            synonyms.append(Synonym(broker_name, show(BROKER[broker_name].default), DEFAULT_CONFIG))
-        value = topic.configs.get(name) or show(broker.config.topic_default(name))
+            synonyms += _defaults(broker_name, one)
+        value = topic.configs[name] if name in topic.configs else show(broker.config.topic_default(name))
         source = synonyms[0].source if synonyms else DEFAULT_CONFIG
         entries.append(Entry(name, value, name in topic.configs, source, one.kind, False, synonyms))
     return entries
@@ -51,10 +53,20 @@ def broker_configs(broker: Broker) -> list[Entry]:
     entries = []
     for name, one in BROKER.items():
         given = name in broker.config.given
-        value = show(broker.config[name])
-        synonyms = [Synonym(name, value, STATIC_BROKER_CONFIG)] if given else []
+        value = show(broker.config[name]) if given or name not in WITHOUT_DEFAULT else None
+        synonyms = [Synonym(name, show(broker.config[name]), STATIC_BROKER_CONFIG)] if given else []
         if one.default != "":
-            synonyms.append(Synonym(name, show(one.default), DEFAULT_CONFIG))
+            synonyms += _defaults(name, one)
         source = STATIC_BROKER_CONFIG if given else DEFAULT_CONFIG
         entries.append(Entry(name, value, given, source, one.kind, True, synonyms))
     return entries
+
+
+def _defaults(name: str, one: Property) -> list[Synonym]:
+    """What a broker property is when nobody sets it."""
+    if name in WITHOUT_DEFAULT:
+        return []
+    default = Synonym(name, show(BROKER.get(name, one).default), DEFAULT_CONFIG)
+    if name == MIN_ISR:  # A new cluster sets it itself, for all its brokers (eligible leader replicas, KIP-966).
+        return [Synonym(name, default.value, DYNAMIC_DEFAULT_BROKER_CONFIG), default]
+    return [default]

@@ -27,8 +27,8 @@ def parse_address(text: str, what: str) -> Address:
     return Address(host.strip("[]"), int(port))
 
 
-def bind(host: str, port: int, backlog: int) -> list[socket.socket]:
-    """Listening sockets for every address of `host`, all on one port (0: the kernel's choice). Raises OSError."""
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Bound sockets for every address of `host`, all on one port (0: the kernel's choice). Raises OSError."""
     families = {"localhost": ("127.0.0.1", "::1"), "": ("0.0.0.0", "::"), "0.0.0.0": ("0.0.0.0",)}.get(host, (host,))
     sockets: list[socket.socket] = []
     for number, address in enumerate(families):
@@ -46,7 +46,6 @@ def bind(host: str, port: int, backlog: int) -> list[socket.socket]:
             if number == 0:
                 raise
             continue  # No IPv6 here, or the port is taken there: IPv4 alone will do.
-        one.listen(backlog)
         one.setblocking(False)
         port = one.getsockname()[1]
         sockets.append(one)

@@ -10,13 +10,12 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader
 from stuntbroker.storage.partition import LogConfig
 
+# Unlike Kafka: larger ones are stored unread, so that produce stays as fast as the network and a compression bomb costs nothing.
 OPENED_BELOW: Final = 16_384
-"""Compressed batches of fewer bytes are opened and read.
-
-Unlike Kafka: larger ones are stored unread, so that produce stays as fast as the network and a compression bomb costs nothing.
-"""
+"""Compressed batches of fewer bytes are opened and read."""
 OPENED_MAX: Final = 1 << 20
 """Bytes that such a batch may open to; one that would open to more is stored unread too."""
+# Unlike Kafka: it reads every record of every batch.
 READ_MAX: Final = 2
 """Uncompressed batches of more records are not read: only the chain of their lengths is followed."""
 OPENED_FOR_KEYS_MAX: Final = 64 << 20

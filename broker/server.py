@@ -108,9 +108,9 @@ class Broker:
         if "__consumer_offsets" in self.topics.by_name:
             assert self.groups is not None
         self.transactions.resume()
-        sockets = bind(host, port, self.config["socket.listen.backlog.size"])
-        for one in sockets:
-            self._servers.append(await loop.create_server(lambda: Connection(self), sock=one))
+        backlog = self.config["socket.listen.backlog.size"]
+        for one in bind(host, port):
+            self._servers.append(await loop.create_server(lambda: Connection(self), sock=one, backlog=backlog))
             name = one.getsockname()
             self.addresses.append(Address(name[0], name[1]))
         self._begin_housekeeping()

@@ -106,7 +106,7 @@ class Topics:
 
     def create(self, name: str, count: int, configs: Mapping[str, str], topic_id: bytes | None = None) -> Topic:
         """Makes a topic whose name and configuration were checked."""
-        topic = Topic(name, topic_id or self._new_id(), dict(configs))
+        topic = Topic(name, topic_id or self.new_id(), dict(configs))
         self._journal({"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
         self._add(topic, count)
         return topic
@@ -173,7 +173,7 @@ class Topics:
     # --- inside
 
     @staticmethod
-    def _new_id() -> bytes:
+    def new_id() -> bytes:
         made = bytearray(os.urandom(16))  # A random UUID (version 4) whose text does not begin with a dash.
         made[0] &= 0x7F
         made[6] = made[6] & 0x0F | 0x40

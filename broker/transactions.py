@@ -194,6 +194,8 @@ class Transactions:
         self._log = topic.partitions
         for index, log in enumerate(self._log):
             for header, batch in log.batches():
+                if header.control:
+                    continue  # A marker that somebody had written here says nothing of any id.
                 for record in read_records(header, batch, HEADER_SIZE):
                     found = read_record(record)
                     if found is None:

@@ -18,14 +18,19 @@ from stuntbroker.protocol.primitives import DecodeError, Message
 
 PAUSE_S = 0.05
 ANSWER_MAX = 64 << 20
+TIMEOUT_S_MAX = 1e9
 
 
 def wait(found: dict[str, list[str]]) -> int:
     try:
         address = parse_address(single(found, "--bootstrap", "localhost:9092"), "--bootstrap")
         timeout_s = float(single(found, "--timeout", "30"))
-    except (ConfigError, ValueError) as fault:
+    except ConfigError as fault:
         raise UsageError(str(fault)) from None
+    except ValueError:
+        timeout_s = -1.0
+    if not 0 <= timeout_s < TIMEOUT_S_MAX:
+        raise UsageError(f"--timeout {found['--timeout'][0]!r}: it must be a number of seconds")
     deadline = time.monotonic() + timeout_s
     while True:
         try:

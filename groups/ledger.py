@@ -29,6 +29,7 @@ from stuntbroker.protocol.records import (
     read_records,
 )
 
+TIME_MAX_MS = 2**63 - 1
 _Record = tuple[bytearray, bytearray | None]
 
 
@@ -102,7 +103,7 @@ class Ledger:
     ) -> None:
         """With a producer id, inside its transaction."""
         now_ms = self._now_ms()
-        expires_at_ms = -1 if retention_ms < 0 else now_ms + retention_ms
+        expires_at_ms = -1 if retention_ms < 0 else min(now_ms + retention_ms, TIME_MAX_MS)
         offsets: list[tuple[Place, StoredOffset]] = []
         records: list[_Record] = []
         for commit in commits:

@@ -16,6 +16,8 @@ Buffer = bytes | bytearray | memoryview
 ZERO_UUID: Final = bytes(16)
 STRING_MAX: Final = 0x7FFF
 """Bytes in a string; a compact length could tell of more, which Kafka refuses too."""
+_REPLACED_MAX: Final = STRING_MAX // 3
+"""A byte that is no UTF-8 becomes a character of three: a longer string may be too long for an answer, or for a log."""
 # Unlike Kafka: it takes any number of tagged fields in one section, and tens of millions of them took it down.
 TAGS_MAX: Final = 1_024
 
@@ -97,12 +99,22 @@ def _stop(buf: Buffer, pos: int, length: int) -> int:
     return stop
 
 
+def _long_string(buf: Buffer, pos: int, stop: int) -> str:
+    """A string of more than `_REPLACED_MAX` bytes, that can be written again."""
+    text = str(buf[pos:stop], "utf-8", "replace")
+    if len(text.encode()) > STRING_MAX:
+        raise DecodeError(f"a string of {stop - pos} bytes is no UTF-8", pos)
+    return text
+
+
 def read_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
     length = _unpack_h(buf, pos)[0]
     pos += 2
     if length < 0:
         return None, pos
     stop = _stop(buf, pos, length)
+    if length > _REPLACED_MAX:
+        return _long_string(buf, pos, stop), stop
     return str(buf[pos:stop], "utf-8", "replace"), stop
 
 
@@ -112,6 +124,8 @@ def read_string(buf: Buffer, pos: int) -> tuple[str, int]:
     stop = pos + length
     if length < 0 or stop > len(buf):
         raise DecodeError(f"a string cannot have the length {length} here", pos)
+    if length > _REPLACED_MAX:
+        return _long_string(buf, pos, stop), stop
     return str(buf[pos:stop], "utf-8", "replace"), stop
 
 
@@ -124,8 +138,10 @@ def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int
     if not length:
         return None, pos
     stop = pos + length - 1
-    if stop > len(buf) or length > STRING_MAX + 1:
-        raise DecodeError(f"a string cannot have the length {length - 1} here", pos)
+    if stop > len(buf) or length > _REPLACED_MAX:
+        if stop > len(buf) or length > STRING_MAX + 1:
+            raise DecodeError(f"a string cannot have the length {length - 1} here", pos)
+        return _long_string(buf, pos, stop), stop
     return str(buf[pos:stop], "utf-8", "replace"), stop
 
 
@@ -136,8 +152,10 @@ def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
     else:
         pos += 1
     stop = pos + length - 1
-    if not length or stop > len(buf) or length > STRING_MAX + 1:
-        raise DecodeError(f"a string cannot have the length {length - 1} here", pos)
+    if not length or stop > len(buf) or length > _REPLACED_MAX:
+        if not length or stop > len(buf) or length > STRING_MAX + 1:
+            raise DecodeError(f"a string cannot have the length {length - 1} here", pos)
+        return _long_string(buf, pos, stop), stop
     return str(buf[pos:stop], "utf-8", "replace"), stop
 
 

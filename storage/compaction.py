@@ -1,22 +1,30 @@
 """Log compaction: the last value of each key stays.
 
-A cleaning reads every closed segment below the last stable offset twice, in slices small enough for an event loop: once to
-learn the last offset of each key, once to write what stays into `<first base>-<end>.cleaned`. Renaming that to `.swap` is the
-moment from which it counts (see recovery.py); then the old segments go and it takes their place.
+A cleaning reads every closed segment below the last stable offset twice, in slices small enough for an event loop: once
+to learn the last offset of each key, once to write what stays. Neighbours that fit into one segment become one: first
+`<base>-<end>.cleaned`, then `.swap`, the moment from which it counts (see recovery.py); then the old segments go and it
+takes their place.
 
 | batch | what stays |
 |---|---|
-| data | records whose key has no later record; whole batches are kept as they came, others are rebuilt with their codec |
-| data of an aborted transaction | nothing |
-| tombstone | nothing once it is older than delete.retention.ms |
-| marker of a transaction | while data of its producer before it stays, or it is the producer's last and the producer is known |
+| data | records whose key has no later record; whole batches as they came, others rebuilt with their codec |
+| data of an aborted transaction | nothing, and its entry in the aborted index goes with it |
+| tombstone | nothing once its timestamp is older than delete.retention.ms |
+| marker of a transaction | while data of its producer before it stays, or it is a known producer's last |
 | without a key | nothing |
+| that cannot be opened | all of it, unless it was aborted |
+
+Between slices anything may happen to the log. Appends do not matter. When its first segments go (retention,
+DeleteRecords, deletion of the topic), the cleaning gives up; the next one begins anew.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterator
+from operator import attrgetter
 from typing import Final
 
 from stuntbroker.protocol.primitives import Buffer
@@ -33,8 +41,10 @@ from stuntbroker.protocol.records import (
     zigzag,
 )
 from stuntbroker.storage.compression import CompressionError, compress, decompress
+from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.segment import Segment
+from stuntbroker.storage.recovery import finish_compaction
+from stuntbroker.storage.segment import SUFFIXES, Segment
 
 SLICE_BYTES: Final = 65_536
 """Bytes of log that one slice reads."""
@@ -42,6 +52,12 @@ DIRTY_MIN: Final = 1_024
 DIRTY_MAX: Final = 1 << 20
 OPENED_MAX: Final = 64 << 20
 """A batch that opens to more than this is kept whole."""
+_NEVER: Final = 1 << 63
+_last_offset = attrgetter("last_offset")
+
+
+class _Overtaken(Exception):
+    """The segments that were being cleaned are no longer the log's."""
 
 
 class Cleaning:
@@ -55,70 +71,114 @@ class Cleaning:
         """Offsets of the last record of each key, once the first reading is over."""
         self.opaque: set[int] = set()
         """Base offsets of batches that cannot be opened: they stay whole."""
+        self.last_marker: dict[int, int] = {}
+        """Producer id -> offset of its last marker."""
+        self.kept_by: set[int] = set()
+        """Producers of whose current transaction something stays, while the log is written."""
+        self.first: Segment | None = None
+        """The log's first segment, as this cleaning knows it."""
 
     def slices(self) -> Iterator[None]:
+        """Raises StorageError when the disk refuses; the log is whole then, cleaned or not."""
         log = self.log
-        log.roll()
-        stable = log.last_stable_offset
-        segments = [s for i, s in enumerate(log.segments[:-1]) if log.segments[i + 1].base_offset <= stable]
-        if not segments:
+        try:
+            finish_compaction(log.folder)
+            log.roll()
+            stable = log.last_stable_offset
+            segments = [s for i, s in enumerate(log.segments[:-1]) if log.segments[i + 1].base_offset <= stable]
+            if not segments:
+                return
+            self.first = segments[0]
+            end = log.segments[len(segments)].base_offset
+            aborted = _AbortedOffsets(log)
+            yield from self._learn(segments, aborted)
+            clean_size = 0
+            for group in groups(segments, end, log.config.segment_bytes):
+                following = log.segments[log.segments.index(group[-1]) + 1].base_offset
+                cleaned = yield from self._write(group, following, aborted)
+                clean_size += cleaned.size
+            log.clean_size = clean_size
+        except _Overtaken:
             return
-        end = log.segments[len(segments)].base_offset
-        aborted = _AbortedOffsets(log)
+        except OSError as fault:
+            raise StorageError(f"cannot clean {log.folder}: {fault.strerror}") from fault
+
+    def _read(self, segment: Segment) -> Iterator[tuple[BatchHeader, Buffer] | None]:
+        """The batches of a segment, and None where a slice ends: the reader yields, and asks for more."""
+        for header, batch in _batches(segment):
+            if header is not None:
+                yield header, batch
+                continue
+            yield None
+            if not self.log.segments or self.log.segments[0] is not self.first:
+                raise _Overtaken
+
+    def _learn(self, segments: list[Segment], aborted: _AbortedOffsets) -> Iterator[None]:
         for segment in segments:
-            for header, batch in _batches(segment):
-                if header is None:
+            for item in self._read(segment):
+                if item is None:
                     yield
                     continue
-                if header.attributes & CONTROL or aborted.covers(header):
-                    continue
-                if header.count == 1 and not header.codec:
-                    key = _only_key(batch)
-                    if key is not None:
-                        self.last_offset[key] = header.base_offset + header.last_offset_delta
-                    continue
-                for record in self._open(header, batch):
-                    if record.key is not None:
-                        self.last_offset[record.key] = record.offset
+                header, batch = item
+                if header.attributes & CONTROL:
+                    self.last_marker[header.producer_id] = header.base_offset
+                elif not aborted.covers(header):
+                    self._learn_keys(header, batch)
         self.live = set(self.last_offset.values())
         self.last_offset = {}
-        cleaned = Segment(log.folder, segments[0].base_offset)
-        path = f"{log.folder}/{segments[0].base_offset}-{end}"
-        yield from self._write(segments, cleaned, path, aborted)
-        os.replace(path + ".cleaned", path + ".swap")
-        self._swap(segments, cleaned, path)
 
-    def _write(self, segments: list[Segment], cleaned: Segment, path: str, aborted: _AbortedOffsets) -> Iterator[None]:
-        kept_by: set[int] = set()
-        last_marker: dict[int, int] = {}
-        for segment in segments:
-            for header, _ in _batches(segment, markers_only=True):
-                if header is not None:
-                    last_marker[header.producer_id] = header.base_offset
+    def _learn_keys(self, header: BatchHeader, batch: Buffer) -> None:
+        if not header.last_offset_delta and not header.codec:
+            key = _only_key(batch)
+            if key is not None:
+                self.last_offset[key] = header.base_offset
+                return
+        for record in self._open(header, batch):
+            if record.key is not None:
+                self.last_offset[record.key] = record.offset
+
+    def _write(self, group: list[Segment], end: int, aborted: _AbortedOffsets) -> Generator[None, None, Segment]:
+        """What stays of neighbouring segments, in one in their place."""
+        cleaned = Segment(self.log.folder, group[0].base_offset)
+        path = f"{self.log.folder}/{group[0].base_offset}-{end}"
         cleaned.fd = os.open(path + ".cleaned", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        for segment in segments:
-            for header, batch in _batches(segment):
-                if header is None:
-                    yield
-                    continue
-                if header.attributes & CONTROL:
-                    known = header.producer_id in self.log.producers.producers
-                    if header.producer_id not in kept_by and not (
-                        known and last_marker[header.producer_id] == header.base_offset
-                    ):
+        try:
+            for segment in group:
+                for item in self._read(segment):
+                    if item is None:
+                        yield
                         continue
-                    kept_by.discard(header.producer_id)
-                elif aborted.covers(header):
-                    continue
-                else:
-                    rest = self._rest(header, batch)
-                    if rest is None:
-                        continue
-                    batch = rest
-                    if header.attributes & TRANSACTIONAL:
-                        kept_by.add(header.producer_id)
-                kept = BatchHeader._make(HEADER.unpack_from(batch))
-                cleaned.append(batch, len(batch), kept.last_offset, kept.max_timestamp)
+                    batch = self._staying(*item, aborted)
+                    if batch is not None:
+                        kept = BatchHeader._make(HEADER.unpack_from(batch))
+                        cleaned.append(batch, len(batch), kept.last_offset, kept.max_timestamp)
+            if self.log.touched is not None:  # What it replaces was synced.
+                cleaned.sync()
+            os.replace(path + ".cleaned", path + ".swap")
+        except BaseException:
+            cleaned.close()
+            with contextlib.suppress(OSError):
+                os.unlink(path + ".cleaned")
+            raise
+        self._swap(group, cleaned, path, end)
+        return cleaned
+
+    def _staying(self, header: BatchHeader, batch: Buffer, aborted: _AbortedOffsets) -> Buffer | None:
+        producer_id = header.producer_id
+        if header.attributes & CONTROL:
+            known = producer_id in self.log.producers.producers
+            if producer_id not in self.kept_by and not (
+                known and self.last_marker.get(producer_id) == header.base_offset
+            ):
+                return None
+            self.kept_by.discard(producer_id)
+            return batch
+        if aborted.covers(header):
+            return None
+        rest = self._rest(header, batch)
+        if rest is not None and header.attributes & TRANSACTIONAL:
+            self.kept_by.add(producer_id)
+        return rest
 
     def _open(self, header: BatchHeader, batch: Buffer) -> list[Record]:
         try:
@@ -138,7 +198,7 @@ class Cleaning:
         """What stays of a batch: all of it as it came, a rebuilt one, or None."""
         if header.base_offset in self.opaque:
             return batch
-        if header.count == 1 and header.base_offset + header.last_offset_delta not in self.live:
+        if not header.last_offset_delta and header.base_offset not in self.live:
             return None
         records = self._open(header, batch)
         kept = [record for record in records if self._stays(record)]
@@ -149,32 +209,57 @@ class Cleaning:
         payload = decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX) if header.codec else batch[HEADER_SIZE:]
         return _rebuilt(header, payload, {record.offset for record in kept}, max(r.timestamp for r in kept))
 
-    def _swap(self, segments: list[Segment], cleaned: Segment, path: str) -> None:
+    def _swap(self, group: list[Segment], cleaned: Segment, path: str, end: int) -> None:
+        """The log in memory first, whatever becomes of the files: `.swap` says what they must be."""
         log = self.log
-        aborted = [entry for segment in segments for entry in segment.aborted]
-        for segment in segments:
-            for suffix in (".log", ".index", ".timeindex", ".txnindex"):
-                try:
-                    os.unlink(segment.path + suffix)
-                except FileNotFoundError:
-                    continue
+        at = log.segments.index(group[0])
+        log.segments[at : at + len(group)] = [cleaned]
+        log.size += cleaned.size - sum(segment.size for segment in group)
+        if at == 0:
+            self.first = cleaned
+        gone = bisect_left(log.aborted, end, key=_last_offset)
+        del log.aborted[:gone]
+        for segment in group:
             segment.close()
+            for suffix in SUFFIXES if segment.base_offset != cleaned.base_offset else SUFFIXES[:-1]:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(segment.path + suffix)
         os.replace(path + ".swap", cleaned.path + ".log")
-        cleaned.aborted = [entry for entry in aborted if entry.last_offset >= log.log_start_offset]
         cleaned.write_indexes()
-        old = sum(segment.size for segment in segments)
-        log.segments[: len(segments)] = [cleaned]
-        log.size += cleaned.size - old
-        log.clean_size = cleaned.size
+
+
+def groups(segments: list[Segment], end: int, size_max: int) -> Iterator[list[Segment]]:
+    """Neighbours that together fit into one segment: its size, and offsets that an index can tell apart."""
+    group: list[Segment] = []
+    ends = [segment.base_offset for segment in segments[1:]] + [end]
+    for segment, segment_end in zip(segments, ends, strict=True):
+        if group and (
+            sum(s.size for s in group) + segment.size > size_max or segment_end - group[0].base_offset > 0x7FFF_FFFF
+        ):
+            yield group
+            group = []
+        group.append(segment)
+    if group:
+        yield group
 
 
 def _only_key(batch: Buffer) -> bytes | None:
-    """The key of a batch's only record, which is not compressed."""
-    _, pos = unzigzag(batch, HEADER_SIZE)
-    _, pos = unzigzag(batch, pos + 1)
-    _, pos = unzigzag(batch, pos)
-    length, pos = unzigzag(batch, pos)
-    return None if length < 0 else bytes(batch[pos : pos + length])
+    """The key of a batch's only record, which is not compressed; None when it is not as short as most are."""
+    pos = HEADER_SIZE
+    try:
+        while batch[pos] > 0x7F:  # Its length.
+            pos += 1
+        pos += 2
+        while batch[pos] > 0x7F:  # Its timestamp's difference.
+            pos += 1
+        length = batch[pos + 2]
+        if batch[pos + 1] or length > 0x7F or length & 1:
+            return None
+        pos += 3
+        key = bytes(batch[pos : pos + (length >> 1)])
+        return key if len(key) == length >> 1 else None
+    except IndexError:
+        return None
 
 
 class _AbortedOffsets:
@@ -182,6 +267,7 @@ class _AbortedOffsets:
 
     def __init__(self, log: PartitionLog) -> None:
         self.spans: dict[int, list[tuple[int, int]]] = {}
+        """Producer id -> (first offset, offset of the marker) of each, in order: a producer has one at a time."""
         for entry in log.aborted:
             self.spans.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
 
@@ -189,12 +275,11 @@ class _AbortedOffsets:
         spans = self.spans.get(header.producer_id)
         if spans is None or not header.attributes & TRANSACTIONAL:
             return False
-        return any(first <= header.base_offset < last for first, last in spans)
+        at = bisect_right(spans, (header.base_offset, _NEVER)) - 1
+        return at >= 0 and header.base_offset < spans[at][1]
 
 
-def _batches(
-    segment: Segment, markers_only: bool = False
-) -> Iterator[tuple[BatchHeader, Buffer] | tuple[None, None]]:
+def _batches(segment: Segment) -> Iterator[tuple[BatchHeader, Buffer] | tuple[None, None]]:
     """The batches of a segment; (None, None) after every SLICE_BYTES of it."""
     position, next_slice = 0, SLICE_BYTES
     window, start = memoryview(b""), 0
@@ -209,10 +294,9 @@ def _batches(
             header = BatchHeader._make(HEADER.unpack_from(window, 0))
             if header.size > len(window):
                 window = memoryview(segment.read(position, header.size))
-        if not markers_only or header.attributes & CONTROL:
-            yield header, bytes(window[at : at + header.size])
+        yield header, bytes(window[at : at + header.size])
         position += header.size
-        if position >= next_slice and not markers_only:
+        if position >= next_slice:
             next_slice = position + SLICE_BYTES
             yield None, None
 

@@ -5,7 +5,8 @@
     .kafka_cleanshutdown             there only while nobody does, and the last one left in order
     log-start-offset-checkpoint      "0", number of lines, then `topic partition offset` a line
     metadata.journal                 one JSON line a change: topics, their configuration, producer id blocks
-    <topic>-<partition>/             one folder a partition: segments (segment.py), partition.metadata, leader-epoch-checkpoint
+    <topic>-<partition>/             one folder a partition: segments (segment.py), partition.metadata,
+                                     leader-epoch-checkpoint
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ class DataDir:
                     topic, index, offset = line.split(" ")
                     found[topic, int(index)] = int(offset)
                 except ValueError:
-                    raise StorageError(f"{self.path}/{START_OFFSETS}: {line!r} is no `topic partition offset`") from None
+                    raise StorageError(f"{self.path}/{START_OFFSETS}: no `topic partition offset`: {line!r}") from None
         return found
 
     # --- the end

@@ -5,9 +5,10 @@
 | `*.cleaned`, `*.new` | removed: a write that was not finished |
 | `*.swap` | a finished compaction: the segments it replaces go, it takes their place |
 | a segment that was closed in order | its indexes are loaded |
-| the last one after a crash, or any without fitting indexes | read from the start: the longest prefix of whole batches with a right CRC and rising offsets stays |
+| the last one after a crash, or any without fitting indexes | read whole: the longest prefix of valid batches stays |
 | segments after one that had to be cut | removed: they are past the longest valid prefix |
-| producer snapshots | the newest at or before the first segment that was read again; the batches after it are replayed |
+| producer snapshots | the newest at or before the first segment that was read again; what follows it is replayed |
+| indexes without a log, snapshots that nothing begins with | removed |
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
-from stuntbroker.storage.segment import Segment
+from stuntbroker.storage.segment import SUFFIXES, Segment
 
 
 def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
@@ -48,6 +49,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
     log.size = sum(segment.size for segment in segments)
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
     log.next_offset = max(_end_of(segments), log.log_start_offset)
+    _remove_orphans(log.folder, {segment.base_offset for segment in segments}, log.next_offset)
     _load_producers(log, read_again)
     log.aborted = [entry for segment in segments for entry in segment.aborted]
     log.delete_records(log.log_start_offset)
@@ -63,10 +65,24 @@ def finish_compaction(folder: str) -> None:
             # `<first base>-<end>.swap` replaces every segment that begins in [first base, end).
             base, end = (int(part) for part in name[:-5].split("-"))
             for other in os.listdir(folder):
-                stem, _, suffix = other.partition(".")
-                if suffix in ("log", "index", "timeindex", "txnindex") and base <= int(stem) < end:
+                stem, suffix = os.path.splitext(other)
+                if suffix in SUFFIXES and base <= int(stem) < end and (suffix != ".snapshot" or int(stem) != base):
                     os.unlink(f"{folder}/{other}")
             os.replace(f"{folder}/{name}", f"{folder}/{base:020d}.log")
+
+
+def _remove_orphans(folder: str, bases: set[int], end: int) -> None:
+    """Indexes without their log; snapshots that are ahead of it, or neither at a segment's beginning nor the last."""
+    snapshots = set(_snapshots(folder))
+    last = max((offset for offset in snapshots if offset <= end), default=-1)
+    for name in os.listdir(folder):
+        stem, suffix = os.path.splitext(name)
+        if suffix == ".snapshot":
+            keep = int(stem) == last or (int(stem) in bases and int(stem) <= end)
+        else:
+            keep = suffix not in SUFFIXES or int(stem) in bases
+        if not keep:
+            os.unlink(f"{folder}/{name}")
 
 
 def _scan(segment: Segment) -> int:
@@ -77,41 +93,55 @@ def _scan(segment: Segment) -> int:
 
 
 def _end_of(segments: list[Segment]) -> int:
-    """The offset after the last record of the last segment that has one."""
-    for segment in reversed(segments):
-        end = segment.base_offset
-        start = segment.index_positions[-1] if segment.index_positions else 0
-        for _, header in segment.headers(start):
-            end = header.next_offset
-        if segment.size or segment is segments[-1]:
-            return end
-    return 0
+    """The offset after the last record."""
+    if not segments:
+        return 0
+    segment = segments[-1]
+    end = segment.base_offset
+    for _, header in segment.headers(segment.index_positions[-1] if segment.index_positions else 0):
+        end = header.next_offset
+    return end
 
 
 def _load_producers(log: PartitionLog, read_again: list[Segment]) -> None:
-    """The newest snapshot that can be read, and what came after it."""
+    """The newest snapshot before what was read again, and what came after it.
+
+    Segments that were read again get their aborted transactions on the way.
+    """
     limit = read_again[0].base_offset if read_again else log.next_offset
     start, log.producers = _snapshot_before(log.folder, limit)
-    for segment in log.segments:
+    for segment, end in zip(log.segments, [s.base_offset for s in log.segments[1:]] + [log.next_offset], strict=True):
         fresh = segment in read_again
         if fresh:
             segment.aborted = []
-        following = next((s.base_offset for s in log.segments if s.base_offset > segment.base_offset), None)
-        if following is not None and following <= start and not fresh:
+        if end <= start:
             continue
-        for position, header in segment.headers():
+        for position, header in segment.headers(segment.position_near(start)):
             if header.base_offset >= start and header.producer_id >= 0:
                 batch = segment.read(position, header.size) if header.attributes & CONTROL else b""
                 replay(log.producers, segment if fresh else None, header, batch)
+    if log.config.compact and read_again:
+        _restore_cleaned(log)
+
+
+def _restore_cleaned(log: PartitionLog) -> None:
+    """Producers whose batches a compaction took are still in the snapshot after them."""
+    _, known = _snapshot_before(log.folder, log.next_offset)
+    for producer_id, producer in known.producers.items():
+        if producer_id not in log.producers.producers and producer.txn_first_offset < 0:
+            log.producers.producers[producer_id] = producer
+
+
+def _snapshots(folder: str) -> list[int]:
+    """Offsets of the snapshots, newest first."""
+    return sorted((int(name[:-9]) for name in os.listdir(folder) if name.endswith(".snapshot")), reverse=True)
 
 
 def _snapshot_before(folder: str, limit: int) -> tuple[int, ProducerStates]:
-    offsets = sorted((int(n[:-9]) for n in os.listdir(folder) if n.endswith(".snapshot")), reverse=True)
-    for offset in offsets:
-        path = f"{folder}/{offset:020d}.snapshot"
+    for offset in _snapshots(folder):
         if offset > limit:
-            os.unlink(path)  # Ahead of the log that is left, or about to be written anew.
             continue
+        path = f"{folder}/{offset:020d}.snapshot"
         try:
             with open(path, "rb") as file:
                 return offset, ProducerStates.from_snapshot(file.read())

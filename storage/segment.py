@@ -36,6 +36,7 @@ MAP_FROM: Final = 65_536
 """Reads from this size on are mapped, smaller ones copied."""
 PAGE: Final = mmap.ALLOCATIONGRANULARITY
 SCAN_BYTES: Final = 1 << 20
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 _INDEX_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
@@ -87,7 +88,8 @@ class Segment:
         if self.fd < 0:
             try:
                 # A segment that holds something is never made anew: its file may have been deleted.
-                self.fd = os.open(self.path + ".log", os.O_RDWR | os.O_CLOEXEC | (0 if self.size else os.O_CREAT), 0o644)
+                create = 0 if self.size else os.O_CREAT
+                self.fd = os.open(self.path + ".log", os.O_RDWR | os.O_CLOEXEC | create, 0o644)
             except OSError as fault:
                 raise StorageError(f"cannot open {self.path}.log: {fault.strerror}") from fault
         return self.fd
@@ -116,7 +118,7 @@ class Segment:
             if written != size:
                 self._write_rest(fd, memoryview(data), written, position)
         except OSError as fault:
-            with contextlib.suppress(OSError):  # What it leaves is past `size`: overwritten, or cut when the segment is closed.
+            with contextlib.suppress(OSError):  # What it leaves is overwritten, or cut when the segment is closed.
                 os.ftruncate(fd, position)
             raise StorageError(f"cannot write to {self.path}.log: {fault.strerror}") from fault
 
@@ -196,7 +198,7 @@ class Segment:
         return taken
 
     def offset_for_time(self, timestamp: int, from_offset: int = 0) -> int | None:
-        """Position of the first batch that ends at `from_offset` or later and whose largest timestamp is not below `timestamp`."""
+        """Position of the first batch whose largest timestamp is not below `timestamp`; `from_offset` is in it or before."""
         if self.max_timestamp < timestamp:
             return None
         at = bisect_left(self.index_times, (timestamp, -1)) - 1
@@ -312,7 +314,7 @@ class Segment:
     def delete(self) -> None:
         """Removes the files. Pages that a reader has mapped stay until it lets go of them."""
         self.close()
-        for suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+        for suffix in SUFFIXES:
             try:
                 os.unlink(self.path + suffix)
             except FileNotFoundError:

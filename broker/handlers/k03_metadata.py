@@ -5,6 +5,7 @@ v1 null means all topics. v4 AllowAutoTopicCreation. v9 flexible. v10 topic ids.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.topics import INTERNAL, Topic, TopicNameError, check_name
@@ -39,9 +40,14 @@ def handle(connection: Connection, request: MetadataRequest, version: int) -> Me
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.topics is None or (version == 0 and not request.topics):
         topics = [_known(broker, topic, operations) for topic in broker.topics]
+    elif error := _unfit(request.topics, version):
+        return MetadataResponse(
+            topics=[MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in request.topics],
+            error_code=error,
+        )
     else:
         may_create = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
-        topics = [_one(broker, wanted, version, may_create, operations) for wanted in _once(request.topics)]
+        topics = [_one(broker, wanted, may_create, operations) for wanted in _once(request.topics)]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, address.host, address.port)],
         cluster_id=broker.cluster_id,
@@ -53,34 +59,52 @@ def handle(connection: Connection, request: MetadataRequest, version: int) -> Me
     )
 
 
-def _once(topics: object) -> list[MetadataRequestTopic]:
-    """Asked for twice, answered once."""
+def _unfit(topics: Sequence[MetadataRequestTopic], version: int) -> ErrorCode:
+    """A topic that is asked for in a way that cannot be spoils the whole request."""
+    if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
+        return ErrorCode.INVALID_REQUEST
+    by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
+    if not by_id and any(topic.name is None for topic in topics):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return OK
+
+
+def _once(topics: Sequence[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
+    """Asked for twice, answered once. Where one has an id, those without are passed over."""
+    by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
     found: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
-    for topic in topics:  # type: ignore[attr-defined]
-        found.setdefault((topic.name, topic.topic_id), topic)
+    for topic in topics:
+        if not by_id or topic.topic_id != ZERO_UUID:
+            found.setdefault((topic.name, topic.topic_id), topic)
     return list(found.values())
 
 
 def _one(
-    broker: Broker, wanted: MetadataRequestTopic, version: int, may_create: bool, operations: int
+    broker: Broker, wanted: MetadataRequestTopic, may_create: bool, operations: int
 ) -> MetadataResponseTopic:
     name = wanted.name
     if wanted.topic_id != ZERO_UUID:
-        if version < 12:
-            return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, name or "", wanted.topic_id)
         by_id = broker.topics.by_id(wanted.topic_id)
         if by_id is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
         return _known(broker, by_id, operations)
     if name is None:
-        return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
+        return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None if version >= 12 else "")
     topic = broker.topics.get(name)
     if topic is None:
-        made = _create(broker, name) if may_create else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        made = _create(broker, name) if may_create else _missing(name)
         if not isinstance(made, Topic):
             return MetadataResponseTopic(made, name, is_internal=name in INTERNAL)
         topic = made
     return _known(broker, topic, operations)
+
+
+def _missing(name: str) -> ErrorCode:
+    try:
+        check_name(name)
+    except TopicNameError:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _create(broker: Broker, name: str) -> Topic | ErrorCode:

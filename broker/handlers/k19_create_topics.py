@@ -5,10 +5,12 @@ v4 -1 partitions or replicas mean the broker's default. v5 flexible, the answer 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config import ConfigError, check_topic_config
-from stuntbroker.broker.config_view import DEFAULT_CONFIG, TOPIC_CONFIG, topic_configs
+from stuntbroker.broker.config_view import topic_configs
 from stuntbroker.broker.topics import Topic, TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -27,7 +29,7 @@ KEY: Final = 19
 VERSIONS = range(2, 8)
 DETAILS_FROM: Final = 5
 PARTITIONS_MAX: Final = 10_000
-"""Of one topic made by one request. Unlike Kafka: it has no limit of its own, only a machine's."""
+"""That one request can make."""
 
 
 class Refused(Exception):
@@ -38,24 +40,39 @@ class Refused(Exception):
 
 def handle(connection: Connection, request: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
     broker = connection.broker
-    names = [topic.name for topic in request.topics]
-    results = []
+    names = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatableTopicResult] = {}
+    if sum(len(topic.assignments) or max(0, topic.num_partitions) for topic in request.topics) > PARTITIONS_MAX:
+        return _too_many(names)
+    colliding = {name: broker.topics.colliding(name) for name in names}  # With topics there are, not with one another.
     for wanted in request.topics:
-        if names.count(wanted.name) > 1:
-            if not any(one.name == wanted.name for one in results):
-                results.append(
-                    CreatableTopicResult(wanted.name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name.")
-                )
-            continue
-        results.append(_one(broker, wanted, request.validate_only, version))
-    return CreateTopicsResponse(topics=results)
+        name = wanted.name
+        if names[name] > 1:
+            results[name] = CreatableTopicResult(
+                name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
+            )
+        else:
+            results[name] = _one(broker, wanted, colliding[name], request.validate_only, version)
+    return CreateTopicsResponse(topics=list(results.values()))
 
 
-def _one(broker: Broker, wanted: CreatableTopic, validate_only: bool, version: int) -> CreatableTopicResult:
+def _too_many(names: Iterable[str]) -> CreateTopicsResponse:
+    message = "Excessively large number of partitions per request."
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name, error_code=ErrorCode.POLICY_VIOLATION, error_message=message, configs=[])
+            for name in names
+        ]
+    )
+
+
+def _one(
+    broker: Broker, wanted: CreatableTopic, colliding: str | None, validate_only: bool, version: int
+) -> CreatableTopicResult:
     try:
-        count, configs = _check(broker, wanted)
+        count, configs = _check(broker, wanted, colliding)
         if validate_only:
-            topic = Topic(wanted.name, bytes(16), configs)
+            topic = Topic(wanted.name, broker.topics.new_id(), configs)
         else:
             topic = broker.topics.create(wanted.name, count, configs)
             broker.events.info("topic_created", topic=wanted.name, partitions=count, on_demand=False)
@@ -68,13 +85,13 @@ def _one(broker: Broker, wanted: CreatableTopic, validate_only: bool, version: i
     result = CreatableTopicResult(wanted.name, topic.id, ErrorCode.NONE, None, 0, count, 1, [])
     if version >= DETAILS_FROM:
         result.configs = [
-            CreatableTopicConfigs(one.name, one.value, False, TOPIC_CONFIG if one.set_here else DEFAULT_CONFIG, False)
+            CreatableTopicConfigs(one.name, one.value, False, one.source, False)
             for one in topic_configs(broker, topic)
         ]
     return result
 
 
-def _check(broker: Broker, wanted: CreatableTopic) -> tuple[int, dict[str, str]]:
+def _check(broker: Broker, wanted: CreatableTopic, colliding: str | None) -> tuple[int, dict[str, str]]:
     """(partitions, configuration) of a topic that may be made."""
     try:
         check_name(wanted.name)
@@ -82,7 +99,6 @@ def _check(broker: Broker, wanted: CreatableTopic) -> tuple[int, dict[str, str]]
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, str(fault)) from None
     if broker.topics.get(wanted.name) is not None:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
-    colliding = broker.topics.colliding(wanted.name)
     if colliding:
         raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{wanted.name}' collides with existing topic: {colliding}"
@@ -115,8 +131,6 @@ def _partitions(broker: Broker, wanted: CreatableTopic) -> int:
         count = broker.config["num.partitions"]
     if not 0 < count:
         raise Refused(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-    if count > PARTITIONS_MAX:
-        raise Refused(ErrorCode.INVALID_PARTITIONS, f"{count} partitions are more than {PARTITIONS_MAX}")
     if wanted.replication_factor == 0 or wanted.replication_factor < -1:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."

@@ -5,6 +5,7 @@ v4 flexible. v5 error messages. v6 by name or by id.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.topics import Topic
@@ -33,7 +34,34 @@ def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -
         return DeleteTopicsResponse(
             responses=[DeletableTopicResult(w.name or "", w.topic_id, error, "Topic deletion is disabled.") for w in wanted]
         )
-    return DeleteTopicsResponse(responses=[_one(broker, one, version) for one in wanted])
+    refused, wanted = _twice(broker, wanted)
+    return DeleteTopicsResponse(responses=[*refused, *(_one(broker, one, version) for one in wanted)])
+
+
+def _twice(
+    broker: Broker, wanted: list[DeleteTopicState]
+) -> tuple[list[DeletableTopicResult], list[DeleteTopicState]]:
+    """Refusals of what stands in a request more than once, and the rest of the request."""
+    names = Counter(one.name for one in wanted if one.topic_id == ZERO_UUID)
+    ids = Counter(one.topic_id for one in wanted if one.name is None)
+    refused: dict[tuple[str | None, bytes], str] = {}
+    for one in wanted:
+        what = one.name, one.topic_id
+        if one.name is None and one.topic_id != ZERO_UUID:
+            topic = broker.topics.by_id(one.topic_id)
+            if ids[one.topic_id] > 1:
+                refused[what] = "Duplicate topic id."
+            elif topic is not None and names[topic.name]:
+                refused[topic.name, ZERO_UUID] = "The provided topic name maps to an ID that was already supplied."
+                refused[what] = ""
+        elif one.name is not None and one.topic_id == ZERO_UUID and names[one.name] > 1:
+            refused[what] = "Duplicate topic name."
+    results = [
+        DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, message)
+        for (name, topic_id), message in refused.items()
+        if message
+    ]
+    return results, [one for one in wanted if (one.name, one.topic_id) not in refused]
 
 
 def _one(broker: Broker, wanted: DeleteTopicState, version: int) -> DeletableTopicResult:

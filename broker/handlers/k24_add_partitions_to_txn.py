@@ -121,11 +121,12 @@ def _verify(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable
     errors: dict[tuple[str, int], ErrorCode] = {}
     wanted = [(topic.name, index) for topic in one.topics for index in topic.partitions]
     if not wanted:
-        answer([])
+        answer(_results(one.topics, lambda name, index: ErrorCode.NONE))
+    left = len(set(wanted))
 
     def done(partition: tuple[str, int], reply: Reply) -> None:
         errors[partition] = reply.error
-        if len(errors) == len(set(wanted)):
+        if len(errors) == left:
             answer(_results(one.topics, lambda name, index: errors[name, index]))
 
     for partition in dict.fromkeys(wanted):

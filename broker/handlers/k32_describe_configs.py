@@ -40,7 +40,7 @@ def _one(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> D
 
     def answer(error: ErrorCode, message: str | None, entries: Sequence[Entry] = ()) -> DescribeConfigsResult:
         keys = resource.configuration_keys
-        wanted = [one for one in entries if keys is None or one.name in keys]
+        wanted = [one for one in entries if not keys or one.name in keys]
         return DescribeConfigsResult(error, message, kind, name, [_result(one, synonyms) for one in wanted])
 
     if kind == TOPIC:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config_change import change
+from stuntbroker.broker.config_change import change, refused
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
@@ -17,14 +17,18 @@ VERSIONS = range(0, 3)
 
 def handle(connection: Connection, request: AlterConfigsRequest, version: int) -> AlterConfigsResponse:
     responses = []
+    resources = [(resource.resource_type, resource.resource_name) for resource in request.resources]
     for resource in request.resources:
         wanted = {config.name: config.value for config in resource.configs}
-        error, message = change(
+        nulls = ",".join(name for name, value in wanted.items() if value is None)
+        keys = [config.name for config in resource.configs]
+        kind, name = resource.resource_type, resource.resource_name
+        error, message = refused(kind, name, resources, keys, nulls) or change(
             connection.broker,
-            resource.resource_type,
-            resource.resource_name,
+            kind,
+            name,
             request.validate_only,
             lambda _, wanted=wanted: wanted,  # type: ignore[misc]
         )
-        responses.append(AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name))
+        responses.append(AlterConfigsResourceResponse(error, message, kind, name))
     return AlterConfigsResponse(responses=responses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.handlers.k19_create_topics import PARTITIONS_MAX
@@ -21,10 +22,10 @@ VERSIONS = range(0, 4)
 
 
 def handle(connection: Connection, request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse:
-    names = [topic.name for topic in request.topics]
+    times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     for topic in request.topics:
-        if names.count(topic.name) > 1:
+        if times[topic.name] > 1:
             error, message = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
         else:
             error, message = _grow(connection.broker, topic, request.validate_only)
@@ -44,7 +45,9 @@ def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) ->
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would not be an increase.",
         )
-    if topic.internal or wanted.count > PARTITIONS_MAX:
+    if wanted.count - present > PARTITIONS_MAX:
+        return ErrorCode.UNKNOWN_SERVER_ERROR, ""
+    if topic.internal:
         # Unlike Kafka: it lets the internal topics grow, and loses what their partitions are found by.
         return ErrorCode.INVALID_PARTITIONS, f"{wanted.name} cannot have {wanted.count} partitions"
     if wanted.assignments is not None:

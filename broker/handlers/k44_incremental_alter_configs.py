@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.config import ConfigError, show
-from stuntbroker.broker.config_change import LISTS, Outcome, change
+from stuntbroker.broker.config_change import LISTS, Outcome, change, refused
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -32,26 +32,26 @@ def handle(
     connection: Connection, request: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse:
     responses = []
+    resources = [(resource.resource_type, resource.resource_name) for resource in request.resources]
     for resource in request.resources:
-        error, message = _one(connection.broker, resource, request.validate_only)
+        error, message = _one(connection.broker, resource, resources, request.validate_only)
         responses.append(AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name))
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _one(broker: Broker, resource: AlterConfigsResource, validate_only: bool) -> Outcome:
-    names = [config.name for config in resource.configs]
-    if len(set(names)) < len(names):
-        return Outcome(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    nulls = [c.name for c in resource.configs if c.value is None and c.config_operation != DELETE]
-    if nulls:
-        return Outcome(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
-    return change(
-        broker,
-        resource.resource_type,
-        resource.resource_name,
-        validate_only,
-        lambda present: _changed(broker, present, resource.configs),
-    )
+def _one(
+    broker: Broker, resource: AlterConfigsResource, resources: Sequence[tuple[int, str]], validate_only: bool
+) -> Outcome:
+    kind, name = resource.resource_type, resource.resource_name
+    keys = [config.name for config in resource.configs]
+    nulls = ",".join(c.name for c in resource.configs if c.value is None and c.config_operation != DELETE)
+    if refusal := refused(kind, name, resources, keys, nulls):
+        return refusal
+    for config in resource.configs:
+        if not SET <= config.config_operation <= SUBTRACT:
+            message = f"Unknown operation type {config.config_operation} for key {config.name}."
+            return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+    return change(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))
 
 
 def _changed(
@@ -60,22 +60,24 @@ def _changed(
     after: dict[str, str | None] = dict(present)
     for config in configs:
         name, operation, value = config.name, config.config_operation, config.value or ""
+        if operation == DELETE:
+            after.pop(name, None)
+            continue
         if name not in TOPIC_CONFIGS:
             raise ConfigError(f"Unknown topic config name: {name}")
         if operation == SET:
             after[name] = value
-        elif operation == DELETE:
-            after.pop(name, None)
-        elif operation in (APPEND, SUBTRACT):
-            if name not in LISTS:
-                raise ConfigError(f"Can't {'APPEND' if operation == APPEND else 'SUBTRACT'} to key {name} because its type is not LIST.")
-            before = (after.get(name) or show(broker.config.topic_default(name))).split(",")
-            given = [part.strip() for part in value.split(",")]
-            if operation == APPEND:
-                merged = [*before, *(part for part in given if part not in before)]
-            else:
-                merged = [part for part in before if part not in given]
-            after[name] = ",".join(merged)
+            continue
+        if name not in LISTS:
+            verb = "append" if operation == APPEND else "subtract"
+            raise ConfigError(f"Can't {verb} to key {name} because its type is not LIST.")
+        present_value = after.get(name)
+        before = show(broker.config.topic_default(name)) if present_value is None else present_value
+        parts = before.split(",") if before else []
+        given = [part.strip() for part in value.split(",")]
+        if operation == APPEND:
+            merged = [*parts, *(part for part in given if part not in parts)]
         else:
-            raise ConfigError(f"Unknown operation type {operation}")
+            merged = [part for part in parts if part not in given]
+        after[name] = ",".join(merged)
     return after

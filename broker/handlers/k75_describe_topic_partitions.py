@@ -29,22 +29,31 @@ def handle(
     connection: Connection, request: DescribeTopicPartitionsRequest, version: int
 ) -> DescribeTopicPartitionsResponse:
     broker = connection.broker
-    names = sorted({topic.name for topic in request.topics} or set(broker.topics.by_name))
-    first = 0
-    if request.cursor is not None:
-        names = [name for name in names if name >= request.cursor.topic_name]
-        if names and names[0] == request.cursor.topic_name:
-            first = request.cursor.partition_index
-    left = min(request.response_partition_limit, LIMIT_MAX)
+    asked = [topic.name for topic in request.topics]
+    names = sorted(set(asked or broker.topics.by_name))
+    cursor, first = request.cursor, 0
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        if cursor.partition_index < 0 or (asked and cursor.topic_name not in names):
+            return _refused(asked, ErrorCode.INVALID_REQUEST)
+        if names and names[0] == cursor.topic_name:
+            first = cursor.partition_index
+    left = max(1, min(request.response_partition_limit, LIMIT_MAX))
     answered = []
     for name in names:
         topic = broker.topics.get(name)
+        if left <= 0:
+            return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, 0))
         if topic is None:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answered.append(DescribeTopicPartitionsResponseTopic(error, name, bytes(16), name in INTERNAL))
+            try:
+                check_name(name)
+            except TopicNameError:
+                return _refused(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
+            answered.append(_answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, TOPIC_OPERATIONS))
             continue
         if left <= 0:
             return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, 0))
+        first = min(first, len(topic.partitions))
         stop = min(len(topic.partitions), first + left)
         replicas = [broker.node_id]
         partitions = [
@@ -58,8 +67,17 @@ def handle(
                 ErrorCode.NONE, name, topic.id, topic.internal, partitions, TOPIC_OPERATIONS
             )
         )
-        left -= stop - first
+        left -= len(partitions)
         if stop < len(topic.partitions):
             return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, stop))
         first = 0
     return DescribeTopicPartitionsResponse(topics=answered)
+
+
+def _refused(names: list[str], error: ErrorCode) -> DescribeTopicPartitionsResponse:
+    """What is wrong with one topic is answered for all of them."""
+    return DescribeTopicPartitionsResponse(topics=[_answer(error, name, NOT_ASKED) for name in names])
+
+
+def _answer(error: ErrorCode, name: str, operations: int) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error, name, bytes(16), name in INTERNAL, [], operations)

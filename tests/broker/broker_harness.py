@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from struct import pack, unpack_from
+from traceback import format_exception
 from typing import Any
 
 from stuntbroker.broker.clock import Clock
@@ -47,6 +48,16 @@ class KeptEvents(Events):
 
     def names(self) -> list[str]:
         return [name for name, _ in self.kept]
+
+    def crashes(self) -> list[str]:
+        """Our own mistakes, each kind once."""
+        found: dict[str, str] = {}
+        for name, facts in self.kept:
+            if name == "request_crashed":
+                fault = facts["exc_info"]
+                lines = "".join(format_exception(fault)[-3:])
+                found[f"{facts['api_key']} {lines.splitlines()[0]}"] = f"{facts['api_key']} v{facts['api_version']}: {lines}"
+        return list(found.values())
 
 
 class FakeTransport:
@@ -143,7 +154,7 @@ class Client:
 
     def __init__(self, broker: Broker, **names: tuple[str, int]) -> None:
         self.transport = FakeTransport(**names)
-        self.events: Any = broker.events
+        self.broker = broker
         self.connection = Connection(broker)
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
@@ -159,7 +170,8 @@ class Client:
             connection.buffer_updated(count)
 
     def answers(self) -> list[bytes]:
-        """What was answered since the last time, frame by frame."""
+        """What was answered since the last time, frame by frame. The turn of the event loop ends here."""
+        self.broker.turn.end()
         found = cut(self.transport.sent)
         self.transport.sent.clear()
         return found
@@ -168,7 +180,7 @@ class Client:
         """The response to a request that is answered at once."""
         self.feed(frame(request, version, **header))
         found = self.answers()
-        assert len(found) == 1, (found, self.transport.closed, self.events.kept[-1:])
+        assert len(found) == 1, (found, self.transport.closed, self.broker.events)
         answer = found[0]
         return decode(answer, KEYS[type(request).__name__.removesuffix("Request")], version)
 
@@ -220,7 +232,8 @@ async def rig(
     finally:
         await broker.stop()
     assert made.faults == []
-    assert "request_crashed" not in events.names()
+    crashes = events.crashes()
+    assert not crashes, "\n".join(crashes)
 
 
 async def turn(times: int = 3) -> None:

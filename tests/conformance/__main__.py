@@ -8,10 +8,14 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections import Counter
 from uuid import uuid4
 
 from tests.conformance.cases import GROUPS
 from tests.conformance.compare import Difference, run_case
+
+
+LINES_PER_STEP_MAX = 4
 
 
 def main(kafka: str, ours: str, *wanted: str) -> int:
@@ -25,8 +29,12 @@ def main(kafka: str, ours: str, *wanted: str) -> int:
             found = run_case(case, kafka, ours, f"{case.__name__}-{run}")
             took = time.monotonic() - began
             sys.stdout.write(f"== {group}.{case.__name__} {took:.2f} s\n")
+            failed += sum(not (one.is_order or one.is_text or one.allowance) for one in found)
+            told: Counter[str] = Counter()
             for line, versions in _by_version(found).items():
-                failed += line.startswith("WRONG")
+                told[line.split(" | ")[0]] += 1
+                if told[line.split(" | ")[0]] > LINES_PER_STEP_MAX:
+                    continue
                 sys.stdout.write(f"   {line}   {versions}\n")
             sys.stdout.flush()
     return 1 if failed else 0

@@ -79,8 +79,7 @@ def alter_configs(side: Side) -> None:
         ask("broker 2", ("message.max.bytes", "1000000"), kind=BROKER, name="2")
         ask("broker x", ("message.max.bytes", "1000000"), kind=BROKER, name="x")
         side.ask("AlterConfigs", version, "nothing", resources=[])
-        one = {"resource_type": TOPIC, "resource_name": topic, "configs": [{"name": "retention.ms", "value": "1"}]}
-        side.ask("AlterConfigs", version, "a topic twice", resources=[one, one])
+        # Not asked: a topic twice. Kafka never answers that one.
 
 
 def incremental_alter_configs(side: Side) -> None:

@@ -1,0 +1,67 @@
+# `make run` and `make test` do all their own set-up; they need Python 3.11+, and the tests a JDK 17+.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test peers-kafka bench generate types lint readme wheel clean check-python check-java
+
+help:           ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+check-python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Stuntbroker needs Python 3.11 or newer: install it, or name one with make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "This Python cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
+
+check-java:
+	@java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || \
+	  echo "No JDK 17 or newer on the PATH: the tests against Apache Kafka and its Java client are skipped" >&2
+
+$(VENV)/run: pyproject.toml | check-python
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m compileall -q broker coordinator groups protocol storage stuntbroker $(VENV)/lib
+	@touch $@
+
+$(VENV)/dev: $(VENV)/run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+run: $(VENV)/run  ## start a broker on localhost:9092 (ARGS="--port 9093 ..." for more)
+	@exec $(BIN)/stuntbroker serve $(ARGS)
+
+test: $(VENV)/dev check-java  ## all tests (ARGS="tests/groups -k name" for some)
+	@! command -v javac >/dev/null || $(BIN)/python tools/jars.py >/dev/null
+	$(BIN)/python -m pytest $(ARGS)
+
+peers-kafka: $(VENV)/dev  ## the tests with real clients, against Apache Kafka itself
+	$(BIN)/python tools/jars.py >/dev/null
+	$(BIN)/python -m pytest tests/peers --peer-broker=kafka $(ARGS)
+
+bench: $(VENV)/dev  ## measure us, kfake and Apache Kafka in alternation (docs/benchmarks.md)
+	$(BIN)/python bench/run.py $(ARGS)
+
+generate:       ## write protocol/messages from tools/schemas
+	$(PYTHON) tools/generate.py
+
+types: $(VENV)/dev  ## mypy --strict
+	$(BIN)/python tests/house/typing_links.py
+	$(BIN)/python -m mypy
+
+lint: $(VENV)/dev  ## ruff
+	$(BIN)/python -m ruff check .
+
+readme: $(VENV)/run  ## write the table of APIs into README.md
+	$(BIN)/python tools/api_table.py
+
+wheel: $(VENV)/dev  ## never reuse build/: setuptools would ship deleted modules from it
+	rm -rf build dist *.egg-info
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:          ## remove what was built
+	rm -rf $(VENV) .typing build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
