@@ -114,7 +114,7 @@ def _string(default: str, read: Callable[[str], str] = _text) -> Property:
 
 
 POLICY = _list_of("delete", "compact")
-COMPRESSION = _one_of("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
+COMPRESSION = _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 TIME_TYPE = _one_of("CreateTime", "LogAppendTime")
 
 BROKER: Final[dict[str, Property]] = {

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from struct import Struct
+from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER, ROUTES, Route, route
@@ -29,6 +30,9 @@ GROWTH: Final = 8
 KEPT_BUFFER: Final = 65_536
 """A larger buffer is given back when its connection falls silent."""
 HEADER_MIN: Final = 10
+CLIENT_ID_AT: Final = 8
+CLIENT_ID_KEPT: Final = 255
+"""Characters of a client id that are kept: it comes back in member ids and in every line of the log."""
 
 _unpack_i = Struct(">i").unpack_from
 _unpack_start = Struct(">ihhi").unpack_from
@@ -40,7 +44,7 @@ _EMPTY_FLEXIBLE_HEAD = bytes(9)
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_client_id_raw", "_counted", "_cutting", "_high", "_low", "_paused", "_view", "active_ms", "broker", "buffer", "client_id",
+        "_client_id_raw", "_counted", "_cutting", "_high", "_leaving", "_low", "_paused", "_view", "active_ms", "broker", "buffer", "client_id",
         "correlation", "host", "local", "on_close", "open", "peer", "route", "transport",
     )  # fmt: skip
 
@@ -66,6 +70,8 @@ class Connection(asyncio.BufferedProtocol):
         """A request is under way and not answered yet."""
         self.on_close: Callable[[], None] | None = None
         """Called when the client goes away while its request waits."""
+        self._leaving: Any = None
+        """The transport of a connection that was closed and still sends what is left."""
         self.active_ms = 0
         """When `moved` last said that there was something."""
         self._counted = 0
@@ -101,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, fault: Exception | None) -> None:
         self.open = False
-        self.transport = None
+        self.transport = self._leaving = None
         self.broker.disconnected(self)
         if self.on_close is not None:
             on_close, self.on_close = self.on_close, None
@@ -143,7 +149,8 @@ class Connection(asyncio.BufferedProtocol):
                     self.fail("frame_refused", size=size, size_max=self.broker.frame_size_max)
                     return
                 if have < 4 + size:
-                    if low + 4 + size > len(self.buffer):
+                    # Only a full buffer grows: a frame that drips in is not copied again for every drop.
+                    if low + 4 + size > len(self.buffer) and (low or self._high == len(self.buffer)):
                         self._make_room(max(len(self.buffer), min(4 + size, GROWTH * max(have, FIRST_BUFFER))))
                     break
                 self._low = low + 4 + size
@@ -197,18 +204,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _read_client_id(self, frame: Buffer) -> int:
         """Takes note of the client id; returns the position behind it."""
-        length = _unpack_h(frame, 8)[0]
+        length: int = _unpack_h(frame, 8)[0]
         if length <= 0:
             if self._client_id_raw:
                 self._client_id_raw, self.client_id = b"", ""
             return HEADER_MIN
         stop = HEADER_MIN + length
-        raw = frame[HEADER_MIN:stop]
+        raw = frame[CLIENT_ID_AT:stop]
         if raw != self._client_id_raw:
             if stop > len(frame):
                 raise DecodeError("the client id runs past the end", HEADER_MIN)
             self._client_id_raw = bytes(raw)
-            self.client_id = self._client_id_raw.decode("utf-8", "replace")
+            self.client_id = str(self._client_id_raw[2:], "utf-8", "replace")[:CLIENT_ID_KEPT]
         return stop
 
     def _not_served(self, key: int, version: int) -> bool:
@@ -231,14 +238,25 @@ class Connection(asyncio.BufferedProtocol):
         self.on_close = None
         if response is not NO_ANSWER:
             self._send(response)
-        if not self._cutting:
+        if not self._cutting and not self.open:  # It is still open while the disk syncs.
             self._continue()
 
     def _send(self, response: Any) -> None:
         found = self.route
+        out = bytearray(_EMPTY_FLEXIBLE_HEAD if found.flexible_response else _EMPTY_HEAD)
+        try:
+            if found.in_parts:
+                parts = response.encode_parts(out, found.version)
+            else:
+                response.encode(out, found.version)
+        except StructError as fault:  # A text about a very long name is longer than a string can be.
+            self.fail("response_too_long", api_key=found.key, api_version=found.version, reason=str(fault))
+            return
+        except Exception as fault:
+            self.broker.events.error("request_crashed", api_key=found.key, api_version=found.version, exc_info=fault)
+            self.close()
+            return
         if found.in_parts:
-            head = bytearray(_EMPTY_FLEXIBLE_HEAD if found.flexible_response else _EMPTY_HEAD)
-            parts = response.encode_parts(head, found.version)
             _pack_start(parts[0], 0, sum(map(len, parts)) - 4, self.correlation)
             if len(parts) > 1:
                 if self.broker.turn.armed:
@@ -247,15 +265,13 @@ class Connection(asyncio.BufferedProtocol):
                 return
             out = parts[0]
         else:
-            out = bytearray(_EMPTY_FLEXIBLE_HEAD if found.flexible_response else _EMPTY_HEAD)
-            response.encode(out, found.version)
             _pack_start(out, 0, len(out) - 4, self.correlation)
         turn = self.broker.turn
         if turn.armed:
-            turn.answer(self.transport.write, out)
+            turn.answer(self.transport, out)
             return
         syncer = self.broker.syncer
-        if syncer is None or not syncer.dirty:
+        if syncer is None or syncer.settled:
             self.transport.write(out)
             return
         self.open = True
@@ -294,8 +310,14 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport is not None:
             if self.broker.turn.armed:
                 self.broker.turn.end()  # What was answered before leaves before.
-            transport, self.transport = self.transport, None
-            transport.close()
+            self._leaving, self.transport = self.transport, None
+            self._leaving.close()
+
+    def abort(self) -> None:
+        """Goes at once, whether the client reads what is left for it or not."""
+        self.close()
+        if self._leaving is not None:
+            self._leaving.abort()
 
     def moved(self) -> bool:
         """Whether a request came since the last time this was asked."""

@@ -78,7 +78,9 @@ class Housekeeping:
         now_ms, idle_ms = self.broker.clock.now_ms(), self.broker.config["connections.max.idle.ms"]
         for connection in list(self.broker.connections):
             connection.give_back()
-            if connection.moved():
+            if connection.transport is None:
+                connection.abort()  # It was closed, and its client does not read what is left.
+            elif connection.moved():
                 connection.active_ms = now_ms
             elif 0 <= idle_ms < now_ms - connection.active_ms and not connection.open:
-                connection.close()
+                connection.abort()

@@ -6,8 +6,9 @@ from typing import Final
 
 from stuntbroker.protocol.batch_check import check_records, records_fill, small_records_wrong
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader
+from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader, Record, read_records
 from stuntbroker.storage.partition import LogConfig
 
 # Unlike Kafka: larger ones are stored unread, so that produce stays as fast as the network and a compression bomb costs nothing.
@@ -20,6 +21,9 @@ READ_MAX: Final = 2
 """Uncompressed batches of more records are not read: only the chain of their lengths is followed."""
 OPENED_FOR_KEYS_MAX: Final = 64 << 20
 
+NO_LIMIT: Final = 2**63 - 1
+NO_TIMESTAMP: Final = -1
+
 _FINE: Final = (ErrorCode.NONE, None)
 
 
@@ -29,6 +33,10 @@ def check_content(
     """Whether the records are what the header says, as far as they are looked at."""
     if header.max_timestamp - now_ms > config.timestamp_after_ms_max and not config.log_append_time:
         return ErrorCode.INVALID_TIMESTAMP, f"the timestamp {header.max_timestamp} is too far in the future"
+    if config.timestamp_before_ms_max < NO_LIMIT and record_errors(
+        ErrorCode.INVALID_TIMESTAMP, batch, header, config, now_ms
+    ):
+        return ErrorCode.INVALID_TIMESTAMP, "a timestamp is too far in the past"
     codec = header.attributes & CODEC_MASK
     if codec:
         if config.compact or len(batch) < OPENED_BELOW:
@@ -44,6 +52,40 @@ def check_content(
     elif not records_fill(batch, header):
         return ErrorCode.INVALID_RECORD, "the records do not fill the batch as their lengths say"
     return _FINE
+
+
+def record_errors(
+    error: ErrorCode, batch: Buffer, header: BatchHeader, config: LogConfig, now_ms: int
+) -> list[BatchIndexAndErrorMessage]:
+    """Which records are to blame for an error that `check_content` found, where it is a matter of single records."""
+    if error == ErrorCode.INVALID_TIMESTAMP:
+        early, late = now_ms - config.timestamp_before_ms_max, now_ms + config.timestamp_after_ms_max
+
+        def wrong(record: Record) -> str | None:
+            if config.log_append_time or record.timestamp == NO_TIMESTAMP or early <= record.timestamp <= late:
+                return None
+            return (
+                f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+                f"The timestamp should be within [{early}, {late}]"
+            )
+    elif error == ErrorCode.INVALID_RECORD and config.compact:
+
+        def wrong(record: Record) -> str | None:
+            return "Compacted topic cannot accept message without key" if record.key is None else None
+    else:
+        return []
+    try:
+        codec = header.attributes & CODEC_MASK
+        if codec:
+            from stuntbroker.storage.compression import decompress
+
+            records = read_records(header, decompress(codec, batch[HEADER_SIZE:], OPENED_FOR_KEYS_MAX), 0)
+        else:
+            records = read_records(header, batch, HEADER_SIZE)
+        said = [(number, wrong(record)) for number, record in enumerate(records)]
+    except ValueError:  # What cannot be read is told by its error alone.
+        return []
+    return [BatchIndexAndErrorMessage(number, message) for number, message in said if message is not None]
 
 
 def _check_compressed(

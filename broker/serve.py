@@ -13,6 +13,7 @@ from stuntbroker.broker.config import BrokerConfig, ConfigError
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.listener import Address
 from stuntbroker.broker.server import Broker
+from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.storage.errors import StorageError
 
 GC_THRESHOLDS = (50_000, 20, 100)
@@ -38,7 +39,7 @@ def serve(found: dict[str, list[str]]) -> int:
     _raise_file_limit()
     try:
         return _run(config, data_dir, durability, events, host, port, ready_file)
-    except (StorageError, ConfigError) as fault:
+    except (StorageError, ConfigError, DecodeError, OSError) as fault:
         sys.stderr.write(f"stuntbroker: cannot start: {fault}\n")
         return 1
 
@@ -64,7 +65,7 @@ def _read_toml(path: str) -> dict[str, str]:
             read = tomllib.load(file)
     except OSError as fault:
         raise UsageError(f"--config {path}: {fault.strerror}") from None
-    except tomllib.TOMLDecodeError as fault:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise UsageError(f"--config {path}: {fault}") from None
     flat: dict[str, str] = {}
 
@@ -126,7 +127,11 @@ def _run(
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
-    _tell(address, ready_file)
+    try:
+        _tell(address, ready_file)
+    except OSError as fault:
+        loop.run_until_complete(broker.stop())
+        raise StorageError(f"cannot write the ready file {ready_file}: {fault.strerror}; give another --ready-file") from fault
     why = loop.run_until_complete(stopped)
     loop.run_until_complete(broker.stop())
     if status:

@@ -44,6 +44,8 @@ class Broker:
         self.connections: set[Connection] = set()
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.addresses: list[Address] = []
+        self.broken = False
+        """What is in memory is not what is on the disk."""
         self.failed: Callable[[str], None] | None = None
         """Told when the broker cannot go on (a disk that refuses a sync)."""
         self._servers: list[asyncio.Server] = []
@@ -132,11 +134,11 @@ class Broker:
         """No new client, no new request; what was acknowledged is on the disk when this returns."""
         for server in self._servers:
             server.close()
-        if self.syncer is not None:
+        self.turn.end()
+        if self.syncer is not None and not self.broken:
             synced = asyncio.get_running_loop().create_future()
             self.syncer.when_synced(lambda: synced.done() or synced.set_result(None))
-            await asyncio.wait_for(synced, STOP_GRACE_S)
-        self.turn.end()
+            await asyncio.wait([synced], timeout=STOP_GRACE_S)
         for connection in list(self.connections):
             connection.close()
         self.timers.close()
@@ -144,7 +146,8 @@ class Broker:
         self._forget_temporary()
 
     def _forget_temporary(self) -> None:
-        self.data_dir.close()
+        if not self.broken:  # Else the next start reads everything again, as after a crash.
+            self.data_dir.close()
         if self._temporary:
             shutil.rmtree(self.data_dir.path, ignore_errors=True)
 
@@ -177,6 +180,7 @@ class Broker:
 
     def _write_failed(self, fault: StorageError) -> None:
         """A log that cannot be written ends the broker, as it ends Kafka when it has no other folder."""
+        self.broken = True
         self.events.error("write_failed", fault=str(fault))
         if self.failed is not None:
             self.failed(str(fault))
@@ -188,6 +192,7 @@ class Broker:
 
     def _sync_failed(self, fault: BaseException) -> None:
         """Nothing more may be promised: the answers that wait are never sent."""
+        self.broken = True
         self.events.error("sync_failed", fault=str(fault))
         if self.failed is not None:
             self.failed(f"the disk refused a sync: {fault}")

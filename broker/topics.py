@@ -89,6 +89,7 @@ class Topics:
             log_append_time=self.config_of(topic, "message.timestamp.type") == "LogAppendTime",
             max_message_bytes=self.config_of(topic, "max.message.bytes"),
             timestamp_after_ms_max=self.config_of(topic, "message.timestamp.after.max.ms"),
+            timestamp_before_ms_max=self.config_of(topic, "message.timestamp.before.max.ms"),
             zstd=self.config_of(topic, "compression.type") == "zstd",
         )
 

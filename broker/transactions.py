@@ -60,6 +60,7 @@ class Transactions:
         """Actors that are prepared while nothing is under way: a fault came between, or a restart."""
         self.transaction_version: int = broker.config["transaction.version"]
         self._value_version = min(1, self.transaction_version)
+        self._first_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
         self._log: list[PartitionLog] = []
         """Partitions of the transaction log, once it is there."""
 
@@ -79,9 +80,9 @@ class Transactions:
         actor.ask(request, done, self)
 
     def _new_actor(self, transactional_id: str) -> Actor:
-        self._log = self.broker.topics.internal(TXN_STATE).partitions
-        first_epoch = self.broker.config["stuntbroker.initial.producer.epoch"]
-        txn = new_txn(transactional_id, self.producer_ids.take(), first_epoch - 1)
+        if not self._log:
+            self._log = self.broker.topics.internal(TXN_STATE).partitions
+        txn = new_txn(transactional_id, self.producer_ids.take(), self._first_epoch - 1)
         actor = Actor(txn, partition_for(transactional_id, len(self._log)))
         self.actors[transactional_id] = actor
         return actor

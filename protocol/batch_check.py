@@ -83,6 +83,8 @@ def _check_short(records: Buffer | None) -> Verdict:
         return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")
     if length + LOG_OVERHEAD > len(records):
         return _refuse(ErrorCode.INVALID_RECORD, "the request has no whole record batch for this partition")
+    if records[16] > 2:
+        return _refuse(ErrorCode.CORRUPT_MESSAGE, f"there is no magic {records[16]}")
     if records[16] != 2:
         return _refuse(ErrorCode.INVALID_RECORD, f"only record batches of magic 2 are taken, not {records[16]}")
     return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")

@@ -20,6 +20,9 @@ _REPLACED_MAX: Final = STRING_MAX // 3
 """A byte that is no UTF-8 becomes a character of three: a longer string may be too long for an answer, or for a log."""
 # Unlike Kafka: it takes any number of tagged fields in one section, and tens of millions of them took it down.
 TAGS_MAX: Final = 1_024
+# Unlike Kafka: it takes as many elements as a frame has room for; a hundred million of them would stop us for minutes.
+ELEMENTS_MAX: Final = 50_000
+"""Elements of all arrays of a request together, and tagged fields in them."""
 
 _unpack_h = Struct(">h").unpack_from
 _unpack_i = Struct(">i").unpack_from
@@ -225,6 +228,15 @@ def read_tags(buf: Buffer, pos: int) -> tuple[dict[int, tuple[int, int]], int]:
 
 def skip_tags(buf: Buffer, pos: int) -> int:
     return read_tags(buf, pos)[1]
+
+
+def skip_counted_tags(buf: Buffer, pos: int, left: int) -> tuple[int, int]:
+    """The position after the section, and how many elements the request may still have."""
+    found, pos = read_tags(buf, pos)
+    left -= len(found)
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
+    return pos, left
 
 
 def write_tags(out: bytearray, tags: Sequence[tuple[int, bytearray]]) -> None:

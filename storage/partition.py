@@ -59,6 +59,7 @@ class LogConfig:
     log_append_time: bool = False
     max_message_bytes: int = 1_048_588
     timestamp_after_ms_max: int = 3_600_000
+    timestamp_before_ms_max: int = 2**63 - 1
     zstd: bool = False
     """The topic's `compression.type` is zstd."""
 
@@ -133,7 +134,7 @@ class PartitionLog:
         producer_id = header.producer_id
         if producer_id >= 0:
             admitted = producers.admit(header, must_start_at_zero)
-            if admitted.__class__ is RememberedBatch:
+            if isinstance(admitted, RememberedBatch):
                 return OK, admitted.first_offset, admitted.timestamp
             if admitted:
                 return admitted, -1, -1
@@ -144,6 +145,8 @@ class PartitionLog:
         base_offset = self.next_offset
         if batch.__class__ is bytes:
             batch = _stamped(base_offset, header.length, LEADER_EPOCH) + batch[16:]
+        elif len(batch) < GATHERED_BELOW:  # It may lie in a buffer that is used again before the turn is over.
+            batch = _stamped(base_offset, header.length, LEADER_EPOCH) + bytes(batch[16:])
         else:
             _stamp.pack_into(batch, 0, base_offset)
             _stamp_epoch.pack_into(batch, 12, LEADER_EPOCH)
@@ -447,6 +450,7 @@ class PartitionLog:
         What an open transaction wrote stays, and what follows it. (Kafka drops up to the high watermark.)
         """
         config, before = self.config, self.log_start_offset
+        self._drop_below_start()  # A segment that could not go before, as nothing followed it.
         if not config.delete:
             return False
         while self.segments and (self.segments[0].size or len(self.segments) > 1):

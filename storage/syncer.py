@@ -23,9 +23,16 @@ class Syncer:
         self.dirty: list[PartitionLog] = []
         self._waiting: list[Callable[[], None]] = []
         self._running = False
+        self._broken = False
+        """A sync failed: what is on the disk is not known any more, and no later sync can tell."""
         self._run = run
         self._failed = failed
         """Called when the disk refused: what was acknowledged can no longer be promised."""
+
+    @property
+    def settled(self) -> bool:
+        """Everything that was ever written is on the disk."""
+        return not self.dirty and not self._running and not self._broken
 
     def touched(self, log: PartitionLog) -> None:
         self.dirty.append(log)
@@ -33,7 +40,7 @@ class Syncer:
     def when_synced(self, callback: Callable[[], None]) -> None:
         """Calls back when everything that is written now is on the disk."""
         self._waiting.append(callback)
-        if not self._running:
+        if not self._running and not self._broken:
             self._start()
 
     def _start(self) -> None:
@@ -56,6 +63,8 @@ class Syncer:
         def done(fault: BaseException | None) -> None:
             self._running = False
             if fault is not None:
+                self._broken = True
+                self._waiting.clear()
                 self._failed(fault)
                 return
             for callback in waiting:

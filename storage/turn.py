@@ -31,14 +31,22 @@ class Gathering(Protocol):
     def gather_late(self) -> None: ...
 
 
+class Receiver(Protocol):
+    """A client's connection."""
+
+    def write(self, data: bytearray, /) -> object: ...
+
+
 class Turn:
     """What was appended and answered since the loop last came round."""
 
-    __slots__ = ("_answers", "_arm", "_failed", "_following", "_late", "_leading", "armed")
+    __slots__ = ("_answers", "_arm", "_broken", "_failed", "_following", "_late", "_leading", "armed")
 
     def __init__(self, arm: Callable[[Callable[[], None]], object], failed: Callable[[StorageError], None]) -> None:
         self.armed = False
         """Something is to be written: answers must wait for it."""
+        self._broken = False
+        """A write failed: what logs say of themselves is not what their files hold, and nothing is written any more."""
         self._arm = arm
         """Has `end` called when this turn of the loop is over."""
         self._failed = failed
@@ -46,7 +54,7 @@ class Turn:
         self._leading: list[Gathering] = []
         self._following: list[Gathering] = []
         self._late: list[Gathering] = []
-        self._answers: list[tuple[Callable[[bytes | bytearray], object], bytes | bytearray]] = []
+        self._answers: dict[Receiver, bytearray] = {}
 
     def touched(self, log: Gathering) -> None:
         """A log has its first append that is not written."""
@@ -59,34 +67,46 @@ class Turn:
         """A log has an append that comes after everything of this turn."""
         self._late.append(log)
 
-    def answer(self, write: Callable[[bytes | bytearray], object], out: bytes | bytearray) -> None:
-        """`write(out)` when everything that was appended until now is written."""
-        self._answers.append((write, out))
+    def answer(self, receiver: Receiver, out: bytearray) -> None:
+        """`receiver.write(out)` when everything that was appended until now is written."""
+        before = self._answers.get(receiver)
+        if before is None:
+            self._answers[receiver] = out
+        else:
+            before += out  # It has sent several requests at once: their answers leave together.
 
     def flush(self) -> None:
-        """Writes the files, in order. Raises StorageError."""
+        """Writes the files, in order. Raises StorageError, after which nothing of this turn is answered."""
         leading, following = self._leading, self._following
         self._leading, self._following = [], []
-        for log in leading:
-            log.flush()
-        for log in following:
-            log.flush()
-            if log.waiters:
-                for waiter in log.waiters:
-                    waiter()
+        try:
+            if self._broken:
+                raise StorageError("an earlier write failed")
+            for log in leading:
+                log.flush()
+            for log in following:
+                log.flush()
+                if log.waiters:
+                    for waiter in log.waiters:
+                        waiter()
+        except StorageError as fault:
+            self._answers.clear()
+            if not self._broken:
+                self._broken = True
+                self._failed(fault)
+            raise
 
     def end(self) -> None:
-        answers, self._answers = self._answers, []
         try:
             self.flush()
-        except StorageError as fault:
-            self._failed(fault)
+        except StorageError:
             return
         finally:
-            self.armed = False
+            self.armed = self._broken
+        answers, self._answers = self._answers, {}
         if self._late:
             late, self._late = self._late, []
             for log in late:
                 log.gather_late()
-        for write, out in answers:
-            write(out)
+        for receiver, out in answers.items():
+            receiver.write(out)

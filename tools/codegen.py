@@ -19,7 +19,7 @@ PYTHON = {
     "int64": "int", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes", "records": "Buffer",
 }  # fmt: skip
 
-LOCALS = {"after", "buf", "bytes", "count", "end", "len", "list", "message", "pos", "range", "stop", "tags", "version"}
+LOCALS = {"after", "buf", "bytes", "count", "end", "left", "len", "list", "message", "pos", "range", "stop", "tags", "version"}
 """Names that the generated functions use themselves, so that no field of a message may have them."""
 
 
@@ -154,6 +154,8 @@ def runs(struct: Struct, versions: Range) -> Iterator[list[Field]]:
 class Decoder:
     w: Writer
     flexible: bool
+    counted: bool
+    """Elements of arrays, and tagged fields in them, are counted: a request may have so many in all, however nested."""
 
     def struct(self, struct: Struct, versions: Range, prefix: str, target: str) -> None:
         """Reads `struct` at `pos` and assigns it to `target`."""
@@ -190,13 +192,18 @@ class Decoder:
             w(f"{prefix}{one.name}: {annotation(one, versions)} = {default_of(one)}")
         if not fields:
             w("if buf[pos]:")
-            w(f"    pos = {w.helper('skip_tags')}(buf, pos)")
+            if self.counted and prefix:
+                w(f"    pos, left = {w.helper('skip_counted_tags')}(buf, pos, left)")
+            else:
+                w(f"    pos = {w.helper('skip_tags')}(buf, pos)")
             w("else:")
             w("    pos += 1")
             return
         w("if buf[pos]:")
         w.depth += 1
         w(f"{prefix}tags, {prefix}after = {w.helper('read_tags')}(buf, pos)")
+        if self.counted and prefix:
+            self.count(f"len({prefix}tags)")
         for one in fields:
             test = condition(one, versions)
             w(f"if {one.tag} in {prefix}tags" + (f" and {test}:" if test else ":"))
@@ -304,8 +311,16 @@ class Decoder:
             w.depth -= 1
         self.null_check(one, versions, name)
 
+    def count(self, number: str) -> None:
+        w = self.w
+        w(f"left -= {number}")
+        w("if left < 0:")
+        w(f'    raise {w.helper("DecodeError")}(f"more than {{{w.helper("ELEMENTS_MAX")}}} elements", pos)')
+
     def elements(self, one: Field, versions: Range, element: str, name: str, hint: str) -> None:
         w = self.w
+        if self.counted:
+            self.count("count")
         if one.type in FIXED:
             fmt, size = FIXED[one.type]
             if one.type == "uuid":
@@ -551,7 +566,9 @@ def functions(w: Writer, message: Message, parts: bool) -> None:
         w(f"def _decode_{suffix}(buf: Buffer, pos: int, version: int) -> {message.name}:")
         w.depth = 1
         start = len(w.lines)
-        Decoder(w, flexible).struct(message.root, versions, "", "message")
+        Decoder(w, flexible, message.kind == "request").struct(message.root, versions, "", "message")
+        if any(line.lstrip().startswith(("left -= ", "pos, left = ")) for line in w.lines[start:]):
+            w.lines.insert(start, INDENT + f"left = {w.helper('ELEMENTS_MAX')}")
         if any("(end - pos)" in line or "> end - pos" in line for line in w.lines[start:]):
             w.lines.insert(start, INDENT + "end = len(buf)")
         w("return message")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
-from stuntbroker.broker.produce_checks import check_content
+from stuntbroker.broker.produce_checks import check_content, record_errors
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.batch_check import check_batch
 from stuntbroker.protocol.errors import ErrorCode
@@ -103,6 +103,8 @@ def _accept(
         error, message = check_content(records, header, log.config, now_ms)  # type: ignore[arg-type]
         if not error:
             return response, log, records, header  # type: ignore[return-value]
+        response.record_errors = record_errors(error, records, header, log.config, now_ms)  # type: ignore[arg-type]
+        response.log_start_offset = log.log_start_offset
     response.error_code, response.error_message = error, message
     return None
 
@@ -125,7 +127,8 @@ def _append(broker: Broker, one: Taken, now_ms: int, must_start_at_zero: bool) -
         broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
         response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return True
-    response.log_start_offset = log.log_start_offset
+    if error != ErrorCode.RECORD_LIST_TOO_LARGE:
+        response.log_start_offset = log.log_start_offset
     if error:
         response.error_code = error
         return True

@@ -198,6 +198,11 @@ class _Fetch:
         if response is not None:
             self.logs = before
             self.finish(response)
+        elif self.logs != before:  # A topic was deleted, and made again under its name.
+            for log in before:
+                log.waiters.discard(self.grew)
+            for log in self.logs:
+                log.waiters.add(self.grew)
 
     def time_over(self) -> None:
         before = self.logs

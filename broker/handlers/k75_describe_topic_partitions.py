@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.handlers.k03_metadata import TOPIC_OPERATIONS
-from stuntbroker.broker.topics import INTERNAL
+from stuntbroker.broker.handlers.k03_metadata import NOT_ASKED, TOPIC_OPERATIONS
+from stuntbroker.broker.topics import INTERNAL, TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from stuntbroker.protocol.messages.describe_topic_partitions_response import (

@@ -8,10 +8,12 @@ from struct import error as StructError, pack as struct_pack, Struct, unpack_fro
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_string,
@@ -91,6 +93,7 @@ class AddPartitionsToTxnRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     v3_and_below_transactional_id, pos = read_string(buf, pos)
     v3_and_below_producer_id, v3_and_below_producer_epoch = _unpack_qh(buf, pos)
     pos += 10
@@ -100,6 +103,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRe
         raise DecodeError("V3AndBelowTopics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("V3AndBelowTopics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     v3_and_below_topics_list: list[AddPartitionsToTxnTopic] = []
     for _ in range(count):
         v_name, pos = read_string(buf, pos)
@@ -109,6 +115,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRe
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         v_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         v = AddPartitionsToTxnTopic(v_name, v_partitions)
@@ -130,6 +139,7 @@ def _encode_classic(out: bytearray, message: AddPartitionsToTxnRequest, version:
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     if version >= 4:
         count = buf[pos]
         if count > 127:
@@ -141,6 +151,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
             raise DecodeError("Transactions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Transactions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         transactions_list: list[AddPartitionsToTxnTransaction] = []
         for _ in range(count):
             t_transactional_id, pos = read_compact_string(buf, pos)
@@ -156,6 +169,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
                 raise DecodeError("Topics counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Topics is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_topics_list: list[AddPartitionsToTxnTopic] = []
             for _ in range(count):
                 t_t_name, pos = read_compact_string(buf, pos)
@@ -169,17 +185,20 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
                     raise DecodeError("Partitions counts more elements than there are bytes", pos)
                 if count < 0:
                     raise DecodeError("Partitions is null", pos)
+                left -= count
+                if left < 0:
+                    raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
                 t_t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
                 if buf[pos]:
-                    pos = skip_tags(buf, pos)
+                    pos, left = skip_counted_tags(buf, pos, left)
                 else:
                     pos += 1
                 t_t = AddPartitionsToTxnTopic(t_t_name, t_t_partitions)
                 t_topics_list.append(t_t)
             t_topics: Sequence[AddPartitionsToTxnTopic] = t_topics_list
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t = AddPartitionsToTxnTransaction(t_transactional_id, t_producer_id, t_producer_epoch, t_verify_only, t_topics)
@@ -208,6 +227,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
             raise DecodeError("V3AndBelowTopics counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("V3AndBelowTopics is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         v3_and_below_topics_list: list[AddPartitionsToTxnTopic] = []
         for _ in range(count):
             v_name, pos = read_compact_string(buf, pos)
@@ -221,10 +243,13 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             v_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             v = AddPartitionsToTxnTopic(v_name, v_partitions)

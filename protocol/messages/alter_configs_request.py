@@ -8,12 +8,14 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_nullable_string,
     read_compact_string,
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_nullable_string,
     write_compact_string,
@@ -86,12 +88,16 @@ class AlterConfigsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> AlterConfigsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 7:
         raise DecodeError("Resources counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Resources is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     resources_list: list[AlterConfigsResource] = []
     for _ in range(count):
         r_resource_type = _unpack_b(buf, pos)[0]
@@ -103,6 +109,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AlterConfigsRequest:
             raise DecodeError("Configs counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Configs is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         r_configs_list: list[AlterableConfig] = []
         for _ in range(count):
             r_c_name, pos = read_string(buf, pos)
@@ -133,6 +142,7 @@ def _encode_classic(out: bytearray, message: AlterConfigsRequest, version: int) 
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterConfigsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -143,6 +153,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterConfigsRequest
         raise DecodeError("Resources counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Resources is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     resources_list: list[AlterConfigsResource] = []
     for _ in range(count):
         r_resource_type = _unpack_b(buf, pos)[0]
@@ -158,19 +171,22 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AlterConfigsRequest
             raise DecodeError("Configs counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Configs is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         r_configs_list: list[AlterableConfig] = []
         for _ in range(count):
             r_c_name, pos = read_compact_string(buf, pos)
             r_c_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             r_c = AlterableConfig(r_c_name, r_c_value)
             r_configs_list.append(r_c)
         r_configs: Sequence[AlterableConfig] = r_configs_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         r = AlterConfigsResource(r_resource_type, r_resource_name, r_configs)

@@ -8,10 +8,12 @@ from struct import error as StructError, pack as struct_pack, Struct, unpack_fro
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_string,
@@ -80,12 +82,16 @@ class CreatePartitionsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> CreatePartitionsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 10:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[CreatePartitionsTopic] = []
     for _ in range(count):
         t_name, pos = read_string(buf, pos)
@@ -98,6 +104,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreatePartitionsRequ
         if count < 0:
             t_assignments: Sequence[CreatePartitionsAssignment] | None = None
         else:
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_assignments_list: list[CreatePartitionsAssignment] = []
             for _ in range(count):
                 count = _unpack_i(buf, pos)[0]
@@ -106,6 +115,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreatePartitionsRequ
                     raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
                 if count < 0:
                     raise DecodeError("BrokerIds is null", pos)
+                left -= count
+                if left < 0:
+                    raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
                 t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
                 t_a = CreatePartitionsAssignment(t_a_broker_ids)
@@ -137,6 +149,7 @@ def _encode_classic(out: bytearray, message: CreatePartitionsRequest, version: i
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreatePartitionsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -147,6 +160,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreatePartitionsReq
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[CreatePartitionsTopic] = []
     for _ in range(count):
         t_name, pos = read_compact_string(buf, pos)
@@ -163,6 +179,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreatePartitionsReq
         if count < 0:
             t_assignments: Sequence[CreatePartitionsAssignment] | None = None
         else:
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_assignments_list: list[CreatePartitionsAssignment] = []
             for _ in range(count):
                 count = buf[pos]
@@ -175,17 +194,20 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreatePartitionsReq
                     raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
                 if count < 0:
                     raise DecodeError("BrokerIds is null", pos)
+                left -= count
+                if left < 0:
+                    raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
                 t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
                 if buf[pos]:
-                    pos = skip_tags(buf, pos)
+                    pos, left = skip_counted_tags(buf, pos, left)
                 else:
                     pos += 1
                 t_a = CreatePartitionsAssignment(t_a_broker_ids)
                 t_assignments_list.append(t_a)
             t_assignments = t_assignments_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = CreatePartitionsTopic(t_name, t_count, t_assignments)

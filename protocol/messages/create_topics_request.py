@@ -8,12 +8,14 @@ from struct import error as StructError, pack as struct_pack, Struct, unpack_fro
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_nullable_string,
     read_compact_string,
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_nullable_string,
     write_compact_string,
@@ -104,12 +106,16 @@ class CreateTopicsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 16:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[CreatableTopic] = []
     for _ in range(count):
         t_name, pos = read_string(buf, pos)
@@ -121,6 +127,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest:
             raise DecodeError("Assignments counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Assignments is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_assignments_list: list[CreatableReplicaAssignment] = []
         for _ in range(count):
             t_a_partition_index = _unpack_i(buf, pos)[0]
@@ -131,6 +140,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest:
                 raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("BrokerIds is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             t_a = CreatableReplicaAssignment(t_a_partition_index, t_a_broker_ids)
@@ -142,6 +154,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest:
             raise DecodeError("Configs counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Configs is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_configs_list: list[CreatableTopicConfig] = []
         for _ in range(count):
             t_c_name, pos = read_string(buf, pos)
@@ -177,6 +192,7 @@ def _encode_classic(out: bytearray, message: CreateTopicsRequest, version: int) 
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -187,6 +203,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[CreatableTopic] = []
     for _ in range(count):
         t_name, pos = read_compact_string(buf, pos)
@@ -202,6 +221,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest
             raise DecodeError("Assignments counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Assignments is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_assignments_list: list[CreatableReplicaAssignment] = []
         for _ in range(count):
             t_a_partition_index = _unpack_i(buf, pos)[0]
@@ -216,10 +238,13 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest
                 raise DecodeError("BrokerIds counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("BrokerIds is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_a_broker_ids: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t_a = CreatableReplicaAssignment(t_a_partition_index, t_a_broker_ids)
@@ -235,19 +260,22 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest
             raise DecodeError("Configs counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Configs is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_configs_list: list[CreatableTopicConfig] = []
         for _ in range(count):
             t_c_name, pos = read_compact_string(buf, pos)
             t_c_value, pos = read_compact_nullable_string(buf, pos)
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t_c = CreatableTopicConfig(t_c_name, t_c_value)
             t_configs_list.append(t_c)
         t_configs: Sequence[CreatableTopicConfig] = t_configs_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = CreatableTopic(t_name, t_num_partitions, t_replication_factor, t_assignments, t_configs)

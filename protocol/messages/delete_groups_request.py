@@ -8,6 +8,7 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
@@ -49,12 +50,16 @@ class DeleteGroupsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 2:
         raise DecodeError("GroupsNames counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("GroupsNames is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     groups_names_list: list[str] = []
     for _ in range(count):
         g, pos = read_string(buf, pos)
@@ -72,6 +77,7 @@ def _encode_classic(out: bytearray, message: DeleteGroupsRequest, version: int) 
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -82,6 +88,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest
         raise DecodeError("GroupsNames counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("GroupsNames is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     groups_names_list: list[str] = []
     for _ in range(count):
         g, pos = read_compact_string(buf, pos)

@@ -8,10 +8,12 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_string,
@@ -79,12 +81,16 @@ class DeleteRecordsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteRecordsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 6:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[DeleteRecordsTopic] = []
     for _ in range(count):
         t_name, pos = read_string(buf, pos)
@@ -94,6 +100,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteRecordsRequest
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[DeleteRecordsPartition] = []
         for _ in range(count):
             t_p_partition_index, t_p_offset = _unpack_iq(buf, pos)
@@ -122,6 +131,7 @@ def _encode_classic(out: bytearray, message: DeleteRecordsRequest, version: int)
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteRecordsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -132,6 +142,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteRecordsReques
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[DeleteRecordsTopic] = []
     for _ in range(count):
         t_name, pos = read_compact_string(buf, pos)
@@ -145,19 +158,22 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteRecordsReques
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[DeleteRecordsPartition] = []
         for _ in range(count):
             t_p_partition_index, t_p_offset = _unpack_iq(buf, pos)
             pos += 12
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t_p = DeleteRecordsPartition(t_p_partition_index, t_p_offset)
             t_partitions_list.append(t_p)
         t_partitions: Sequence[DeleteRecordsPartition] = t_partitions_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = DeleteRecordsTopic(t_name, t_partitions)

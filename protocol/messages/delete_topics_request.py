@@ -8,12 +8,14 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     ZERO_UUID,
     read_compact_nullable_string,
     read_compact_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_nullable_string,
     write_compact_string,
@@ -71,12 +73,16 @@ class DeleteTopicsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 2:
         raise DecodeError("TopicNames counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("TopicNames is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topic_names_list: list[str] = []
     for _ in range(count):
         tn, pos = read_string(buf, pos)
@@ -97,6 +103,7 @@ def _encode_classic(out: bytearray, message: DeleteTopicsRequest, version: int) 
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     if version >= 6:
         count = buf[pos]
         if count > 127:
@@ -108,13 +115,16 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest
             raise DecodeError("Topics counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Topics is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[DeleteTopicState] = []
         for _ in range(count):
             t_name, pos = read_compact_nullable_string(buf, pos)
             t_topic_id = _unpack_u(buf, pos)[0]
             pos += 16
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t = DeleteTopicState(t_name, t_topic_id)
@@ -133,6 +143,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest
             raise DecodeError("TopicNames counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("TopicNames is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topic_names_list: list[str] = []
         for _ in range(count):
             tn, pos = read_compact_string(buf, pos)

@@ -8,10 +8,12 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_string,
@@ -73,12 +75,16 @@ class DescribeConfigsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeConfigsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 7:
         raise DecodeError("Resources counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Resources is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     resources_list: list[DescribeConfigsResource] = []
     for _ in range(count):
         r_resource_type = _unpack_b(buf, pos)[0]
@@ -91,6 +97,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeConfigsReque
         if count < 0:
             r_configuration_keys: Sequence[str] | None = None
         else:
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             r_configuration_keys_list: list[str] = []
             for _ in range(count):
                 r_c, pos = read_string(buf, pos)
@@ -128,6 +137,7 @@ def _encode_classic(out: bytearray, message: DescribeConfigsRequest, version: in
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -138,6 +148,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsRequ
         raise DecodeError("Resources counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Resources is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     resources_list: list[DescribeConfigsResource] = []
     for _ in range(count):
         r_resource_type = _unpack_b(buf, pos)[0]
@@ -154,13 +167,16 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsRequ
         if count < 0:
             r_configuration_keys: Sequence[str] | None = None
         else:
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             r_configuration_keys_list: list[str] = []
             for _ in range(count):
                 r_c, pos = read_compact_string(buf, pos)
                 r_configuration_keys_list.append(r_c)
             r_configuration_keys = r_configuration_keys_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         r = DescribeConfigsResource(r_resource_type, r_resource_name, r_configuration_keys)

@@ -8,6 +8,7 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
@@ -54,12 +55,16 @@ class DescribeGroupsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeGroupsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 2:
         raise DecodeError("Groups counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Groups is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     groups_list: list[str] = []
     for _ in range(count):
         g, pos = read_string(buf, pos)
@@ -84,6 +89,7 @@ def _encode_classic(out: bytearray, message: DescribeGroupsRequest, version: int
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -94,6 +100,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsReque
         raise DecodeError("Groups counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Groups is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     groups_list: list[str] = []
     for _ in range(count):
         g, pos = read_compact_string(buf, pos)

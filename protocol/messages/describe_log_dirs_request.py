@@ -8,10 +8,12 @@ from struct import error as StructError, pack as struct_pack, Struct, unpack_fro
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_string,
@@ -61,6 +63,7 @@ class DescribeLogDirsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeLogDirsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 6:
@@ -68,6 +71,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeLogDirsReque
     if count < 0:
         topics: Sequence[DescribableLogDirTopic] | None = None
     else:
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[DescribableLogDirTopic] = []
         for _ in range(count):
             t_topic, pos = read_string(buf, pos)
@@ -77,6 +83,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeLogDirsReque
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             t = DescribableLogDirTopic(t_topic, t_partitions)
@@ -99,6 +108,7 @@ def _encode_classic(out: bytearray, message: DescribeLogDirsRequest, version: in
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeLogDirsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -110,6 +120,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeLogDirsRequ
     if count < 0:
         topics: Sequence[DescribableLogDirTopic] | None = None
     else:
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[DescribableLogDirTopic] = []
         for _ in range(count):
             t_topic, pos = read_compact_string(buf, pos)
@@ -123,10 +136,13 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeLogDirsRequ
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t = DescribableLogDirTopic(t_topic, t_partitions)

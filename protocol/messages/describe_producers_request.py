@@ -8,9 +8,11 @@ from struct import error as StructError, pack as struct_pack, unpack_from
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_uvarint,
@@ -51,6 +53,7 @@ class DescribeProducersRequest(Message):
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -61,6 +64,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRe
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[TopicRequest] = []
     for _ in range(count):
         t_name, pos = read_compact_string(buf, pos)
@@ -74,10 +80,13 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRe
             raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("PartitionIndexes is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = TopicRequest(t_name, t_partition_indexes)

@@ -8,9 +8,11 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_uvarint,
@@ -69,6 +71,7 @@ class DescribeTopicPartitionsRequest(Message):
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartitionsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -79,11 +82,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[TopicRequest] = []
     for _ in range(count):
         t_name, pos = read_compact_string(buf, pos)
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = TopicRequest(t_name)
@@ -97,7 +103,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
         c_partition_index = _unpack_i(buf, pos)[0]
         pos += 4
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         cursor: Cursor | None = Cursor(c_topic_name, c_partition_index)

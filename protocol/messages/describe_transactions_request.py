@@ -8,6 +8,7 @@ from struct import error as StructError
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_uvarint,
@@ -39,6 +40,7 @@ class DescribeTransactionsRequest(Message):
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTransactionsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -49,6 +51,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTransaction
         raise DecodeError("TransactionalIds counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("TransactionalIds is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     transactional_ids_list: list[str] = []
     for _ in range(count):
         t, pos = read_compact_string(buf, pos)

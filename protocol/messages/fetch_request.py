@@ -8,6 +8,7 @@ from struct import error as StructError, pack as struct_pack, Struct, unpack_fro
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     ZERO_UUID,
     read_compact_nullable_string,
@@ -15,7 +16,7 @@ from stuntbroker.protocol.primitives import (
     read_string,
     read_tags,
     read_uvarint,
-    skip_tags,
+    skip_counted_tags,
     write_compact_nullable_string,
     write_compact_string,
     write_string,
@@ -154,6 +155,7 @@ class FetchRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _unpack_iiiib(buf, pos)
     pos += 17
     if version >= 7:
@@ -168,6 +170,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchRequest:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[FetchTopic] = []
     for _ in range(count):
         t_topic, pos = read_string(buf, pos)
@@ -177,6 +182,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchRequest:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[FetchPartition] = []
         for _ in range(count):
             t_p_partition = _unpack_i(buf, pos)[0]
@@ -208,6 +216,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchRequest:
             raise DecodeError("ForgottenTopicsData counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("ForgottenTopicsData is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         forgotten_topics_data_list: list[ForgottenTopic] = []
         for _ in range(count):
             f_topic, pos = read_string(buf, pos)
@@ -217,6 +228,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> FetchRequest:
                 raise DecodeError("Partitions counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("Partitions is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             f_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             f = ForgottenTopic(f_topic, ZERO_UUID, f_partitions)
@@ -260,6 +274,7 @@ def _encode_classic(out: bytearray, message: FetchRequest, version: int) -> None
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     if version <= 14:
         replica_id = _unpack_i(buf, pos)[0]
         pos += 4
@@ -277,6 +292,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[FetchTopic] = []
     for _ in range(count):
         if version <= 12:
@@ -298,6 +316,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[FetchPartition] = []
         for _ in range(count):
             t_p_partition, t_p_current_leader_epoch, t_p_fetch_offset, t_p_last_fetched_epoch, t_p_log_start_offset, t_p_partition_max_bytes = _unpack_iiqiqi(buf, pos)
@@ -306,6 +327,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             t_p_high_watermark: int = 9223372036854775807
             if buf[pos]:
                 t_p_tags, t_p_after = read_tags(buf, pos)
+                left -= len(t_p_tags)
+                if left < 0:
+                    raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
                 if 0 in t_p_tags and version >= 17:
                     pos, t_p_stop = t_p_tags[0]
                     t_p_replica_directory_id = _unpack_u(buf, pos)[0]
@@ -325,7 +349,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             t_partitions_list.append(t_p)
         t_partitions: Sequence[FetchPartition] = t_partitions_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = FetchTopic(t_topic, t_topic_id, t_partitions)
@@ -341,6 +365,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
         raise DecodeError("ForgottenTopicsData counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("ForgottenTopicsData is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     forgotten_topics_data_list: list[ForgottenTopic] = []
     for _ in range(count):
         if version <= 12:
@@ -362,10 +389,13 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         f_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
         pos += 4 * count
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         f = ForgottenTopic(f_topic, f_topic_id, f_partitions)
@@ -386,7 +416,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchRequest:
             r_replica_id, r_replica_epoch = _unpack_iq(buf, pos)
             pos += 12
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             replica_state = ReplicaState(r_replica_id, r_replica_epoch)

@@ -8,6 +8,7 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
@@ -70,6 +71,7 @@ def _encode_classic(out: bytearray, message: FindCoordinatorRequest, version: in
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> FindCoordinatorRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     if version <= 3:
         key, pos = read_compact_string(buf, pos)
     else:
@@ -87,6 +89,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FindCoordinatorRequ
             raise DecodeError("CoordinatorKeys counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("CoordinatorKeys is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         coordinator_keys_list: list[str] = []
         for _ in range(count):
             c, pos = read_compact_string(buf, pos)

@@ -8,6 +8,7 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_bytes,
     read_compact_bytes,
@@ -16,6 +17,7 @@ from stuntbroker.protocol.primitives import (
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_bytes,
     write_compact_bytes,
@@ -85,6 +87,7 @@ class JoinGroupRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> JoinGroupRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_string(buf, pos)
     session_timeout_ms = _unpack_i(buf, pos)[0]
     pos += 4
@@ -105,6 +108,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> JoinGroupRequest:
         raise DecodeError("Protocols counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Protocols is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     protocols_list: list[JoinGroupRequestProtocol] = []
     for _ in range(count):
         p_name, pos = read_string(buf, pos)
@@ -133,6 +139,7 @@ def _encode_classic(out: bytearray, message: JoinGroupRequest, version: int) -> 
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> JoinGroupRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_compact_string(buf, pos)
     session_timeout_ms, rebalance_timeout_ms = _unpack_ii(buf, pos)
     pos += 8
@@ -149,12 +156,15 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> JoinGroupRequest:
         raise DecodeError("Protocols counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Protocols is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     protocols_list: list[JoinGroupRequestProtocol] = []
     for _ in range(count):
         p_name, pos = read_compact_string(buf, pos)
         p_metadata, pos = read_compact_bytes(buf, pos)
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         p = JoinGroupRequestProtocol(p_name, p_metadata)

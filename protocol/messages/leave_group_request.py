@@ -8,12 +8,14 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_nullable_string,
     read_compact_string,
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_nullable_string,
     write_compact_string,
@@ -71,6 +73,7 @@ class LeaveGroupRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_string(buf, pos)
     if version <= 2:
         member_id, pos = read_string(buf, pos)
@@ -83,6 +86,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
             raise DecodeError("Members counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Members is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         members_list: list[MemberIdentity] = []
         for _ in range(count):
             m_member_id, pos = read_string(buf, pos)
@@ -109,6 +115,7 @@ def _encode_classic(out: bytearray, message: LeaveGroupRequest, version: int) ->
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_compact_string(buf, pos)
     count = buf[pos]
     if count > 127:
@@ -120,6 +127,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
         raise DecodeError("Members counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Members is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     members_list: list[MemberIdentity] = []
     for _ in range(count):
         m_member_id, pos = read_compact_string(buf, pos)
@@ -129,7 +139,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
         else:
             m_reason = None
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         m = MemberIdentity(m_member_id, m_group_instance_id, m_reason)

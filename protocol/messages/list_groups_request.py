@@ -8,6 +8,7 @@ from struct import error as StructError
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_uvarint,
@@ -55,6 +56,7 @@ def _encode_classic(out: bytearray, message: ListGroupsRequest, version: int) ->
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     if version >= 4:
         count = buf[pos]
         if count > 127:
@@ -66,6 +68,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsRequest:
             raise DecodeError("StatesFilter counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("StatesFilter is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         states_filter_list: list[str] = []
         for _ in range(count):
             s, pos = read_compact_string(buf, pos)
@@ -84,6 +89,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsRequest:
             raise DecodeError("TypesFilter counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("TypesFilter is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         types_filter_list: list[str] = []
         for _ in range(count):
             t, pos = read_compact_string(buf, pos)

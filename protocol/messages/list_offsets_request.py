@@ -8,10 +8,12 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_string,
@@ -89,6 +91,7 @@ class ListOffsetsRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> ListOffsetsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     replica_id = _unpack_i(buf, pos)[0]
     pos += 4
     if version >= 2:
@@ -102,6 +105,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ListOffsetsRequest:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[ListOffsetsTopic] = []
     for _ in range(count):
         t_name, pos = read_string(buf, pos)
@@ -111,6 +117,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ListOffsetsRequest:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[ListOffsetsPartition] = []
         for _ in range(count):
             t_p_partition_index = _unpack_i(buf, pos)[0]
@@ -149,6 +158,7 @@ def _encode_classic(out: bytearray, message: ListOffsetsRequest, version: int) -
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListOffsetsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     replica_id, isolation_level = _unpack_ib(buf, pos)
     pos += 5
     count = buf[pos]
@@ -161,6 +171,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListOffsetsRequest:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[ListOffsetsTopic] = []
     for _ in range(count):
         t_name, pos = read_compact_string(buf, pos)
@@ -174,19 +187,22 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListOffsetsRequest:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[ListOffsetsPartition] = []
         for _ in range(count):
             t_p_partition_index, t_p_current_leader_epoch, t_p_timestamp = _unpack_iiq(buf, pos)
             pos += 16
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t_p = ListOffsetsPartition(t_p_partition_index, t_p_current_leader_epoch, t_p_timestamp)
             t_partitions_list.append(t_p)
         t_partitions: Sequence[ListOffsetsPartition] = t_partitions_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = ListOffsetsTopic(t_name, t_partitions)

@@ -8,6 +8,7 @@ from struct import error as StructError, pack as struct_pack, Struct, unpack_fro
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_nullable_string,
     read_compact_string,
@@ -50,6 +51,7 @@ class ListTransactionsRequest(Message):
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -60,6 +62,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsReq
         raise DecodeError("StateFilters counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("StateFilters is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     state_filters_list: list[str] = []
     for _ in range(count):
         s, pos = read_compact_string(buf, pos)
@@ -75,6 +80,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsReq
         raise DecodeError("ProducerIdFilters counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("ProducerIdFilters is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     producer_id_filters: Sequence[int] = list(unpack_from(f">{count}q", buf, pos))
     pos += 8 * count
     if version >= 1:

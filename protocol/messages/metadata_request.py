@@ -8,11 +8,13 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     ZERO_UUID,
     read_compact_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_nullable_string,
     write_string,
@@ -75,6 +77,7 @@ class MetadataRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = _unpack_i(buf, pos)[0]
     pos += 4
     if count > (end - pos) // 2:
@@ -82,6 +85,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> MetadataRequest:
     if count < 0:
         topics: Sequence[MetadataRequestTopic] | None = None
     else:
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[MetadataRequestTopic] = []
         for _ in range(count):
             t_name, pos = read_string(buf, pos)
@@ -124,6 +130,7 @@ def _encode_classic(out: bytearray, message: MetadataRequest, version: int) -> N
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -135,6 +142,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataRequest:
     if count < 0:
         topics: Sequence[MetadataRequestTopic] | None = None
     else:
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[MetadataRequestTopic] = []
         for _ in range(count):
             if version >= 10:
@@ -146,7 +156,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataRequest:
             if t_name is None and version < 10:
                 raise DecodeError("Name is null", pos)
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t = MetadataRequestTopic(t_topic_id, t_name)

@@ -8,6 +8,7 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     ZERO_UUID,
     read_compact_nullable_string,
@@ -15,6 +16,7 @@ from stuntbroker.protocol.primitives import (
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_nullable_string,
     write_compact_string,
@@ -102,6 +104,7 @@ class OffsetCommitRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetCommitRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_string(buf, pos)
     generation_id_or_member_epoch = _unpack_i(buf, pos)[0]
     pos += 4
@@ -121,6 +124,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetCommitRequest:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[OffsetCommitRequestTopic] = []
     for _ in range(count):
         t_name, pos = read_string(buf, pos)
@@ -130,6 +136,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetCommitRequest:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[OffsetCommitRequestPartition] = []
         for _ in range(count):
             t_p_partition_index, t_p_committed_offset = _unpack_iq(buf, pos)
@@ -171,6 +180,7 @@ def _encode_classic(out: bytearray, message: OffsetCommitRequest, version: int) 
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetCommitRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_compact_string(buf, pos)
     generation_id_or_member_epoch = _unpack_i(buf, pos)[0]
     pos += 4
@@ -186,6 +196,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetCommitRequest
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[OffsetCommitRequestTopic] = []
     for _ in range(count):
         if version <= 9:
@@ -207,20 +220,23 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetCommitRequest
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[OffsetCommitRequestPartition] = []
         for _ in range(count):
             t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch = _unpack_iqi(buf, pos)
             pos += 16
             t_p_committed_metadata, pos = read_compact_nullable_string(buf, pos)
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t_p = OffsetCommitRequestPartition(t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch, t_p_committed_metadata)
             t_partitions_list.append(t_p)
         t_partitions: Sequence[OffsetCommitRequestPartition] = t_partitions_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = OffsetCommitRequestTopic(t_name, t_topic_id, t_partitions)

@@ -8,6 +8,7 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_string,
     write_string,
@@ -63,6 +64,7 @@ class OffsetDeleteRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetDeleteRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_string(buf, pos)
     count = _unpack_i(buf, pos)[0]
     pos += 4
@@ -70,6 +72,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetDeleteRequest:
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[OffsetDeleteRequestTopic] = []
     for _ in range(count):
         t_name, pos = read_string(buf, pos)
@@ -79,6 +84,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetDeleteRequest:
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[OffsetDeleteRequestPartition] = []
         for _ in range(count):
             t_p_partition_index = _unpack_i(buf, pos)[0]

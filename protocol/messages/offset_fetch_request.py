@@ -8,12 +8,14 @@ from struct import error as StructError, pack as struct_pack, Struct, unpack_fro
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     ZERO_UUID,
     read_compact_nullable_string,
     read_compact_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_nullable_string,
     write_compact_string,
@@ -104,6 +106,7 @@ class OffsetFetchRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_string(buf, pos)
     count = _unpack_i(buf, pos)[0]
     pos += 4
@@ -112,6 +115,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
     if count < 0:
         topics: Sequence[OffsetFetchRequestTopic] | None = None
     else:
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         topics_list: list[OffsetFetchRequestTopic] = []
         for _ in range(count):
             t_name, pos = read_string(buf, pos)
@@ -121,6 +127,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
                 raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("PartitionIndexes is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             t = OffsetFetchRequestTopic(t_name, t_partition_indexes)
@@ -148,6 +157,7 @@ def _encode_classic(out: bytearray, message: OffsetFetchRequest, version: int) -
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     if version <= 7:
         group_id, pos = read_compact_string(buf, pos)
     else:
@@ -164,6 +174,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
         if count < 0:
             topics: Sequence[OffsetFetchRequestTopic] | None = None
         else:
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             topics_list: list[OffsetFetchRequestTopic] = []
             for _ in range(count):
                 t_name, pos = read_compact_string(buf, pos)
@@ -177,10 +190,13 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
                     raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
                 if count < 0:
                     raise DecodeError("PartitionIndexes is null", pos)
+                left -= count
+                if left < 0:
+                    raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
                 t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                 pos += 4 * count
                 if buf[pos]:
-                    pos = skip_tags(buf, pos)
+                    pos, left = skip_counted_tags(buf, pos, left)
                 else:
                     pos += 1
                 t = OffsetFetchRequestTopic(t_name, t_partition_indexes)
@@ -199,6 +215,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
             raise DecodeError("Groups counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Groups is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         groups_list: list[OffsetFetchRequestGroup] = []
         for _ in range(count):
             g_group_id, pos = read_compact_string(buf, pos)
@@ -222,6 +241,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
             if count < 0:
                 g_topics: Sequence[OffsetFetchRequestTopics] | None = None
             else:
+                left -= count
+                if left < 0:
+                    raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
                 g_topics_list: list[OffsetFetchRequestTopics] = []
                 for _ in range(count):
                     if version <= 9:
@@ -243,17 +265,20 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchRequest:
                         raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
                     if count < 0:
                         raise DecodeError("PartitionIndexes is null", pos)
+                    left -= count
+                    if left < 0:
+                        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
                     g_t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
                     pos += 4 * count
                     if buf[pos]:
-                        pos = skip_tags(buf, pos)
+                        pos, left = skip_counted_tags(buf, pos, left)
                     else:
                         pos += 1
                     g_t = OffsetFetchRequestTopics(g_t_name, g_t_topic_id, g_t_partition_indexes)
                     g_topics_list.append(g_t)
                 g_topics = g_topics_list
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             g = OffsetFetchRequestGroup(g_group_id, g_member_id, g_member_epoch, g_topics)

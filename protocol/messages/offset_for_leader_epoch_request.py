@@ -8,10 +8,12 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_string,
@@ -80,6 +82,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpochRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     if version >= 3:
         replica_id = _unpack_i(buf, pos)[0]
         pos += 4
@@ -91,6 +94,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoch
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[OffsetForLeaderTopic] = []
     for _ in range(count):
         t_topic, pos = read_string(buf, pos)
@@ -100,6 +106,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoch
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[OffsetForLeaderPartition] = []
         for _ in range(count):
             t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch = _unpack_iii(buf, pos)
@@ -127,6 +136,7 @@ def _encode_classic(out: bytearray, message: OffsetForLeaderEpochRequest, versio
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpochRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     replica_id = _unpack_i(buf, pos)[0]
     pos += 4
     count = buf[pos]
@@ -139,6 +149,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoc
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[OffsetForLeaderTopic] = []
     for _ in range(count):
         t_topic, pos = read_compact_string(buf, pos)
@@ -152,19 +165,22 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoc
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[OffsetForLeaderPartition] = []
         for _ in range(count):
             t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch = _unpack_iii(buf, pos)
             pos += 12
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t_p = OffsetForLeaderPartition(t_p_partition, t_p_current_leader_epoch, t_p_leader_epoch)
             t_partitions_list.append(t_p)
         t_partitions: Sequence[OffsetForLeaderPartition] = t_partitions_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = OffsetForLeaderTopic(t_topic, t_partitions)

@@ -8,6 +8,7 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     ZERO_UUID,
     read_compact_nullable_records,
@@ -17,6 +18,7 @@ from stuntbroker.protocol.primitives import (
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_nullable_bytes,
     write_compact_nullable_string,
@@ -94,6 +96,7 @@ class ProduceRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> ProduceRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     transactional_id, pos = read_nullable_string(buf, pos)
     acks, timeout_ms = _unpack_hi(buf, pos)
     pos += 6
@@ -103,6 +106,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ProduceRequest:
         raise DecodeError("TopicData counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("TopicData is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topic_data_list: list[TopicProduceData] = []
     for _ in range(count):
         t_name, pos = read_string(buf, pos)
@@ -112,6 +118,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> ProduceRequest:
             raise DecodeError("PartitionData counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("PartitionData is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partition_data_list: list[PartitionProduceData] = []
         for _ in range(count):
             t_p_index = _unpack_i(buf, pos)[0]
@@ -141,6 +150,7 @@ def _encode_classic(out: bytearray, message: ProduceRequest, version: int) -> No
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     acks, timeout_ms = _unpack_hi(buf, pos)
     pos += 6
@@ -154,6 +164,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceRequest:
         raise DecodeError("TopicData counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("TopicData is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topic_data_list: list[TopicProduceData] = []
     for _ in range(count):
         if version <= 12:
@@ -175,20 +188,23 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceRequest:
             raise DecodeError("PartitionData counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("PartitionData is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partition_data_list: list[PartitionProduceData] = []
         for _ in range(count):
             t_p_index = _unpack_i(buf, pos)[0]
             pos += 4
             t_p_records, pos = read_compact_nullable_records(buf, pos)
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t_p = PartitionProduceData(t_p_index, t_p_records)
             t_partition_data_list.append(t_p)
         t_partition_data: Sequence[PartitionProduceData] = t_partition_data_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = TopicProduceData(t_name, t_topic_id, t_partition_data)

@@ -8,6 +8,7 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_bytes,
     read_compact_bytes,
@@ -16,6 +17,7 @@ from stuntbroker.protocol.primitives import (
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_bytes,
     write_compact_bytes,
@@ -81,6 +83,7 @@ class SyncGroupRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> SyncGroupRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_string(buf, pos)
     generation_id = _unpack_i(buf, pos)[0]
     pos += 4
@@ -95,6 +98,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> SyncGroupRequest:
         raise DecodeError("Assignments counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Assignments is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     assignments_list: list[SyncGroupRequestAssignment] = []
     for _ in range(count):
         a_member_id, pos = read_string(buf, pos)
@@ -120,6 +126,7 @@ def _encode_classic(out: bytearray, message: SyncGroupRequest, version: int) -> 
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> SyncGroupRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     group_id, pos = read_compact_string(buf, pos)
     generation_id = _unpack_i(buf, pos)[0]
     pos += 4
@@ -143,12 +150,15 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> SyncGroupRequest:
         raise DecodeError("Assignments counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Assignments is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     assignments_list: list[SyncGroupRequestAssignment] = []
     for _ in range(count):
         a_member_id, pos = read_compact_string(buf, pos)
         a_assignment, pos = read_compact_bytes(buf, pos)
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         a = SyncGroupRequestAssignment(a_member_id, a_assignment)

@@ -8,6 +8,7 @@ from struct import error as StructError, Struct
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     ZERO_UUID,
     read_compact_nullable_string,
@@ -15,6 +16,7 @@ from stuntbroker.protocol.primitives import (
     read_nullable_string,
     read_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_nullable_string,
     write_compact_string,
@@ -108,6 +110,7 @@ class TxnOffsetCommitRequest(Message):
 
 def _decode_classic(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     transactional_id, pos = read_string(buf, pos)
     group_id, pos = read_string(buf, pos)
     producer_id, producer_epoch = _unpack_qh(buf, pos)
@@ -118,6 +121,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitReque
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(count):
         t_name, pos = read_string(buf, pos)
@@ -127,6 +133,9 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitReque
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[TxnOffsetCommitRequestPartition] = []
         for _ in range(count):
             t_p_partition_index, t_p_committed_offset = _unpack_iq(buf, pos)
@@ -164,6 +173,7 @@ def _encode_classic(out: bytearray, message: TxnOffsetCommitRequest, version: in
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     transactional_id, pos = read_compact_string(buf, pos)
     group_id, pos = read_compact_string(buf, pos)
     producer_id, producer_epoch, generation_id_or_member_epoch = _unpack_qhi(buf, pos)
@@ -180,6 +190,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRequ
         raise DecodeError("Topics counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Topics is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     topics_list: list[TxnOffsetCommitRequestTopic] = []
     for _ in range(count):
         if version <= 5:
@@ -201,20 +214,23 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRequ
             raise DecodeError("Partitions counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Partitions is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         t_partitions_list: list[TxnOffsetCommitRequestPartition] = []
         for _ in range(count):
             t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch = _unpack_iqi(buf, pos)
             pos += 16
             t_p_committed_metadata, pos = read_compact_nullable_string(buf, pos)
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             t_p = TxnOffsetCommitRequestPartition(t_p_partition_index, t_p_committed_offset, t_p_committed_leader_epoch, t_p_committed_metadata)
             t_partitions_list.append(t_p)
         t_partitions: Sequence[TxnOffsetCommitRequestPartition] = t_partitions_list
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         t = TxnOffsetCommitRequestTopic(t_name, t_topic_id, t_partitions)

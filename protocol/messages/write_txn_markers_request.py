@@ -8,9 +8,11 @@ from struct import error as StructError, pack as struct_pack, Struct, unpack_fro
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_string,
     read_uvarint,
+    skip_counted_tags,
     skip_tags,
     write_compact_string,
     write_uvarint,
@@ -78,6 +80,7 @@ class WriteTxnMarkersRequest(Message):
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequest:
     end = len(buf)
+    left = ELEMENTS_MAX
     count = buf[pos]
     if count > 127:
         count, pos = read_uvarint(buf, pos)
@@ -88,6 +91,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequ
         raise DecodeError("Markers counts more elements than there are bytes", pos)
     if count < 0:
         raise DecodeError("Markers is null", pos)
+    left -= count
+    if left < 0:
+        raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     markers_list: list[WritableTxnMarker] = []
     for _ in range(count):
         m_producer_id, m_producer_epoch, m_transaction_result = _unpack_qho(buf, pos)
@@ -102,6 +108,9 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequ
             raise DecodeError("Topics counts more elements than there are bytes", pos)
         if count < 0:
             raise DecodeError("Topics is null", pos)
+        left -= count
+        if left < 0:
+            raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
         m_topics_list: list[WritableTxnMarkerTopic] = []
         for _ in range(count):
             m_t_name, pos = read_compact_string(buf, pos)
@@ -115,10 +124,13 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequ
                 raise DecodeError("PartitionIndexes counts more elements than there are bytes", pos)
             if count < 0:
                 raise DecodeError("PartitionIndexes is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
             m_t_partition_indexes: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
             pos += 4 * count
             if buf[pos]:
-                pos = skip_tags(buf, pos)
+                pos, left = skip_counted_tags(buf, pos, left)
             else:
                 pos += 1
             m_t = WritableTxnMarkerTopic(m_t_name, m_t_partition_indexes)
@@ -132,7 +144,7 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequ
         else:
             m_transaction_version = 0
         if buf[pos]:
-            pos = skip_tags(buf, pos)
+            pos, left = skip_counted_tags(buf, pos, left)
         else:
             pos += 1
         m = WritableTxnMarker(m_producer_id, m_producer_epoch, m_transaction_result, m_topics, m_coordinator_epoch, m_transaction_version)

@@ -15,7 +15,9 @@ from tests.conformance.side import Side, Step
 Case = Callable[[Side], None]
 NOTHING: Final = "nothing"
 ORDER: Final = "(order)"
-KEYS: Final = ("name", "topic", "key", "group_id", "transactional_id", "partition_index", "index", "partition", "topic_id")
+KEYS: Final = (
+    "name", "topic", "key", "group_id", "transactional_id", "partition_index", "index", "partition", "topic_id", "producer_id",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ RENAMED: Final = {
     "session_id": "session",
     "cluster_id": "cluster",
 }
+OUR_PRODUCERS: Final = range(5_000_000, 6_000_000)
+"""Ids that cases make up stay what they are."""
 WITH_UUID: Final = {"member_id", "leader"}
 TEXTS: Final = {"error_message", "batch_index_error_message", "documentation"}
 TIMES: Final = {"timestamp", "last_timestamp", "log_append_time_ms", "transaction_start_time_ms"}
@@ -72,7 +74,7 @@ def _scalar(value: Any, names: Names, field: str) -> Any:
     if field == "host":
         return "host" if value else value
     if field in RENAMED:
-        return value if value in (None, 0, -1, "", ZERO_UUID) else names.of(RENAMED[field], value)
+        return value if value in (None, 0, -1, "", ZERO_UUID) or value in OUR_PRODUCERS else names.of(RENAMED[field], value)
     if field in WITH_UUID and value:
         return UUID.sub(lambda found: names.of("uuid", found[0]), value)
     if field in TIMES:

@@ -1,0 +1,160 @@
+"""Logs on disk without a broker, and what to compare of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.records import (
+    CONTROL,
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    BatchHeader,
+    build_batch,
+    marker_of,
+    read_header,
+    read_records,
+    seal,
+)
+from stuntbroker.storage.compression import compress, decompress
+from stuntbroker.storage.partition import LogConfig, PartitionLog
+from stuntbroker.storage.recovery import recover
+
+NOW_MS = 1_700_000_000_000
+OK = ErrorCode.NONE
+Pair = tuple[bytes | None, bytes | None]
+
+
+def new_log(folder: Path | str, **config: Any) -> PartitionLog:
+    """An empty log; its folder is made with the first record."""
+    return PartitionLog("t", 0, str(folder), LogConfig(**config), lambda log: os.makedirs(log.folder, exist_ok=True))
+
+
+def reopened(folder: Path | str, *, clean: bool = False, start: int = 0, **config: Any) -> PartitionLog:
+    """What a restart makes of the folder."""
+    log = new_log(folder, **config)
+    recover(log, start, clean)
+    return log
+
+
+def killed(log: PartitionLog) -> None:
+    """Kill -9: nothing is written any more; only the test's own descriptors are given back."""
+    for segment in log.segments:
+        segment.close()
+
+
+def batch(
+    records: Sequence[Pair] | int = 1,
+    *,
+    pid: int = -1,
+    epoch: int = -1,
+    seq: int = -1,
+    at: int = NOW_MS,
+    txn: bool = False,
+    codec: int = 0,
+) -> bytes:
+    """A client's batch; records may be a number of them."""
+    pairs = [(b"k%d" % n, b"v%d" % n) for n in range(records)] if isinstance(records, int) else records
+    made = build_batch(
+        pairs, at, producer_id=pid, producer_epoch=epoch if pid < 0 or epoch >= 0 else 0, base_sequence=seq,
+        attributes=(TRANSACTIONAL if txn else 0) | codec,
+    )  # fmt: skip
+    if codec:
+        made[HEADER_SIZE:] = compress(codec, bytes(made[HEADER_SIZE:]))
+        made[8:12] = (len(made) - 12).to_bytes(4, "big")
+        seal(made)
+    return bytes(made)
+
+
+def try_put(log: PartitionLog, data: bytes, *, now: int = NOW_MS, zero: bool = False) -> tuple[ErrorCode, int, int]:
+    """(error, base offset, log append time)."""
+    return log.append_client(data, read_header(data), now, must_start_at_zero=zero)[:3]
+
+
+def put(log: PartitionLog, data: bytes, *, now: int = NOW_MS) -> int:
+    """The base offset of an append that must succeed."""
+    error, offset, _ = try_put(log, data, now=now)
+    assert error is OK
+    return offset
+
+
+def mark(
+    log: PartitionLog, commit: bool, pid: int, epoch: int = 0, *, coordinator_epoch: int = 0, tv: int = 1, at: int = NOW_MS
+) -> int:
+    """The offset of a marker that must be taken."""
+    offset = log.next_offset
+    assert log.append_marker(commit, pid, epoch, coordinator_epoch, tv, at) is OK
+    return offset
+
+
+class View(NamedTuple):
+    """Everything of a log that a client or the next append can tell."""
+
+    start: int
+    end: int
+    stable: int
+    size: int
+    batches: list[bytes]
+    producers: dict[int, tuple[Any, ...]]
+    open_txns: list[tuple[int, int]]
+    aborted: list[tuple[int, ...]]
+
+
+def view(log: PartitionLog, *, batches_remembered: int = 5) -> View:
+    return View(
+        log.log_start_offset,
+        log.next_offset,
+        log.last_stable_offset,
+        log.size,
+        [bytes(data) for _, data in log.batches()],
+        {
+            pid: (p.epoch, p.batches[-batches_remembered:], p.last_timestamp, p.coordinator_epoch, p.txn_first_offset)
+            for pid, p in log.producers.producers.items()
+        },
+        list(log.producers.open_txns.items()),
+        [tuple(entry) for entry in log.aborted],
+    )
+
+
+class Seen(NamedTuple):
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def records_in(header: BatchHeader, data: bytes) -> list[Seen]:
+    payload = decompress(header.codec, data[HEADER_SIZE:], 1 << 30) if header.codec else data[HEADER_SIZE:]
+    return [Seen(r.offset, r.key, r.value) for r in read_records(header, payload)]
+
+
+def committed(log: PartitionLog) -> list[Seen]:
+    """The records that a replay takes for committed: pending ones wait for their marker."""
+    found: list[Seen] = []
+    pending: dict[int, list[Seen]] = {}
+    for header, data in log.batches():
+        if header.attributes & CONTROL:
+            for record in read_records(header, bytes(data), HEADER_SIZE):
+                marker = marker_of(record)
+                assert marker is not None
+                ended = pending.pop(header.producer_id, [])
+                found += ended if marker[0] else []
+        elif header.attributes & TRANSACTIONAL:
+            pending.setdefault(header.producer_id, []).extend(records_in(header, bytes(data)))
+        else:
+            found += records_in(header, bytes(data))
+    return found
+
+
+def newest(records: Iterable[Seen]) -> dict[bytes | None, bytes | None]:
+    """What a state machine that reads the log knows in the end; a tombstone is as good as nothing."""
+    state: dict[bytes | None, bytes | None] = {}
+    for record in sorted(records):
+        state[record.key] = record.value
+    return {key: value for key, value in state.items() if value is not None}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}

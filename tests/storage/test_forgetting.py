@@ -1,0 +1,284 @@
+"""DeleteRecords and retention: what goes, what stays, and that a refused write leaves nothing behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from storage_harness import NOW_MS, batch, files_of, killed, mark, new_log, put, reopened, view
+
+from stuntbroker.storage import segment as segment_module
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.segment import Segment
+
+SIZE = len(batch(1))
+
+
+def filled(folder: Path, count: int, **config: Any) -> PartitionLog:
+    """Two batches of one record a segment, one millisecond apart."""
+    log = new_log(folder, segment_bytes=2 * SIZE, **config)
+    for n in range(count):
+        put(log, batch(1, at=NOW_MS + n))
+    return log
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    return [header.base_offset for header, _ in log.batches()]
+
+
+# --- DeleteRecords
+
+
+@pytest.mark.parametrize("before", range(8))
+def test_deleting_records_moves_the_start_and_drops_whole_segments_below_it(tmp_path: Path, before: int) -> None:
+    log = filled(tmp_path / "t-0", 7)
+
+    log.delete_records(before)
+
+    assert (log.log_start_offset, log.next_offset) == (before, 7)
+    assert offsets(log) == list(range(before, 7))
+    assert [s.base_offset for s in log.segments] == [base for base in (0, 2, 4, 6) if base + 2 > before or base == 6]
+    assert log.size == sum(s.size for s in log.segments)
+    assert {name.split(".")[0] for name in files_of(tmp_path / "t-0")} == {f"{s.base_offset:020d}" for s in log.segments}
+
+
+def test_the_start_never_goes_back(tmp_path: Path) -> None:
+    log = filled(tmp_path / "t-0", 5)
+    log.delete_records(3)
+    log.delete_records(1)
+
+    assert log.log_start_offset == 3
+
+
+def test_producers_outlive_their_records(tmp_path: Path) -> None:
+    """KIP-360: sequences are known although every batch was deleted; also after a restart of either kind."""
+    log = new_log(tmp_path / "t-0", segment_bytes=SIZE)
+    for seq in range(3):
+        put(log, batch(1, pid=4, epoch=2, seq=seq))
+    log.roll()
+    log.delete_records(3)
+    assert offsets(log) == []
+    killed(log)
+
+    for clean in (False, True):
+        log = reopened(tmp_path / "t-0", clean=clean, start=3)
+        assert (log.producers.producers[4].epoch, log.producers.producers[4].last_sequence) == (2, 2)
+        log.close()
+
+
+def test_aborted_transactions_below_the_start_are_forgotten(tmp_path: Path) -> None:
+    log = new_log(tmp_path / "t-0")
+    for seq in range(3):
+        put(log, batch(1, pid=1, seq=seq, txn=True))
+        mark(log, False, 1)
+
+    for before, left in ((1, [1, 3, 5]), (2, [3, 5]), (4, [5]), (6, [])):
+        log.delete_records(before)
+        assert [entry.last_offset for entry in log.aborted] == left
+
+
+# --- retention
+
+
+@pytest.mark.parametrize(("age_ms", "start"), [(0, 0), (101, 0), (102, 2), (103, 2), (104, 4), (106, 6), (107, 7)])
+def test_segments_whose_youngest_record_is_too_old_go(tmp_path: Path, age_ms: int, start: int) -> None:
+    """The active segment too: it is closed first."""
+    log = filled(tmp_path / "t-0", 7, retention_ms=100)
+
+    assert log.apply_retention(NOW_MS + age_ms) is (start > 0)
+
+    assert (log.log_start_offset, offsets(log), log.next_offset) == (start, list(range(start, 7)), 7)
+    put(log, batch(1))
+    assert offsets(log)[-1] == 7
+
+
+@pytest.mark.parametrize(("limit", "start"), [(-1, 0), (7, 0), (6, 0), (5, 2), (4, 2), (3, 4), (2, 4), (1, 6), (0, 7)])
+def test_segments_go_as_long_as_the_limit_is_kept_without_them(tmp_path: Path, limit: int, start: int) -> None:
+    log = filled(tmp_path / "t-0", 7, retention_ms=-1, retention_bytes=limit * SIZE if limit >= 0 else -1)
+
+    log.apply_retention(NOW_MS)
+
+    assert (log.log_start_offset, offsets(log)) == (start, list(range(start, 7)))
+
+
+def test_a_log_that_is_only_compacted_keeps_everything(tmp_path: Path) -> None:
+    log = filled(tmp_path / "t-0", 5, retention_ms=1, retention_bytes=0, delete=False)
+
+    assert not log.apply_retention(NOW_MS + 1_000)
+    assert offsets(log) == list(range(5))
+
+
+def test_records_without_timestamps_never_are_too_old(tmp_path: Path) -> None:
+    log = new_log(tmp_path / "t-0", segment_bytes=SIZE, retention_ms=1)
+    for _ in range(3):
+        put(log, batch(1, at=-1))
+
+    assert not log.apply_retention(NOW_MS)
+
+
+@pytest.mark.parametrize("limit", [{"retention_ms": 1}, {"retention_ms": -1, "retention_bytes": 0}])
+def test_nothing_goes_from_the_segment_of_an_open_transaction_on(tmp_path: Path, limit: dict[str, int]) -> None:
+    log = new_log(tmp_path / "t-0", segment_bytes=SIZE * 2, **limit)
+    for _ in range(5):
+        put(log, batch(1))
+    put(log, batch(1, pid=1, seq=0, txn=True))
+    for _ in range(4):
+        put(log, batch(1))
+
+    log.apply_retention(NOW_MS + 1_000)
+    assert (log.log_start_offset, log.last_stable_offset) == (4, 5)
+
+    mark(log, True, 1)
+    log.apply_retention(NOW_MS + 1_000)
+    assert (log.log_start_offset, offsets(log)) == (11, [])
+
+
+def test_an_empty_first_segment_does_not_hold_up_retention(tmp_path: Path) -> None:
+    """A compaction that kept nothing leaves one."""
+    log = filled(tmp_path / "t-0", 6, retention_ms=100)
+    first = log.segments[0]
+    log.size -= first.size
+    first.close()
+    first.size = 0
+
+    assert log.apply_retention(NOW_MS + 104)
+    assert log.log_start_offset == 4
+
+
+@given(st.lists(st.integers(0, 12), max_size=6), st.booleans())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_restart_begins_where_records_were_deleted(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], clean: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("cuts") / "t-0"
+    log = filled(folder, 9)
+    for cut in cuts:
+        log.delete_records(min(cut, log.next_offset))
+        put(log, batch(1))
+    log.apply_retention(NOW_MS)  # What was the last segment when its records were deleted goes only now.
+    before = view(log)
+    (log.close if clean else lambda: killed(log))()
+
+    assert view(reopened(folder, clean=clean, start=before.start)) == before
+
+
+# --- a disk that refuses
+
+
+def short_then(fault: int | None, short: int) -> Callable[..., int]:
+    """A pwrite that writes `short` bytes, then fails; or only ever writes that many at once."""
+    calls = [0]
+
+    def pwrite(fd: int, data: Any, position: int) -> int:
+        calls[0] += 1
+        if fault is not None and calls[0] > 1:
+            raise OSError(fault, os.strerror(fault))
+        return os.pwrite(fd, bytes(data)[:short], position)
+
+    return pwrite
+
+
+def test_a_write_in_pieces_is_whole_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = filled(tmp_path / "t-0", 3)
+    monkeypatch.setattr(segment_module, "pwrite", short_then(None, 7))
+    put(log, batch(1, pid=1, seq=0))
+    before = view(log)
+    killed(log)
+
+    assert view(reopened(tmp_path / "t-0")) == before
+
+
+@pytest.mark.parametrize("short", [0, 1, 60, SIZE - 1])
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("count", [0, 2, 3])
+def test_an_append_that_the_disk_refuses_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: int, fault: int, count: int
+) -> None:
+    """Neither in the file nor in memory, at the beginning of a log, of a segment and in the middle."""
+    log = filled(tmp_path / "t-0", count)
+    before = view(log)
+    monkeypatch.setattr(segment_module, "pwrite", short_then(fault, short))
+
+    with pytest.raises(StorageError, match=r"cannot write to .*\.log: "):
+        put(log, batch(1, pid=1, seq=0, txn=True))
+    with pytest.raises(StorageError):
+        mark(log, False, 1)
+
+    assert view(log) == before
+    assert sum(len(data) for name, data in files_of(tmp_path / "t-0").items() if name.endswith(".log")) == before.size
+    monkeypatch.undo()
+    assert put(log, batch(1, pid=1, seq=0, txn=True)) == count
+    after = view(log)
+    killed(log)
+    assert view(reopened(tmp_path / "t-0")) == after
+
+
+def test_what_cannot_be_taken_back_is_cut_when_the_log_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "not today")
+
+    log = filled(tmp_path / "t-0", 3)
+    before = view(log)
+    monkeypatch.setattr(segment_module, "pwrite", short_then(errno.EIO, 30))
+    monkeypatch.setattr(os, "ftruncate", refuse)
+    with pytest.raises(StorageError, match="cannot write"):
+        put(log, batch(1))
+    assert view(log) == before
+    monkeypatch.undo()
+    log.close()
+
+    assert view(reopened(tmp_path / "t-0", clean=True)) == before
+
+
+@pytest.mark.parametrize("step", [".index", ".timeindex", ".txnindex", ".snapshot", "open"])
+def test_a_segment_that_cannot_be_closed_or_begun_refuses_the_append_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    log = filled(tmp_path / "t-0", 4)
+    put(log, batch(1, pid=3, seq=0, txn=True))
+    put(log, batch(1, pid=3, seq=1, txn=True))
+    before = view(log)
+    replace, open_file = os.replace, Segment.open
+
+    def refuse_replace(source: str, target: str) -> None:
+        if target.endswith(step):
+            raise OSError(errno.ENOSPC, "no space left")
+        replace(source, target)
+
+    def refuse_open(segment: Segment) -> int:
+        if segment.base_offset == 6:
+            raise StorageError("no more descriptors")
+        return open_file(segment)
+
+    monkeypatch.setattr(os, "replace", refuse_replace)
+    if step == "open":
+        monkeypatch.setattr(Segment, "open", refuse_open)
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            put(log, batch(1))
+    assert view(log) == before
+    monkeypatch.undo()
+
+    assert put(log, batch(1)) == 6
+    after = view(log, batches_remembered=1)  # As many as a snapshot keeps.
+    killed(log)
+    assert view(reopened(tmp_path / "t-0"), batches_remembered=1) == after
+
+
+def test_a_segment_that_was_deleted_is_never_made_anew(tmp_path: Path) -> None:
+    log = filled(tmp_path / "t-0", 5)
+    gone = log.segments[0]
+    log.delete_records(4)
+
+    with pytest.raises(StorageError, match="cannot open"):
+        gone.read(0, SIZE)
+    assert not (tmp_path / "t-0" / f"{0:020d}.log").exists()

@@ -1,0 +1,324 @@
+"""What a restart finds: after kill -9 at any byte, after a clean stop, with files flipped, cut, or missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from storage_harness import NOW_MS, View, batch, files_of, killed, mark, new_log, put, reopened, view
+
+from stuntbroker.storage import segment as segment_module
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.segment import Segment
+
+SEGMENT_BYTES = 600
+Step = Callable[[PartitionLog], object]
+
+
+def data(pid: int, seq: int, count: int = 1, *, txn: bool = True, **how: Any) -> Step:
+    return lambda log: put(log, batch(count, pid=pid, seq=seq, txn=txn, **how))
+
+
+def end(pid: int, commit: bool, **how: Any) -> Step:
+    return lambda log: mark(log, commit, pid, **how)
+
+
+STORY: list[Step] = [
+    data(1, 0, 2), data(2, 0), data(-1, -1, 3, txn=False), end(1, True), data(1, 2), end(2, False),
+    data(3, 0, 4), data(5, 0, txn=False), data(4, 0, codec=1), end(1, False), data(5, 1, txn=False),
+    end(3, True), data(2, 1), data(1, 3, 2), end(4, False, coordinator_epoch=2), data(3, 4, codec=4),
+    data(1, 5), end(6, True), end(1, False), data(3, 5), data(1, 6), end(3, False), data(5, 2, txn=False),
+]  # fmt: skip
+"""Transactions of several producers over several segments; some are open in the end."""
+
+
+def told(folder: Path, steps: list[Step], **config: Any) -> PartitionLog:
+    log = new_log(folder, **{"segment_bytes": SEGMENT_BYTES} | config)
+    for step in steps:
+        step(log)
+    return log
+
+
+def write_back(folder: Path, files: dict[str, bytes]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+class Prefixes(list[View]):
+    """Hypothesis prints what a failing test was given."""
+
+    def __repr__(self) -> str:
+        return "prefixes"
+
+
+@pytest.fixture(scope="module")
+def prefixes(tmp_path_factory: pytest.TempPathFactory) -> Prefixes:
+    """What a log looks like that only ever got the first n steps."""
+    root = tmp_path_factory.mktemp("prefixes")
+    found = Prefixes()
+    for count in range(len(STORY) + 1):
+        log = told(root / str(count), STORY[:count])
+        found.append(view(log, batches_remembered=1))
+        killed(log)
+    return found
+
+
+@pytest.fixture(scope="module")
+def story_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("story") / "t-0"
+    log = told(folder, STORY)
+    assert len(log.segments) >= 4
+    assert log.producers.open_txns
+    assert len(log.aborted) >= 3
+    killed(log)
+    return files_of(folder)
+
+
+def last_log(files: dict[str, bytes]) -> str:
+    return max(name for name in files if name.endswith(".log"))
+
+
+def test_a_log_that_was_cut_at_any_byte_is_the_one_that_only_got_the_batches_before(
+    tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes]
+) -> None:
+    """Offsets, records, producers, open transactions and the aborted index are those of the longest whole prefix."""
+    last = last_log(story_files)
+    content = story_files[last]
+    before = sum(len(data) for name, data in story_files.items() if name.endswith(".log")) - len(content)
+
+    for size in range(len(content) + 1):
+        write_back(tmp_path, story_files | {last: content[:size]})
+        log = reopened(tmp_path, segment_bytes=SEGMENT_BYTES)
+        found = view(log, batches_remembered=1)
+        killed(log)
+
+        assert found == max((p for p in prefixes if p.size <= before + size), key=lambda p: p.size)
+        assert (tmp_path / last).stat().st_size == found.size - before
+
+
+@given(st.data())
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_flipped_bit_ends_the_log_before_its_batch(
+    tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes], data: st.DataObject
+) -> None:
+    """Offset and leader epoch are not under the CRC: only those flips may pass."""
+    last = last_log(story_files)
+    content = bytearray(story_files[last])
+    before = sum(len(data) for name, data in story_files.items() if name.endswith(".log")) - len(content)
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at] ^= 1 << data.draw(st.integers(0, 7))
+
+    write_back(tmp_path, story_files | {last: bytes(content)})
+    log = reopened(tmp_path, segment_bytes=SEGMENT_BYTES)
+    found = view(log, batches_remembered=1)
+    killed(log)
+
+    whole = max((p for p in prefixes if p.size <= before + at), key=lambda p: p.size)
+    in_batch = before + at - whole.size
+    if 8 <= in_batch < 12 or in_batch >= 16:
+        assert found == whole
+    else:
+        assert found.size >= whole.size
+        assert found.batches[: len(whole.batches)] == whole.batches
+
+
+@pytest.mark.parametrize("tail", [b"\x00" * 5_000, b"\xff" * 5_000, b"\x00" * 8 + b"\x7f\xff\xff\xff", os.urandom(3_000)])
+def test_rubbish_at_the_end_is_cut(
+    tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes], tail: bytes
+) -> None:
+    last = last_log(story_files)
+    write_back(tmp_path, story_files | {last: story_files[last] + tail})
+
+    assert view(reopened(tmp_path, segment_bytes=SEGMENT_BYTES), batches_remembered=1) == prefixes[-1]
+    assert (tmp_path / last).read_bytes() == story_files[last]
+
+
+def test_batches_whose_offsets_go_back_are_cut(tmp_path: Path) -> None:
+    log = told(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 2)
+    killed(log)
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    content = path.read_bytes()
+    path.write_bytes(content + content[: len(content) // 2])
+
+    assert reopened(tmp_path / "t-0").next_offset == 6
+    assert path.read_bytes() == content
+
+
+def test_batches_larger_than_a_piece_of_the_scan_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefixes: list[View], story_files: dict[str, bytes]
+) -> None:
+    for piece in (61, 64, 100, 200, 1_000):
+        monkeypatch.setattr(segment_module, "SCAN_BYTES", piece)
+        write_back(tmp_path, {name: data for name, data in story_files.items() if name.endswith(".log")})
+        log = reopened(tmp_path, segment_bytes=SEGMENT_BYTES)
+        assert view(log, batches_remembered=1) == prefixes[-1]
+        killed(log)
+
+
+def test_a_segment_in_the_middle_that_must_be_cut_ends_the_log(tmp_path: Path, prefixes: list[View]) -> None:
+    """Its indexes do not fit, so it is read; what follows it is past the longest valid prefix."""
+    killed(told(tmp_path / "t-0", STORY))
+    files = files_of(tmp_path / "t-0")
+    second = sorted(name for name in files if name.endswith(".log"))[1]
+    del files[second.replace(".log", ".index")]
+    write_back(tmp_path / "t-0", files | {second: files[second][:-1]})
+
+    found = view(reopened(tmp_path / "t-0", segment_bytes=SEGMENT_BYTES), batches_remembered=1)
+
+    first = sorted(name for name in files if name.endswith(".log"))[0]
+    whole = len(files[first]) + len(files[second]) - 1
+    assert found == max((p for p in prefixes if p.size <= whole), key=lambda p: p.size)
+    assert max(name for name in files_of(tmp_path / "t-0") if name.endswith(".log")) == second
+    assert [n for n in files_of(tmp_path / "t-0") if n.endswith(".snapshot")] == [second.replace(".log", ".snapshot")]
+
+
+@given(st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_indexes_and_snapshots_that_are_missing_or_wrong_are_made_anew(
+    tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes], data: st.DataObject
+) -> None:
+    side = sorted(name for name in story_files if not name.endswith(".log"))
+    harmed = data.draw(st.sets(st.sampled_from(side), min_size=1))
+    cut = data.draw(st.booleans())
+    files = {n: c if n not in harmed else c[:-3] for n, c in story_files.items() if cut or n not in harmed}
+    write_back(tmp_path, files)
+
+    log = reopened(tmp_path, segment_bytes=SEGMENT_BYTES)
+    found = view(log, batches_remembered=1)
+    log.close()
+
+    assert found == prefixes[-1]
+    again = reopened(tmp_path, clean=True, segment_bytes=SEGMENT_BYTES)
+    assert view(again, batches_remembered=1) == prefixes[-1]
+    killed(again)
+
+
+@pytest.mark.parametrize("entry", [(5, 0), (9, 100), (2, 62)])
+def test_an_offset_index_that_lies_is_not_believed(tmp_path: Path, entry: tuple[int, int]) -> None:
+    log = told(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 5, segment_bytes=1 << 20)
+    before = view(log)
+    log.close()
+    index = tmp_path / "t-0" / f"{0:020d}.index"
+    assert index.read_bytes() == b""
+    index.write_bytes(entry[0].to_bytes(4, "big") + entry[1].to_bytes(4, "big"))
+
+    assert view(reopened(tmp_path / "t-0", clean=True)) == before
+
+
+@pytest.mark.parametrize("count", range(len(STORY) + 1))
+def test_a_log_that_was_closed_is_opened_without_being_read(
+    tmp_path: Path, prefixes: list[View], monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    log = told(tmp_path / "t-0", STORY[:count])
+    (tmp_path / "t-0").mkdir(exist_ok=True)
+    log.close()
+
+    def scan(segment: Segment) -> None:
+        pytest.fail(f"{segment.path} was read")
+
+    monkeypatch.setattr(Segment, "recover", scan)
+    bytes_read: list[int] = []
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: bytes_read.append(size) or pread(fd, size, at))
+    again = reopened(tmp_path / "t-0", clean=True, segment_bytes=SEGMENT_BYTES)
+
+    assert len(bytes_read) <= 4 * len(again.segments)
+    monkeypatch.undo()
+    assert view(again, batches_remembered=1) == prefixes[count]
+    STORY[count](again) if count < len(STORY) else None
+    assert view(again, batches_remembered=1) == prefixes[min(count + 1, len(STORY))]
+    killed(again)
+
+
+@given(st.lists(st.sampled_from(["step", "kill", "close", "roll"]), max_size=60))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_order_of_appends_and_restarts_is_the_same_log(
+    tmp_path_factory: pytest.TempPathFactory, prefixes: list[View], walk: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("walk") / "t-0"
+    folder.mkdir()
+    log = new_log(folder, segment_bytes=SEGMENT_BYTES)
+    count = 0
+    for what in walk:
+        if what == "step" and count < len(STORY):
+            STORY[count](log)
+            count += 1
+        elif what == "roll":
+            log.roll()
+        elif what in ("kill", "close"):
+            (log.close if what == "close" else lambda log=log: killed(log))()
+            log = reopened(folder, clean=what == "close", segment_bytes=SEGMENT_BYTES)
+            snapshots = [n for n in files_of(folder) if n.endswith(".snapshot")]
+            assert len(snapshots) <= len(log.segments) + 1
+        assert view(log, batches_remembered=1) == prefixes[count]
+    killed(log)
+
+
+def test_open_transactions_go_on_after_a_crash(tmp_path: Path) -> None:
+    killed(told(tmp_path / "t-0", [data(1, 0, 2), data(2, 0)]))
+    log = reopened(tmp_path / "t-0")
+    data(1, 2)(log)
+    mark(log, False, 1)
+    mark(log, True, 2)
+
+    assert [tuple(entry) for entry in log.aborted] == [(1, 0, 4, 2)]
+    assert log.last_stable_offset == log.next_offset == 6
+
+
+def test_a_batch_that_was_acknowledged_is_a_duplicate_after_a_crash(tmp_path: Path) -> None:
+    killed(told(tmp_path / "t-0", [data(1, 3 * n, 3, txn=False) for n in range(6)], segment_bytes=1 << 20))
+    log = reopened(tmp_path / "t-0")
+
+    assert [put(log, batch(3, pid=1, seq=3 * n)) for n in range(1, 6)] == [3, 6, 9, 12, 15]
+    assert log.next_offset == 18
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [f"{0:020d}.log.new", f"{77:020d}.snapshot.new", "0-9.cleaned", f"{77:020d}.index", f"{77:020d}.timeindex",
+     f"{77:020d}.txnindex", f"{77:020d}.snapshot"],
+)  # fmt: skip
+def test_what_a_crash_left_over_is_removed(tmp_path: Path, stray: str) -> None:
+    log = told(tmp_path / "t-0", STORY[:3])
+    before = view(log)
+    killed(log)
+    (tmp_path / "t-0" / stray).write_bytes(b"left over")
+
+    log = reopened(tmp_path / "t-0", segment_bytes=SEGMENT_BYTES)
+
+    assert view(log) == before
+    assert sorted(files_of(tmp_path / "t-0")) == [f"{0:020d}.log"]
+
+
+def test_records_that_were_deleted_past_the_end_of_what_is_left_do_not_come_back(tmp_path: Path) -> None:
+    """The tail that the start was noted in is lost: the log goes on where its start is."""
+    killed(told(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 2))
+    log = reopened(tmp_path / "t-0", start=9)
+
+    assert (log.log_start_offset, log.next_offset, list(log.batches())) == (9, 9, [])
+    assert put(log, batch(1)) == 9
+    before = view(log)
+    killed(log)
+    assert view(reopened(tmp_path / "t-0", start=9)) == before
+
+
+def test_timestamps_are_known_again(tmp_path: Path) -> None:
+    """Rolling by time counts from the first batch of the segment, whether it was loaded or read."""
+    for clean in (False, True):
+        folder = tmp_path / str(clean)
+        log = told(folder, [data(-1, -1, txn=False, at=NOW_MS), data(-1, -1, txn=False, at=NOW_MS + 5)], segment_ms=10)
+        (log.close if clean else lambda log=log: killed(log))()
+        log = reopened(folder, clean=clean, segment_ms=10)
+        put(log, batch(1, at=NOW_MS + 10))
+        put(log, batch(1, at=NOW_MS + 11))
+
+        assert [s.base_offset for s in log.segments] == [0, 3]
+        assert log.latest_timestamp() == (NOW_MS + 11, 3)
