@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,9 +24,12 @@ class Outcome(NamedTuple):
     message: str | None = None
 
 
-def refused(kind: int, name: str, resources: Sequence[tuple[int, str]], keys: Sequence[str], nulls: str) -> Outcome | None:
-    """What is wrong with a resource before anyone looks at what it is. `nulls` are keys that came without a value."""
-    if resources.count((kind, name)) > 1:
+def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequence[str], nulls: str) -> Outcome | None:
+    """What is wrong with a resource before anyone looks at what it is.
+
+    `times` each resource is in the request; `nulls` are keys that came without a value.
+    """
+    if times[kind, name] > 1:
         return Outcome(ErrorCode.INVALID_REQUEST, f"Each resource must appear at most once: {name}")
     if len(set(keys)) < len(keys):
         return Outcome(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

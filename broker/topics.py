@@ -59,6 +59,8 @@ class Topics:
         self.turn = turn
         self.by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self._alike: dict[str, list[str]] = {}
+        """Names that differ only in '.' and '_'."""
         self.get = self.by_name.get
         self.by_id = self._by_id.get
 
@@ -99,11 +101,7 @@ class Topics:
         """Another topic whose name differs only in '.' and '_' (metric names would clash)."""
         if "." not in name and "_" not in name:
             return None
-        plain = name.replace(".", "_")
-        for other in self.by_name:
-            if other != name and other.replace(".", "_") == plain:
-                return other
-        return None
+        return next((other for other in self._alike.get(name.replace(".", "_"), ()) if other != name), None)
 
     def create(self, name: str, count: int, configs: Mapping[str, str], topic_id: bytes | None = None) -> Topic:
         """Makes a topic whose name and configuration were checked."""
@@ -190,6 +188,7 @@ class Topics:
         self._grow(topic, count)
         self.by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        self._alike.setdefault(topic.name.replace(".", "_"), []).append(topic.name)
 
     def _grow(self, topic: Topic, count: int) -> None:
         config = self.log_config(topic)
@@ -211,6 +210,7 @@ class Topics:
     def _remove(self, topic: Topic) -> None:
         del self.by_name[topic.name]
         del self._by_id[topic.id]
+        self._alike[topic.name.replace(".", "_")].remove(topic.name)
         for log in topic.partitions:
             self.data_dir.delete_partition(log)
             for waiter in log.waiters:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import Actor, Done
+from stuntbroker.coordinator.machine import timed_out
 from stuntbroker.coordinator.records import key_of, read_record, value_of
 from stuntbroker.coordinator.requests import AddPartitions, Context, InitProducerId, Reply, Request, TimeOut
 from stuntbroker.coordinator.state import MAY_EXPIRE, PREPARED, Phase, TopicPartition, Txn, new_txn
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
 _new = tuple.__new__
+OPEN = frozenset({Phase.ONGOING, *PREPARED})
 BLOCK = 1_000
 """Producer ids are reserved in the journal by so many at a time; what is left of a block is lost at a restart."""
 COORDINATOR_EPOCH = 0
@@ -54,10 +56,8 @@ class Transactions:
         self.broker = broker
         self.producer_ids = producer_ids
         self.actors: dict[str, Actor] = {}
-        self.ongoing: set[Actor] = set()
-        """Actors with an open transaction: those that can time out."""
-        self.unfinished: set[Actor] = set()
-        """Actors that are prepared while nothing is under way: a fault came between, or a restart."""
+        self.open: set[Actor] = set()
+        """Actors with a transaction that is not complete: those that can time out, or were left prepared by a fault."""
         self.transaction_version: int = broker.config["transaction.version"]
         self._value_version = min(1, self.transaction_version)
         self._first_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
@@ -134,16 +134,10 @@ class Transactions:
                 broker.groups.apply_marker(index, txn.producer_id, commit)
 
     def changed(self, actor: Actor, before: Txn) -> None:
-        phase = actor.txn.phase
-        if phase is Phase.ONGOING:
-            self.ongoing.add(actor)
-        elif before.phase is Phase.ONGOING:
-            self.ongoing.discard(actor)
-            self.unfinished.add(actor)
-        elif phase in PREPARED:
-            self.unfinished.add(actor)
-        elif before.phase in PREPARED:
-            self.unfinished.discard(actor)
+        if actor.txn.phase in OPEN:
+            self.open.add(actor)
+        else:
+            self.open.discard(actor)
 
     # --- by the clock
 
@@ -153,20 +147,20 @@ class Transactions:
             if log.segments and log.segments[-1].gathered:
                 log.settle()
         now_ms = self.broker.clock.now_ms()
-        late = [a for a in self.ongoing if not a.busy and a.txn.started_at_ms + a.txn.timeout_ms < now_ms]
-        for actor in late:
-            before = actor.txn
-            actor.ask(TimeOut(), None, self)
-            if actor.txn is not before:
-                self.broker.events.info(
-                    "txn_timed_out", transactional_id=before.transactional_id, producer_id=before.producer_id,
-                    producer_epoch=before.producer_epoch, timeout_ms=before.timeout_ms,
-                )  # fmt: skip
-        for actor in [a for a in self.unfinished if not a.busy]:
+        for actor in [a for a in self.open if not a.busy and (a.txn.phase in PREPARED or timed_out(a.txn, now_ms))]:
+            txn = actor.txn
             try:
-                actor.finish(self)
+                if txn.phase in PREPARED:
+                    actor.finish(self)
+                    continue
+                actor.ask(TimeOut(), None, self)
             except StorageError as fault:
-                self.broker.events.error("txn_not_finished", transactional_id=actor.txn.transactional_id, fault=str(fault))
+                self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
+                continue
+            self.broker.events.info(
+                "txn_timed_out", transactional_id=txn.transactional_id, producer_id=txn.producer_id,
+                producer_epoch=txn.producer_epoch, timeout_ms=txn.timeout_ms,
+            )  # fmt: skip
 
     def expire(self) -> None:
         """Forgets ids that nobody used for `transactional.id.expiration.ms`, a bounded number at a time."""
@@ -206,14 +200,10 @@ class Transactions:
                         self.actors.pop(transactional_id, None)
                     else:
                         self.actors[transactional_id] = Actor(txn, index)
-        for actor in self.actors.values():
-            if actor.txn.phase is Phase.ONGOING:
-                self.ongoing.add(actor)
-            elif actor.txn.phase in PREPARED:
-                self.unfinished.add(actor)
+        self.open = {actor for actor in self.actors.values() if actor.txn.phase in OPEN}
 
     def resume(self) -> None:
         """Finishes what was prepared when the last process ended: its markers are written again, which does no harm."""
-        for actor in list(self.unfinished):
+        for actor in [a for a in self.open if a.txn.phase in PREPARED]:
             actor.finish(self)
             self.broker.events.info("txn_finished_after_restart", transactional_id=actor.txn.transactional_id)

@@ -215,18 +215,17 @@ _VARINTS: Final = tuple(_varint(value) for value in range(256))
 
 def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytes:
     """A whole batch of one record, as build_batch makes it, in a third of the time: transaction logs live on it."""
-    size = len(key)
-    key_size = _VARINTS[size] if size < 256 else _varint(size)
+    key_size = len(key)
     if value is None:
-        body = b"".join((_ONE_RECORD, key_size, key, b"\x01\x00"))
+        value, value_size, sized = b"", 0, b"\x01"
     else:
-        size = len(value)
-        body = b"".join((_ONE_RECORD, key_size, key, _VARINTS[size] if size < 256 else _varint(size), value, b"\x00"))
-    size = len(body)
+        value_size = len(value)
+        sized = _VARINTS[value_size] if value_size < 256 else _varint(value_size)
+    key_sized = _VARINTS[key_size] if key_size < 256 else _varint(key_size)
+    size = 4 + len(key_sized) + key_size + len(sized) + value_size
     tail = b"".join((
-        _pack_tail(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1),
-        _VARINTS[size] if size < 256 else _varint(size),
-        body,
+        _pack_tail(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1), _VARINTS[size] if size < 256 else _varint(size),
+        _ONE_RECORD, key_sized, key, sized, value, b"\x00",
     ))  # fmt: skip
     return _pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
 

@@ -110,7 +110,8 @@ def _load_producers(log: PartitionLog, read_again: list[Segment]) -> None:
     """
     limit = read_again[0].base_offset if read_again else log.next_offset
     start, log.producers = _snapshot_before(log.folder, limit)
-    for segment, end in zip(log.segments, [s.base_offset for s in log.segments[1:]] + [log.next_offset], strict=True):
+    for index, segment in enumerate(log.segments):
+        end = log.segments[index + 1].base_offset if index + 1 < len(log.segments) else log.next_offset
         fresh = segment in read_again
         if fresh:
             segment.aborted = []

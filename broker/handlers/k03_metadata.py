@@ -89,7 +89,7 @@ def _one(
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
         return _known(broker, by_id, operations)
     if name is None:
-        return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None if version >= 12 else "")
+        return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
     topic = broker.topics.get(name)
     if topic is None:
         made = _create(broker, name) if may_create else _missing(name)

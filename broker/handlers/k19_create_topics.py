@@ -129,7 +129,7 @@ def _partitions(broker: Broker, wanted: CreatableTopic) -> int:
     count = wanted.num_partitions
     if count == -1:
         count = broker.config["num.partitions"]
-    if not 0 < count:
+    if not count > 0:
         raise Refused(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     if wanted.replication_factor == 0 or wanted.replication_factor < -1:
         raise Refused(

@@ -30,8 +30,10 @@ TOPIC, BROKER = 2, 4
 
 def handle(connection: Connection, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
     broker = connection.broker
+    # Unlike Kafka: what is asked for twice is answered once. An answer is a hundred times as long as its question.
+    asked = {(one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources}
     return DescribeConfigsResponse(
-        results=[_one(broker, resource, request.include_synonyms) for resource in request.resources]
+        results=[_one(broker, resource, request.include_synonyms) for resource in asked.values()]
     )
 
 
@@ -40,7 +42,7 @@ def _one(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> D
 
     def answer(error: ErrorCode, message: str | None, entries: Sequence[Entry] = ()) -> DescribeConfigsResult:
         keys = resource.configuration_keys
-        wanted = [one for one in entries if not keys or one.name in keys]
+        wanted = [one for one in entries if not keys or one.name in frozenset(keys)]
         return DescribeConfigsResult(error, message, kind, name, [_result(one, synonyms) for one in wanted])
 
     if kind == TOPIC:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config_change import change, refused
@@ -17,13 +18,13 @@ VERSIONS = range(0, 3)
 
 def handle(connection: Connection, request: AlterConfigsRequest, version: int) -> AlterConfigsResponse:
     responses = []
-    resources = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         wanted = {config.name: config.value for config in resource.configs}
         nulls = ",".join(name for name, value in wanted.items() if value is None)
         keys = [config.name for config in resource.configs]
         kind, name = resource.resource_type, resource.resource_name
-        error, message = refused(kind, name, resources, keys, nulls) or change(
+        error, message = refused(kind, name, times, keys, nulls) or change(
             connection.broker,
             kind,
             name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -32,20 +33,20 @@ def handle(
     connection: Connection, request: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse:
     responses = []
-    resources = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
-        error, message = _one(connection.broker, resource, resources, request.validate_only)
+        error, message = _one(connection.broker, resource, times, request.validate_only)
         responses.append(AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name))
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _one(
-    broker: Broker, resource: AlterConfigsResource, resources: Sequence[tuple[int, str]], validate_only: bool
+    broker: Broker, resource: AlterConfigsResource, times: Counter[tuple[int, str]], validate_only: bool
 ) -> Outcome:
     kind, name = resource.resource_type, resource.resource_name
     keys = [config.name for config in resource.configs]
     nulls = ",".join(c.name for c in resource.configs if c.value is None and c.config_operation != DELETE)
-    if refusal := refused(kind, name, resources, keys, nulls):
+    if refusal := refused(kind, name, times, keys, nulls):
         return refusal
     for config in resource.configs:
         if not SET <= config.config_operation <= SUBTRACT:

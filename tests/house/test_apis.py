@@ -1,0 +1,44 @@
+"""What the broker says it serves is what its handlers do, and what README says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from stuntbroker.broker.apis import SERVED
+from stuntbroker.protocol.api_keys import APIS
+
+ROOT = Path(__file__).parents[2]
+HANDLERS = sorted(path.stem for path in (ROOT / "broker" / "handlers").glob("k*.py"))
+
+
+def test_every_handler_is_served_and_nothing_is_served_without_one() -> None:
+    assert sorted(module for _, _, module in SERVED.values()) == HANDLERS
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_the_table_and_the_handler_name_the_same_key_and_versions(key: int) -> None:
+    low, high, module = SERVED[key]
+    handler = import_module(f"stuntbroker.broker.handlers.{module}")
+
+    assert (handler.KEY, handler.VERSIONS) == (key, range(low, high + 1))
+    assert module.startswith(f"k{key:02d}_")
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_every_served_version_has_a_codec(key: int) -> None:
+    low, high, _ = SERVED[key]
+
+    assert APIS[key].version_min <= low <= high <= APIS[key].version_max
+
+
+def test_the_table_in_the_readme_is_up_to_date() -> None:
+    said = subprocess.run(
+        [sys.executable, ROOT / "tools" / "api_table.py", "--check"], check=False, capture_output=True, text=True
+    )
+
+    assert said.returncode == 0, said.stdout

@@ -1,0 +1,562 @@
+"""Compaction: the last value of each key stays, in bounded slices, and a replay of the log tells the same as before."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from storage_harness import (
+    NOW_MS,
+    OK,
+    Seen,
+    batch,
+    committed,
+    files_of,
+    killed,
+    mark,
+    new_log,
+    newest,
+    put,
+    reopened,
+    view,
+)
+
+from stuntbroker.protocol.records import HEADER_SIZE, build_batch, read_header, read_records, seal
+from stuntbroker.storage import compaction
+from stuntbroker.storage.compaction import SLICE_BYTES, Cleaning, groups, needs_cleaning
+from stuntbroker.storage.compression import compress, decompress
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.segment import Segment
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def compacted(folder: Path, **config: Any) -> PartitionLog:
+    return new_log(folder, **{"compact": True, "delete": False} | config)
+
+
+def clean(log: PartitionLog, *, now: int = NOW_MS) -> int:
+    """A whole cleaning; the number of its slices."""
+    return sum(1 for _ in Cleaning(log, now).slices())
+
+
+def seen(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [tuple(record) for record in committed(log)]
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    return [header.base_offset for header, _ in log.batches()]
+
+
+# --- what stays
+
+
+def test_the_last_value_of_each_key_stays_where_it_was(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0")
+    for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"c", b"1"), (b"a", b"3")):
+        log.append_record(key, value, NOW_MS)
+
+    clean(log)
+
+    assert seen(log) == [(1, b"b", b"1"), (3, b"c", b"1"), (4, b"a", b"3")]
+    assert (log.log_start_offset, log.next_offset) == (0, 5)
+    assert log.append_record(b"b", b"2", NOW_MS) == 5
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_a_batch_of_which_a_part_stays_is_rebuilt_with_its_codec(tmp_path: Path, codec: int) -> None:
+    """Offsets, timestamps, producer and sequence stay; also when it is cleaned again and again."""
+    log = compacted(tmp_path / "t-0")
+    put(log, batch([(b"k%d" % n, b"v%d" % n * 40) for n in range(6)], pid=8, epoch=1, seq=4, codec=codec, at=NOW_MS - 7))
+    first = next(log.batches())[0]
+    left = {n: (n, b"k%d" % n, b"v%d" % n * 40) for n in range(6)}
+    for key in (3, 5, 0, 4, 1):
+        put(log, batch([(b"k%d" % key, b"new")]))
+        del left[key]
+        clean(log)
+        assert [record for record in seen(log) if record[0] < 6] == list(left.values())
+        header, data = next(log.batches())
+        assert header[5:13] == (*first[5:12], len(left))
+        payload = decompress(codec, data[HEADER_SIZE:], 9_999) if codec else data[HEADER_SIZE:]
+        assert {r.timestamp for r in read_records(header, payload)} == {NOW_MS - 7}
+        log.close()
+        assert view(reopened(tmp_path / "t-0", compact=True)).batches == view(log).batches
+
+
+def test_a_batch_of_which_everything_stays_is_not_touched(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0")
+    for codec in range(5):
+        put(log, batch([(b"%d-%d" % (codec, n), b"v") for n in range(9)], codec=codec))
+    before = view(log).batches
+
+    clean(log)
+
+    assert view(log).batches == before
+
+
+def test_headers_and_times_of_records_survive_a_rebuild(tmp_path: Path) -> None:
+    body = bytearray()
+    for n, key in enumerate((b"a", b"b", b"c")):
+        record = bytes([0, 200 + n, 1, 2 * n, 2]) + key + b"\x02v" + b"\x02" + b"\x02h" + b"\x02" + bytes([n])
+        body += bytes([2 * len(record)]) + record
+    data = bytearray(build_batch([(b"", b"")] * 3, NOW_MS))[:HEADER_SIZE] + body
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[35:43] = (NOW_MS + 101).to_bytes(8, "big")
+    seal(data)
+    log = compacted(tmp_path / "t-0")
+    put(log, bytes(data))
+    put(log, batch([(b"c", b"new")]))
+    expected = list(read_records(read_header(data), bytes(data), HEADER_SIZE))[:2]
+
+    clean(log)
+
+    header, kept = next(log.batches())
+    assert list(read_records(header, bytes(kept), HEADER_SIZE)) == expected
+    assert header.max_timestamp == expected[1].timestamp == NOW_MS + 100
+
+
+def test_a_tombstone_stays_for_delete_retention_ms_and_takes_older_values_with_it(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0", delete_retention_ms=1_000)
+    log.append_record(b"a", b"1", NOW_MS)
+    log.append_record(b"a", None, NOW_MS)
+    log.append_record(b"b", b"1", NOW_MS)
+
+    clean(log, now=NOW_MS + 999)
+    assert seen(log) == [(1, b"a", None), (2, b"b", b"1")]
+    clean(log, now=NOW_MS + 1_000)
+    assert seen(log) == [(2, b"b", b"1")]
+
+
+def test_records_without_a_key_go(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0")
+    put(log, batch([(None, b"1"), (b"a", b"1"), (None, b"2")]))
+    put(log, batch([(None, b"3")]))
+
+    clean(log)
+
+    assert seen(log) == [(1, b"a", b"1")]
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+def test_a_batch_that_cannot_be_opened_stays_whole(tmp_path: Path, codec: int) -> None:
+    """A topic that was not compacted when it came."""
+    log = compacted(tmp_path / "t-0")
+    broken = bytearray(batch([(b"a", b"1" * 99)], codec=codec))
+    broken[61:] = b"\xff" * (len(broken) - 61)
+    seal(broken)
+    put(log, bytes(broken))
+    put(log, batch([(b"a", b"2")]))
+    before = view(log).batches
+
+    clean(log)
+
+    assert view(log).batches == before
+
+
+def test_a_batch_that_opens_to_too_much_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "OPENED_MAX", 1_000)
+    log = compacted(tmp_path / "t-0")
+    put(log, batch([(b"a", b"1" * 2_000)], codec=4))
+    put(log, batch([(b"a", b"2")]))
+
+    clean(log)
+
+    assert offsets(log) == [0, 1]
+
+
+def test_nothing_from_the_last_stable_offset_on_is_touched(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0", segment_bytes=200)
+    for n in range(6):
+        put(log, batch([(b"a", b"%d" % n)]))
+    put(log, batch([(b"a", b"open")], pid=1, seq=0, txn=True))
+    for n in range(6):
+        put(log, batch([(b"a", b"%d" % n)]))
+    log.roll()
+    stable = log.last_stable_offset
+
+    clean(log)
+    assert offsets(log)[0] >= 4
+    assert [at for at in offsets(log) if at >= stable] == list(range(stable, log.next_offset))
+
+    mark(log, False, 1)
+    log.roll()
+    clean(log)
+    assert seen(log) == [(12, b"a", b"5")]
+
+
+def test_an_aborted_transaction_goes_with_its_entry_and_its_producer_is_remembered(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0")
+    put(log, batch([(b"a", b"old")]))
+    put(log, batch([(b"a", b"never"), (b"b", b"never")], pid=1, epoch=3, seq=0, txn=True))
+    mark(log, False, 1, epoch=3)
+
+    clean(log)
+
+    assert offsets(log) == [0, 3]
+    assert (seen(log), log.aborted) == ([(0, b"a", b"old")], [])
+    log.close()
+    again = reopened(tmp_path / "t-0", clean=True)
+    assert (again.aborted, again.producers.producers[1].epoch) == ([], 3)
+
+
+def test_producers_whose_batches_were_cleaned_away_are_known_after_a_crash(tmp_path: Path) -> None:
+    """Also when the crash left the compacted segment without its indexes, so that it is read again."""
+    log = compacted(tmp_path / "t-0")
+    put(log, batch([(b"a", b"1")], pid=1, epoch=3, seq=7))
+    put(log, batch([(b"a", b"2")]))
+    clean(log)
+    killed(log)
+    (tmp_path / "t-0" / f"{0:020d}.index").unlink()
+
+    again = reopened(tmp_path / "t-0", compact=True)
+
+    assert offsets(again) == [1]
+    assert (again.producers.producers[1].epoch, again.producers.producers[1].last_sequence) == (3, 7)
+
+
+# --- any history
+
+keys = st.sampled_from([b"a", b"b", b"c"])
+records = st.lists(st.tuples(keys, st.none() | st.binary(max_size=3)), min_size=1, max_size=4)
+history = st.lists(
+    st.one_of(
+        st.tuples(st.just("plain"), records, st.integers(0, 4)),
+        st.tuples(st.just("txn"), records, st.integers(1, 3)),
+        st.tuples(st.just("end"), st.booleans(), st.integers(1, 3)),
+        st.tuples(st.just("clean"), st.integers(0, 3), st.none()),
+        st.tuples(st.just("restart"), st.booleans(), st.none()),
+    ),
+    max_size=50,
+)
+
+
+@given(history)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_replay_of_a_compacted_log_tells_the_same(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
+) -> None:
+    """The newest committed values, what is pending, what a producer may send next: as of a log that keeps everything."""
+    root = tmp_path_factory.mktemp("history")
+    config: dict[str, Any] = {"segment_bytes": 400, "delete_retention_ms": 1 << 50}
+    whole, log = new_log(root / "whole", **config), compacted(root / "t-0", **config)
+    (root / "t-0").mkdir()
+    sent = [0, 0, 0, 0]
+    for kind, what, more in steps:
+        if kind == "clean":
+            cleaning = Cleaning(log, NOW_MS).slices()
+            for _ in cleaning:
+                pass
+        elif kind == "restart":
+            (log.close if what else lambda log=log: killed(log))()
+            log = reopened(root / "t-0", clean=what, compact=True, delete=False, **config)
+        else:
+            for one in (whole, log):
+                if kind == "plain":
+                    put(one, batch(what, codec=more))
+                elif kind == "txn":
+                    put(one, batch(what, pid=more, seq=sent[more], txn=True))
+                else:
+                    mark(one, what, more)
+            sent[more] += len(what) if kind == "txn" else 0
+        assert newest(committed(log)) == newest(committed(whole))
+        ours, theirs = view(log, batches_remembered=1), view(whole, batches_remembered=1)
+        assert ours._replace(size=0, batches=[], aborted=[]) == theirs._replace(size=0, batches=[], aborted=[])
+        stable = log.last_stable_offset
+        assert newest(readable(log, stable)) == newest(readable(whole, stable))
+    killed(log)
+    killed(whole)
+
+
+def readable(log: PartitionLog, end: int) -> Iterable[Seen]:
+    """What a read_committed consumer makes of it (KIP-98): it knows the aborted list and drops what is on it."""
+    gone = log.aborted_between(0, end)
+    for part in log.read(0, 1 << 30, end).parts:
+        at = 0
+        while at < len(part):
+            header = read_header(part, at)
+            data = bytes(part[at : at + header.size])
+            at += header.size
+            dropped = header.transactional and any(
+                e.producer_id == header.producer_id and e.first_offset <= header.base_offset < e.last_offset for e in gone
+            )
+            if header.control or dropped:
+                continue
+            payload = decompress(header.codec, data[HEADER_SIZE:], 1 << 20) if header.codec else data[HEADER_SIZE:]
+            yield from (Seen(r.offset, r.key, r.value) for r in read_records(header, payload))
+
+
+# --- in slices
+
+
+def dirty(folder: Path, count: int = 3_000, ids: int = 20, **config: Any) -> PartitionLog:
+    log = compacted(folder, **config)
+    for n in range(count):
+        log.append_record(b"id-%d" % (n % ids), b"%08d" % n + b"x" * 90, NOW_MS)
+    return log
+
+
+def test_a_slice_reads_a_bounded_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = dirty(tmp_path / "t-0", 6_000)
+    put(log, batch([(b"large", b"x" * 200_000)]))
+    mark(log, True, 1)
+    total, largest = log.size, 200_100
+    read = Segment.read
+    taken = [0]
+
+    def counted(segment: Segment, position: int, size: int) -> Any:
+        taken[-1] += size
+        return read(segment, position, size)
+
+    monkeypatch.setattr(Segment, "read", counted)
+    for _ in Cleaning(log, NOW_MS).slices():
+        taken.append(0)
+
+    assert len(taken) > 2 * total // (SLICE_BYTES + largest)
+    assert max(taken) <= largest + 2 * SLICE_BYTES
+    assert sum(taken) < 2.5 * total
+
+
+def test_the_log_is_read_and_written_between_slices(tmp_path: Path) -> None:
+    """Segments may be closed by the way, transactions begin and end."""
+    log = dirty(tmp_path / "t-0", segment_bytes=40_000)
+    expected, added = newest(committed(log)), 0
+    for step in Cleaning(log, NOW_MS).slices():
+        assert step is None
+        for n in range(20):
+            log.append_record(b"new-%d" % n, b"%d" % added + b"y" * 100, NOW_MS)
+            expected[b"new-%d" % n] = b"%d" % added + b"y" * 100
+        put(log, batch([(b"id-1", b"pending")], pid=1, seq=added, txn=True))
+        mark(log, False, 1)
+        added += 1
+        assert newest(committed(log)) == expected
+        assert log.read(log.next_offset - 1, 1, log.next_offset).size
+    assert added > 5
+    assert newest(committed(log)) == expected
+    log.close()
+    assert newest(committed(reopened(tmp_path / "t-0", clean=True))) == expected
+
+
+def half_way(log: PartitionLog, slices: int) -> Iterator[None]:
+    running = Cleaning(log, NOW_MS).slices()
+    for _ in range(slices):
+        next(running)
+    return running
+
+
+@pytest.mark.parametrize("slices", range(1, 15))
+@pytest.mark.parametrize("how", ["records", "retention", "topic", "close", "dropped", "nothing"])
+def test_anything_may_happen_between_slices(tmp_path: Path, how: str, slices: int) -> None:
+    log = dirty(tmp_path / "t-0", segment_bytes=40_000, delete=True, retention_bytes=200_000, retention_ms=-1)
+    running = half_way(log, slices)
+    log.append_record(b"id-0", b"newest", NOW_MS)
+    if how == "records":
+        log.delete_records(1_234)
+    elif how == "retention":
+        assert log.apply_retention(NOW_MS)
+    elif how == "topic":
+        log.delete()
+    elif how == "close":
+        log.close()
+    elif how == "dropped":
+        del running
+        running = iter(())
+    start, expected = log.log_start_offset, newest(committed(log))
+
+    for _ in running:
+        pass
+
+    assert newest(r for r in committed(log) if r.offset >= start) == expected
+    assert (log.log_start_offset, log.size) == (start, sum(s.size for s in log.segments))
+    assert not [name for name in files_of(tmp_path / "t-0") if name.endswith((".cleaned", ".swap"))]
+    if how == "topic":
+        assert files_of(tmp_path / "t-0") == {}
+        return
+    clean(log)
+    assert newest(r for r in committed(log) if r.offset >= start) == expected
+    killed(log)
+    again = reopened(tmp_path / "t-0", start=start)
+    assert newest(committed(again)) == expected
+    killed(again)
+
+
+def test_a_compacted_log_keeps_to_the_size_of_its_segments(tmp_path: Path) -> None:
+    """So that positions and offsets of an index fit into its entries."""
+    log = dirty(tmp_path / "t-0", 2_000, ids=1_000, segment_bytes=40_000)
+    clean(log)
+
+    assert len(log.segments) > 3
+    assert all(segment.size <= 40_000 for segment in log.segments)
+    assert clean(log) > 0
+    assert len(seen(log)) == 1_000
+
+
+def test_segments_whose_offsets_are_too_far_apart_are_not_joined() -> None:
+    made = [Segment("x", base) for base in (0, 10, 2**31 - 1, 2**31 + 10)]
+
+    assert [[s.base_offset for s in group] for group in groups(made, 2**31 + 99, 1 << 30)] == [
+        [0, 10], [2**31 - 1, 2**31 + 10],
+    ]  # fmt: skip
+
+
+def test_a_restart_finds_the_same_log_and_snapshots_do_not_pile_up(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0")
+    for n in range(12):
+        put(log, batch([(b"a", b"%d" % n)], pid=1, seq=n, txn=True))
+        mark(log, n % 3 > 0, 1)
+        clean(log)
+    before = view(log, batches_remembered=1)
+    killed(log)
+
+    assert view(reopened(tmp_path / "t-0", compact=True), batches_remembered=1) == before
+    assert len(files_of(tmp_path / "t-0")) <= 7
+
+
+# --- a crash at any step
+
+
+class Crash(BaseException):
+    pass
+
+
+FILE_STEPS = ("replace", "unlink", "open", "ftruncate")
+
+
+def crashing(monkeypatch: pytest.MonkeyPatch, at: int, *, after: bool) -> list[str]:
+    """Every operation on files from the at-th on raises, before or after it is done."""
+    done: list[str] = []
+    for name in FILE_STEPS:
+        original = getattr(os, name)
+
+        def step(*args: Any, _original: Any = original, _name: str = name, **how: Any) -> Any:
+            done.append(f"{_name} {args[0]}")
+            if len(done) > at and not (after and len(done) == at + 1):
+                raise Crash
+            result = _original(*args, **how)
+            if after and len(done) == at + 1:
+                raise Crash
+            return result
+
+        monkeypatch.setattr(os, name, step)
+    return done
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_at_any_step_of_a_cleaning_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    for at in range(200):
+        folder = tmp_path / str(at)
+        log = compacted(folder, segment_bytes=500)
+        for n in range(12):
+            put(log, batch([(b"%d" % (n % 3), b"%d" % n), (b"x", b"%d" % n)]))
+            put(log, batch([(b"y%d" % (n % 2), b"%d" % n)], pid=1, seq=n, txn=True))
+            mark(log, n % 3 > 0, 1)
+        expected, end = newest(committed(log)), log.next_offset
+        with monkeypatch.context() as patched:
+            steps = crashing(patched, at, after=after)
+            try:
+                clean(log)
+            except Crash:
+                pass
+            else:
+                assert len(steps) >= 20
+                return
+        killed(log)
+        for _ in range(2):
+            again = reopened(folder, compact=True, delete=False, segment_bytes=500)
+            assert (newest(committed(again)), again.next_offset) == (expected, end)
+            assert not [name for name in files_of(folder) if name.endswith((".cleaned", ".swap", ".new"))]
+            assert again.producers.producers[1].last_sequence == 11
+            clean(again)
+            assert newest(committed(again)) == expected
+            killed(again)
+    pytest.fail("a cleaning never ends")
+
+
+def test_a_disk_that_refuses_to_swap_leaves_the_log_readable_and_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = dirty(tmp_path / "t-0", segment_bytes=40_000)
+    expected = newest(committed(log))
+    replace = os.replace
+
+    def refuse(source: str, target: str) -> None:
+        if source.endswith(".swap"):
+            raise OSError(5, "not today")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    for _ in range(2):
+        with pytest.raises(compaction.StorageError, match="cannot clean"):
+            clean(log)
+        assert newest(committed(log)) == expected
+        log.append_record(b"id-0", b"n", NOW_MS)
+        expected[b"id-0"] = b"n"
+    monkeypatch.undo()
+    clean(log)
+    assert newest(committed(log)) == expected
+    killed(log)
+    assert newest(committed(reopened(tmp_path / "t-0"))) == expected
+
+
+# --- how much stays
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_many_state_changes_on_few_ids_stay_within_twice_the_live_size(tmp_path: Path, busy: bool) -> None:
+    """Here 100,000 changes on 1,000 ids, asked after every 10,000; a million only asks ten times as often.
+
+    What may be dirty does not depend on how many changes there were: half of the log, or a fixed number of bytes (1 KiB
+    in a quiet log, 1 MiB in a busy one, of one partition).
+    """
+    log = compacted(tmp_path / "t-0", delete_retention_ms=0, segment_bytes=100 << 20)
+    chance, began, cleaned = random.Random(5), time.perf_counter(), 0
+    value = b"x" * 90
+    spent = 0.0
+    for n in range(100_000):
+        log.append_record(b"transactional-id-%04d" % chance.randrange(1_000), value, NOW_MS)
+        if n % 10_000 == 9_999 and needs_cleaning(log, quiet=not busy):
+            read, began = log.size, time.perf_counter()
+            clean(log)
+            spent += time.perf_counter() - began
+            cleaned += read // 174
+    live = 1_000 * (log.size // sum(1 for _ in log.batches()))
+    print(f"cleaning: {spent / cleaned * 1e6:.2f} us a record")  # noqa: T201
+
+    assert log.size <= (2 * live if not busy else live + (1 << 20) + 174 * 10_000)
+    assert len({key for _, key, _ in seen(log)}) == 1_000
+    if busy:
+        assert needs_cleaning(log, quiet=True)
+
+
+def test_a_log_is_cleaned_when_half_of_it_is_new(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0")
+    assert not needs_cleaning(log, quiet=True)
+    for n in range(40):
+        log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
+    assert needs_cleaning(log, quiet=True)
+    clean(log)
+    assert not needs_cleaning(log, quiet=True)
+    for n in range(39):
+        log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
+    assert not needs_cleaning(log, quiet=True)
+    for n in range(3):
+        log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
+    assert needs_cleaning(log, quiet=True)
+    assert not needs_cleaning(log, quiet=False)
+    assert OK is log.append_marker(True, 1, 0, 0, 1, NOW_MS)
+
+
+def test_compress_is_what_other_readers_know() -> None:
+    """Rebuilt batches are read by every client: gzip without a name or time, xerial blocks, frames."""
+    starts = {1: b"\x1f\x8b\x08\x00\x00\x00\x00\x00", 2: b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01",
+              3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}  # fmt: skip
+    for codec, start in starts.items():
+        assert compress(codec, b"abc" * 1_000).startswith(start)
