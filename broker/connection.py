@@ -189,6 +189,9 @@ class Connection(asyncio.BufferedProtocol):
                 self.broker.turn.flush()
             response = found.handle(self, request, version)
         except StorageError as fault:
+            if not self.open and self.transport is not None:  # Answered: it met somebody who waited behind this one.
+                self.broker.events.error("request_failed", reason=str(fault))
+                return True
             self.fail("request_failed", api_key=key, api_version=version, reason=str(fault))
             return False
         except Exception as fault:  # The shell's edge: one request's mistake ends its connection, not the broker.

@@ -22,7 +22,7 @@ def parse_address(text: str, what: str) -> Address:
     if found and scheme.upper() not in ("PLAINTEXT", "HOST", "EXTERNAL", "INTERNAL", "DOCKER"):
         raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
     host, colon, port = (rest if found else text.strip()).rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise ConfigError(f"{what}: {text!r} is not HOST:PORT")
     return Address(host.strip("[]"), int(port))
 

@@ -104,7 +104,7 @@ def _run(
         loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     broker = Broker(config, data_dir, durability, events)
-    stopped = loop.create_future()
+    stopped: asyncio.Future[str] = loop.create_future()
     status = 0
 
     def stop(why: str, code: int = 0) -> None:
@@ -116,10 +116,20 @@ def _run(
     broker.failed = lambda why: stop(why, 1)
     for number_ in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number_, stop, signal.Signals(number_).name)
+    why = loop.run_until_complete(_live(broker, host, port, ready_file, stopped))
+    if status:
+        sys.stderr.write(f"stuntbroker: stopped: {why}\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # Everything is on the disk; taking the interpreter apart would only take time.
+
+
+async def _live(broker: Broker, host: str, port: int, ready_file: str, stopped: asyncio.Future[str]) -> str:
+    """From start to stop in one run of the loop: a signal that comes between two runs would be lost."""
     try:
-        address = loop.run_until_complete(broker.start(host, port))
+        address = await broker.start(host, port)
     except OSError as fault:
-        loop.run_until_complete(broker.stop())
+        await broker.stop()
         raise StorageError(
             f"cannot listen on {host}:{port}: {fault.strerror}; stop who is there, or give another --port"
         ) from fault
@@ -130,15 +140,13 @@ def _run(
     try:
         _tell(address, ready_file)
     except OSError as fault:
-        loop.run_until_complete(broker.stop())
-        raise StorageError(f"cannot write the ready file {ready_file}: {fault.strerror}; give another --ready-file") from fault
-    why = loop.run_until_complete(stopped)
-    loop.run_until_complete(broker.stop())
-    if status:
-        sys.stderr.write(f"stuntbroker: stopped: {why}\n")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)  # Everything is on the disk; taking the interpreter apart would only take time.
+        await broker.stop()
+        raise StorageError(
+            f"cannot write the ready file {ready_file}: {fault.strerror}; give another --ready-file"
+        ) from fault
+    why = await stopped
+    await broker.stop()
+    return why
 
 
 def _tell(address: Address, ready_file: str) -> None:

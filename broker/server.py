@@ -146,7 +146,9 @@ class Broker:
         self._forget_temporary()
 
     def _forget_temporary(self) -> None:
-        if not self.broken:  # Else the next start reads everything again, as after a crash.
+        if self.broken:
+            self.data_dir.abandon()  # The next start reads everything again, as after a crash.
+        else:
             self.data_dir.close()
         if self._temporary:
             shutil.rmtree(self.data_dir.path, ignore_errors=True)

@@ -112,7 +112,14 @@ class Transactions:
 
     def when_synced(self, callback: Callable[[], None]) -> None:
         assert self.broker.syncer is not None
-        self.broker.syncer.when_synced(callback)
+
+        def synced() -> None:
+            try:
+                callback()
+            except StorageError as fault:  # Who asked is answered; nobody else who waits for this sync is held up.
+                self.broker.events.error("txn_log_failed", fault=str(fault))
+
+        self.broker.syncer.when_synced(synced)
 
     def write_markers(self, txn: Txn) -> None:
         broker = self.broker

@@ -28,6 +28,12 @@ MARKERS_WRITTEN: Final = MarkersWritten()
 Done = Callable[[Reply], None]
 
 
+def _refuse(done: Done | None) -> None:
+    """Answers a request that a fault met while nobody stood behind it any more: it may be asked again."""
+    if done is not None:
+        done(Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+
 class Ports(Protocol):
     """What an actor needs of the world; the broker gives it."""
 
@@ -75,22 +81,29 @@ class Actor:
             self.mailbox.append((request, done))
             return
         self.busy = True
+        suspended = False
         try:
             suspended = self._decide(request, done, ports)
-        except BaseException:
-            self.busy = False
-            raise
-        if not suspended:
-            self._rest(ports)
+        finally:
+            if not suspended:
+                self._rest(ports)
 
     def _rest(self, ports: Ports) -> None:
-        """Nothing is under way: on to who waits."""
-        self.busy = False
-        if self.mailbox:
+        """Nothing is under way: on to who waits. A fault stops nobody but the request that met it; it is raised at the end."""
+        fault: Exception | None = None
+        while self.mailbox:
             request, done = self.mailbox.pop(0)
-            self.ask(request, done, ports)
+            try:
+                if self._decide(request, done, ports):
+                    break
+            except Exception as met:
+                fault = fault or met
+                _refuse(done)
         else:
             self.mailbox = None
+            self.busy = False
+        if fault is not None:
+            raise fault
 
     def _decide(self, request: Request, done: Done | None, ports: Ports) -> bool:
         context = ports.context()
@@ -137,8 +150,15 @@ class Actor:
     def _resume(
         self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
     ) -> None:
-        if not self._perform(effects, at, request, done, ports, context):
-            self._rest(ports)
+        suspended = False
+        try:
+            suspended = self._perform(effects, at, request, done, ports, context)
+        except Exception:
+            _refuse(done)
+            raise
+        finally:
+            if not suspended:
+                self._rest(ports)
 
     def finish(self, ports: Ports) -> None:
         """After a replay or a fault: writes the markers of a prepared transaction again, and completes it."""

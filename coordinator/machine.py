@@ -178,7 +178,7 @@ def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     if phase is Phase.ONGOING:
         return _prepare_bumped(txn, prepare, context) if current else _stay(txn, _FENCED)
     if phase in PREPARED:
-        if not retry:
+        if stored != epoch + 1:
             return _stay(txn, _FENCED)
         return _stay(txn, _CONCURRENT if phase is prepare else _INVALID_STATE)
     if phase is Phase.EMPTY:
@@ -198,13 +198,13 @@ def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
 def _prepare_bumped(txn: Txn, prepare: Phase, context: Context) -> Decision:
     """Prepare under transaction version 2: markers carry the next epoch, and the client goes on with it."""
     epoch = txn.producer_epoch
-    if epoch == EPOCH_FENCE:  # Broken by an earlier overflow: let through without a bump.
-        return _prepare(txn, prepare, epoch, txn.last_producer_epoch, -1, 2, context.now_ms, _OK)
     if epoch < EPOCH_LAST:
         reply = Reply(OK, txn.producer_id, epoch + 1)
         return _prepare(txn, prepare, epoch + 1, epoch, -1, 2, context.now_ms, reply)
+    # An epoch that is broken by an earlier overflow is let through without a bump.
+    bumped, last = (EPOCH_FENCE, epoch) if epoch == EPOCH_LAST else (epoch, txn.last_producer_epoch)
     spare = context.spare_producer_id
-    decision = _prepare(txn, prepare, epoch + 1, epoch, spare, 2, context.now_ms, Reply(OK, spare, 0))
+    decision = _prepare(txn, prepare, bumped, last, spare, 2, context.now_ms, Reply(OK, spare, 0))
     return decision._replace(took_spare=True)
 
 

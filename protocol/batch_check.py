@@ -52,7 +52,7 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
         return _check_short(records)
     if attributes & CODEC_MASK >= ZSTD:
         if attributes & CODEC_MASK > ZSTD:
-            return _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {attributes & CODEC_MASK} is unknown")
+            return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {attributes & CODEC_MASK} is unknown")
         if version < PRODUCE_ZSTD_FROM:
             return _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {PRODUCE_ZSTD_FROM} or newer")
     if len(records) - size >= LOG_OVERHEAD + 5 and _another_batch(records, size):

@@ -172,10 +172,21 @@ def _read_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
 
 
 def _read_compact_records(buf: Buffer, pos: int) -> tuple[Buffer | None, int]:
-    length, pos = read_uvarint(buf, pos)
+    length = buf[pos]
+    if length < 0x80:
+        pos += 1
+    else:
+        second = buf[pos + 1]
+        if second < 0x80:
+            length = length & 0x7F | second << 7
+            pos += 2
+        else:
+            length, pos = read_uvarint(buf, pos)
     if not length:
         return None, pos
-    stop = _stop(buf, pos, length - 1)
+    stop = pos + length - 1
+    if stop > len(buf):
+        raise DecodeError(f"a length of {length - 1} runs past the end", pos)
     return buf[pos:stop], stop
 
 

@@ -75,6 +75,8 @@ class Cleaning:
         """Producer id -> offset of its last marker."""
         self.kept_by: set[int] = set()
         """Producers of whose current transaction something stays, while the log is written."""
+        self.read = 0
+        """Bytes since the last slice ended."""
         self.first: Segment | None = None
         """The log's first segment, as this cleaning knows it."""
 
@@ -105,10 +107,12 @@ class Cleaning:
 
     def _read(self, segment: Segment) -> Iterator[tuple[BatchHeader, Buffer] | None]:
         """The batches of a segment, and None where a slice ends: the reader yields, and asks for more."""
-        for header, batch in _batches(segment):
-            if header is not None:
-                yield header, batch
+        for item in _batches(segment):
+            yield item
+            self.read += item[0].size
+            if self.read < SLICE_BYTES:
                 continue
+            self.read = 0
             yield None
             if not self.log.segments or self.log.segments[0] is not self.first:
                 raise _Overtaken
@@ -214,7 +218,6 @@ class Cleaning:
         log = self.log
         at = log.segments.index(group[0])
         log.segments[at : at + len(group)] = [cleaned]
-        log.size += cleaned.size - sum(segment.size for segment in group)
         if at == 0:
             self.first = cleaned
         gone = bisect_left(log.aborted, end, key=_last_offset)
@@ -279,9 +282,9 @@ class _AbortedOffsets:
         return at >= 0 and header.base_offset < spans[at][1]
 
 
-def _batches(segment: Segment) -> Iterator[tuple[BatchHeader, Buffer] | tuple[None, None]]:
-    """The batches of a segment; (None, None) after every SLICE_BYTES of it."""
-    position, next_slice = 0, SLICE_BYTES
+def _batches(segment: Segment) -> Iterator[tuple[BatchHeader, Buffer]]:
+    """The batches of a segment, which is read in pieces of SLICE_BYTES."""
+    position = 0
     window, start = memoryview(b""), 0
     while position < segment.size:
         at = position - start
@@ -296,9 +299,6 @@ def _batches(segment: Segment) -> Iterator[tuple[BatchHeader, Buffer] | tuple[No
                 window = memoryview(segment.read(position, header.size))
         yield header, bytes(window[at : at + header.size])
         position += header.size
-        if position >= next_slice:
-            next_slice = position + SLICE_BYTES
-            yield None, None
 
 
 def _rebuilt(header: BatchHeader, payload: Buffer, keep: set[int], max_timestamp: int) -> bytearray:

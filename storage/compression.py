@@ -11,6 +11,7 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import CODECS
 
 CHUNK = 1 << 16
+CHUNK_MIN = 1 << 10
 XERIAL = b"\x82SNAPPY\x00"
 """How Java clients frame snappy: this, two int32 versions, then blocks of int32 length and snappy data."""
 
@@ -52,22 +53,32 @@ def compress(codec: int, payload: Buffer) -> bytes:
     if codec == 2:
         blocks = (bytes(codecs.snappy.compress_raw(payload[at : at + 32_768])) for at in range(0, len(payload), 32_768))
         return XERIAL + b"\x00\x00\x00\x01" * 2 + b"".join(len(b).to_bytes(4, "big") + b for b in blocks)
-    return bytes((codecs.lz4 if codec == 3 else codecs.zstd).compress(payload))
+    if codec == 3:
+        # Java reads only blocks that do not refer to the ones before.
+        packer = codecs.lz4.Compressor(content_checksum=False, block_linked=False)
+        packer.compress(payload)
+        return bytes(packer.finish())
+    return bytes(codecs.zstd.compress(payload))
 
 
 def _gzip(payload: Buffer, size_max: int) -> bytes:
     import zlib
 
     out = bytearray()
-    rest = bytes(payload)
-    while rest:
-        inflater = zlib.decompressobj(31)
-        out += inflater.decompress(rest, size_max - len(out) + 1)
+    pos, step = 0, CHUNK_MIN
+    inflater = zlib.decompressobj(31)
+    while pos < len(payload) or not inflater.eof:
+        if inflater.eof:  # Another member follows.
+            inflater, step = zlib.decompressobj(31), CHUNK_MIN
+        # In pieces: what is not used of one is copied, and there may be very many members.
+        piece = bytes(payload[pos : pos + step])
+        out += inflater.decompress(piece, size_max - len(out) + 1)
         if len(out) > size_max:
             raise TooLarge(f"gzip: more than {size_max} bytes")
-        if not inflater.eof:
+        pos += len(piece) - len(inflater.unused_data)
+        if not piece:
             raise CompressionError("gzip: ends too early")
-        rest = inflater.unused_data
+        step = min(step * 4, CHUNK)
     return bytes(out)
 
 

@@ -128,7 +128,10 @@ class DataDir:
 
     def sync_journal(self) -> None:
         if self._journal >= 0:
-            os.fdatasync(self._journal)
+            try:
+                os.fdatasync(self._journal)
+            except OSError as fault:
+                raise StorageError(f"cannot sync {self.path}/{JOURNAL}: {fault.strerror}") from fault
 
     # --- partitions
 
@@ -214,6 +217,15 @@ class DataDir:
         if self._journal >= 0:
             os.close(self._journal)
         _write(f"{self.path}/{CLEAN}", '{"version":0}')
+        os.close(self._lock)
+
+    def abandon(self) -> None:
+        """Lets go of everything as it is, as a crash would."""
+        for log in self.logs.values():
+            for segment in log.segments:
+                segment.close()
+        if self._journal >= 0:
+            os.close(self._journal)
         os.close(self._lock)
 
     def _replace(self, name: str, data: bytes, sync: bool = False) -> None:

@@ -33,8 +33,6 @@ LEADER_EPOCH: Final = 0
 """One process is the only leader that a partition ever has."""
 OFFSETS_MAX: Final = 0x7FFF_FFFF
 """Offsets of one segment, counted from its first."""
-ROLL_ASKED_EVERY: Final = 1 << 20
-"""Bytes after which a segment is asked anew whether it must be closed."""
 GATHERED_BELOW: Final = 8_192
 """Smaller appends are gathered for the end of the turn, larger ones written at once."""
 OK = ErrorCode.NONE
@@ -79,7 +77,7 @@ class PartitionLog:
     __slots__ = (
         "aborted", "clean_size", "config", "create", "dirty", "exists", "folder", "index", "late", "leads",
         "log_start_offset",
-        "next_offset", "producers", "segments", "size", "topic", "touched", "turn", "waiters",
+        "next_offset", "producers", "segments", "topic", "touched", "turn", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -98,8 +96,6 @@ class PartitionLog:
         """Offset that the next record gets; also the high watermark."""
         self.producers = ProducerStates()
         self.aborted: list[AbortedTxn] = []
-        self.size = 0
-        """Bytes in all segments."""
         self.clean_size = 0
         """Bytes that the last compaction left."""
         self.dirty = False
@@ -115,6 +111,11 @@ class PartitionLog:
         """(key, value, timestamp) of `append_late`, until the turn is over."""
 
     # --- offsets
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self.segments)
 
     @property
     def last_stable_offset(self) -> int:
@@ -199,7 +200,7 @@ class PartitionLog:
         for key, value, timestamp_ms in late:
             offset = self.next_offset
             batch = one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value)
-            self._gather(batch, offset, timestamp_ms)
+            self._gather(batch, len(batch), offset, timestamp_ms)
 
     def settle(self) -> None:
         """Writes everything that was gathered, whether the turn is over or not."""
@@ -233,19 +234,18 @@ class PartitionLog:
         return OK
 
     def _write(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        size = len(batch)
         turn = self.turn
-        if turn is not None and len(batch) < GATHERED_BELOW:
-            self._gather(batch, last_offset, max_timestamp)
+        if turn is not None and size < GATHERED_BELOW:
+            self._gather(batch, size, last_offset, max_timestamp)
             if not self.dirty:
                 self.dirty = True
                 turn.touched(self)
             return
         if turn is not None and turn.armed:
             turn.flush()
-        size = len(batch)
         self._segment_for(size, last_offset, max_timestamp).append(batch, size, last_offset, max_timestamp)
         self.next_offset = last_offset + 1
-        self.size += size
         if self.touched is not None and not self.dirty:
             self.dirty = True
             self.touched(self)
@@ -253,26 +253,22 @@ class PartitionLog:
             for waiter in self.waiters:
                 waiter()
 
-    def _gather(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
-        size = len(batch)
+    def _gather(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         segments = self.segments
         segment = segments[-1] if segments else self._roll()
         after = segment.size + size
-        if after > segment.roll_at or max_timestamp > segment.roll_after:
+        if after > segment.look_at or max_timestamp > segment.look_after:
             segment = self._segment_for(size, last_offset, max_timestamp)
-            after = segment.size + size
-        segment.gathered.append(batch)
-        if max_timestamp > segment.max_timestamp:
-            segment.max_timestamp = max_timestamp
-            segment.max_timestamp_offset = last_offset
-        segment.unindexed += size
-        if segment.unindexed > INDEX_INTERVAL:
-            segment.unindexed -= size
+            segment.gathered.append(batch)
             segment.note(size, last_offset, max_timestamp)
+            segment.look_at = min(segment.look_at, segment.indexed_to + INDEX_INTERVAL)
         else:
+            segment.gathered.append(batch)
             segment.size = after
+            if max_timestamp > segment.max_timestamp:
+                segment.max_timestamp = max_timestamp
+                segment.max_timestamp_offset = last_offset
         self.next_offset = last_offset + 1
-        self.size += size
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int) -> Segment:
         """The segment that takes a batch of this size: the active one, or a new one."""
@@ -288,11 +284,9 @@ class PartitionLog:
         ):
             segment = self._roll()
             segment.first_timestamp = max_timestamp
-        # Until one of these is passed, `_gather` need not ask again. A short step: the configuration may change.
-        segment.roll_at = min(config.segment_bytes, segment.size + size + ROLL_ASKED_EVERY)
-        segment.roll_after = segment.first_timestamp + config.segment_ms
-        if last_offset - segment.base_offset > OFFSETS_MAX - ROLL_ASKED_EVERY:
-            segment.roll_at = 0
+        # Until one of these is passed, `_gather` need not ask again.
+        segment.look_at = config.segment_bytes if last_offset - segment.base_offset < OFFSETS_MAX // 2 else 0
+        segment.look_after = segment.first_timestamp + config.segment_ms
         return segment
 
     def flush(self) -> None:
@@ -441,7 +435,6 @@ class PartitionLog:
 
     def _drop_first(self) -> None:
         segment = self.segments.pop(0)
-        self.size -= segment.size
         segment.delete()
 
     def apply_retention(self, now_ms: int) -> bool:

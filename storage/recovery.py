@@ -46,7 +46,6 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
             del segments[index + 1 :]
             break
     log.segments = segments
-    log.size = sum(segment.size for segment in segments)
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
     log.next_offset = max(_end_of(segments), log.log_start_offset)
     _remove_orphans(log.folder, {segment.base_offset for segment in segments}, log.next_offset)

@@ -55,7 +55,7 @@ class Segment:
 
     __slots__ = (
         "aborted", "base_offset", "created_ms", "fd", "first_timestamp", "gathered", "index_offsets", "index_positions",
-        "index_times",        "max_timestamp", "max_timestamp_offset", "path", "roll_after", "roll_at", "size", "unindexed",
+        "index_times", "indexed_to", "look_after", "look_at", "max_timestamp", "max_timestamp_offset", "path", "size",
     )  # fmt: skip
 
     def __init__(self, folder: str, base_offset: int, created_ms: int = 0) -> None:
@@ -74,11 +74,12 @@ class Segment:
         self.index_positions = array("I")
         self.index_times: list[tuple[int, int]] = []
         """(largest timestamp so far, its offset), timestamps rising."""
-        self.unindexed = 0
+        self.indexed_to = 0
+        """Position of the last batch that has an index entry."""
         self.first_timestamp = -1
-        self.roll_at = 0
-        """Size, and below the largest timestamp, up to which the segment need not be asked whether it must be closed."""
-        self.roll_after = -1
+        self.look_at = 0
+        """Size, and below the largest timestamp, up to which a batch needs no index entry and no new segment."""
+        self.look_after = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
         self.aborted: list[AbortedTxn] = []
@@ -133,13 +134,12 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if self.first_timestamp < 0:
             self.first_timestamp = max_timestamp
-        if self.unindexed + size > INDEX_INTERVAL and self.size:
+        if self.size + size - self.indexed_to > INDEX_INTERVAL and self.size:
             self.index_offsets.append(last_offset)
             self.index_positions.append(self.size)
             if self.max_timestamp > (self.index_times[-1][0] if self.index_times else -1):
                 self.index_times.append((self.max_timestamp, self.max_timestamp_offset))
-            self.unindexed = 0
-        self.unindexed += size
+            self.indexed_to = self.size
         self.size += size
 
     def position_near(self, offset: int) -> int:
@@ -269,7 +269,7 @@ class Segment:
         self.index_times = [(time, offset + self.base_offset) for time, offset in times]
         if times:
             self.max_timestamp, self.max_timestamp_offset = self.index_times[-1]
-        self.unindexed = self.size - (entries[-1][1] if entries else 0)
+        self.indexed_to = entries[-1][1] if entries else 0
         self.aborted = aborted
         for _, header in self.headers():
             self.first_timestamp = header.max_timestamp

@@ -391,21 +391,14 @@ class Encoder:
         self, fields: list[Field], versions: Range, prefix: str, source: str, short: dict[str, str]
     ) -> None:
         w = self.w
+        tests = [self.differs(one, versions, f"{source}.{one.name}") for one in fields]
+        w(f"if {' or '.join(tests)}:")
+        w.depth += 1
         w(f"{prefix}tags: list[tuple[int, bytearray]] = []")
         w(f"{prefix}outer = out")
-        for one in fields:
-            test = condition(one, versions)
+        for one, test in zip(fields, tests, strict=True):
             value = f"{source}.{one.name}"
-            default = default_of(one)
-            if one.array:
-                differs = f"{value} is not None" if default == "None" else value
-                if default != "None" and not one.nullable.meet(versions).empty:
-                    differs = f"({value} is None or {value})"
-            elif default in ("None", "True", "False"):
-                differs = f"{value} is not {default}"
-            else:
-                differs = f"{value} != {default}"
-            w(f"if {differs}" + (f" and {test}:" if test else ":"))
+            w(f"if {test}:")
             w.depth += 1
             w("out = bytearray()")
             if one.fixed or (not one.array and one.type in FIXED):
@@ -415,10 +408,25 @@ class Encoder:
             w(f"{prefix}tags.append(({one.tag}, out))")
             w.depth -= 1
         w(f"out = {prefix}outer")
-        w(f"if {prefix}tags:")
-        w(f"    {w.helper('write_tags')}(out, {prefix}tags)")
+        w(f"{w.helper('write_tags')}(out, {prefix}tags)")
+        w.depth -= 1
         w("else:")
-        w('    out += b"\\x00"')
+        w("    out.append(0)")
+
+    @staticmethod
+    def differs(one: Field, versions: Range, value: str) -> str:
+        """The test that tells whether a tagged field must be written: it does not have its default."""
+        default = default_of(one)
+        if one.array:
+            text = f"{value} is not None" if default == "None" else value
+            if default != "None" and not one.nullable.meet(versions).empty:
+                text = f"({value} is None or {value})"
+        elif default in ("None", "True", "False"):
+            text = f"{value} is not {default}"
+        else:
+            text = f"{value} != {default}"
+        test = condition(one, versions)
+        return f"({text} and {test})" if test else text
 
     def one(self, one: Field, versions: Range, prefix: str, value: str, short: dict[str, str]) -> None:
         w = self.w
@@ -447,9 +455,15 @@ class Encoder:
             w(f"    parts.append({value})")
             w("    out = bytearray()")
         else:
-            null = "nullable_" if nullable or one.type == "records" else ""
             kind = "bytes" if one.type == "records" else one.type
-            w(f"{w.helper(f'write_{compact}{null}{kind}')}(out, {value})")
+            if compact and (nullable or one.type == "records"):
+                w(f"if {value} is None:")
+                w("    out.append(0)")
+                w("else:")
+                w(f"    {w.helper(f'write_compact_{kind}')}(out, {value})")
+            else:
+                null = "nullable_" if nullable or one.type == "records" else ""
+                w(f"{w.helper(f'write_{compact}{null}{kind}')}(out, {value})")
 
     def array(self, one: Field, versions: Range, item: str, value: str, nullable: bool) -> None:
         w = self.w
@@ -459,7 +473,11 @@ class Encoder:
             w("else:")
             w.depth += 1
         if self.flexible:
-            w(f"{w.helper('write_uvarint')}(out, len({value}) + 1)")
+            w(f"count = len({value}) + 1")
+            w("if count > 127:")
+            w(f"    {w.helper('write_uvarint')}(out, count)")
+            w("else:")
+            w("    out.append(count)")
         else:
             w(f"out += {w.pack('i')}(len({value}))")
         if one.type in FIXED and one.type != "uuid":

@@ -34,6 +34,8 @@ TOPIC_IDS_FROM: Final = 13
 IMPLICIT_ADD_FROM: Final = 12
 ABORTABLE_FROM: Final = 11
 OK = ErrorCode.NONE
+INVALID_PRODUCER_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
+RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 PRODUCER: Final = slice(9, 11)
 """Producer id and epoch in a batch header."""
 
@@ -46,8 +48,10 @@ def handle(connection: Connection, request: ProduceRequest, version: int) -> Any
     now_ms = broker.clock.now_ms()
     responses: list[TopicProduceResponse] = []
     taken: list[Taken] = []
+    to_add: list[Taken] = []
     failed = acks_wrong = request.acks not in (-1, 0, 1)
-    transactional = False
+    first: BatchHeader | None = None  # of the transactional batches
+    mixed = False
     for wanted in request.topic_data:
         topic = topics.get(wanted.name) if version < TOPIC_IDS_FROM else topics.by_id(wanted.topic_id)
         partitions: list[PartitionProduceResponse] = []
@@ -62,18 +66,23 @@ def handle(connection: Connection, request: ProduceRequest, version: int) -> Any
                 failed = True
             else:
                 taken.append(one)
-                if one[3].attributes & TRANSACTIONAL:
-                    transactional = True
+                header = one[3]
+                if header.attributes & TRANSACTIONAL:
+                    if first is None:
+                        first = header
+                    elif header[PRODUCER] != first[PRODUCER]:
+                        mixed = True
+                    if not _in_transaction(one[1], header):
+                        to_add.append(one)
         responses.append(TopicProduceResponse(wanted.name, wanted.topic_id, partitions))
     answer = ProduceResponse(responses)
-    if transactional:
+    if first is not None:
         if not request.transactional_id:
             return _refuse_all(connection, request, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        to_add = [one for one in taken if one[3].attributes & TRANSACTIONAL and not _in_transaction(one)]
         if to_add:
-            if len({one[3][PRODUCER] for one in taken if one[3].attributes & TRANSACTIONAL}) > 1:
+            if mixed:
                 return _refuse_all(connection, request, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-            _Enlisting(connection, request, version, answer, taken, to_add).start()
+            _Enlisting(connection, request, version, answer, taken, to_add).start(now_ms)
             return None
     for one in taken:
         failed |= _append(broker, one, now_ms, False)
@@ -109,9 +118,8 @@ def _accept(
     return None
 
 
-def _in_transaction(one: Taken) -> bool:
+def _in_transaction(log: PartitionLog, header: BatchHeader) -> bool:
     """The producer's transaction is open in this partition already: nobody need be asked."""
-    _, log, _, header = one
     producer = log.producers.producers.get(header.producer_id)
     return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
 
@@ -127,7 +135,7 @@ def _append(broker: Broker, one: Taken, now_ms: int, must_start_at_zero: bool) -
         broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
         response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return True
-    if error != ErrorCode.RECORD_LIST_TOO_LARGE:
+    if error is not RECORD_LIST_TOO_LARGE:
         response.log_start_offset = log.log_start_offset
     if error:
         response.error_code = error
@@ -171,48 +179,47 @@ class _Enlisting:
         self.taken = taken
         self.to_add = to_add
 
-    def start(self) -> None:
-        broker = self.connection.broker
-        self.to_add = [one for one in self.to_add if not self._stale(one)]
-        header = self.taken[0][3] if not self.to_add else self.to_add[0][3]
-        transactions = broker.transactions
+    def start(self, now_ms: int) -> None:
+        to_add = self.to_add
+        partitions = []
+        for one in to_add:
+            response, log, _, header = one
+            producer = log.producers.producers.get(header.producer_id)
+            if producer is not None and producer.epoch > header.producer_epoch:
+                response.error_code = INVALID_PRODUCER_EPOCH
+            else:
+                partitions.append((log.topic, log.index))
+        if not partitions:
+            self._write(now_ms)
+            return
+        if len(partitions) < len(to_add):
+            self.to_add = to_add = [one for one in to_add if not one[0].error_code]
+        transactions = self.connection.broker.transactions
         transactional_id = self.request.transactional_id or ""
-        if not self.to_add:
-            self._write()
-        elif self.version >= IMPLICIT_ADD_FROM:
-            partitions = frozenset((log.topic, log.index) for _, log, _, _ in self.to_add)
-            transactions.ask(
-                transactional_id, AddPartitions(header.producer_id, header.producer_epoch, partitions, 2), self._added
-            )
-        elif broker.config["transaction.partition.verification.enable"]:
-            self.left = len(self.to_add)
-            for one in self.to_add:
+        header = to_add[0][3]
+        if self.version >= IMPLICIT_ADD_FROM:
+            asked = AddPartitions(header.producer_id, header.producer_epoch, frozenset(partitions), 2)
+            transactions.ask(transactional_id, asked, self._added)
+        elif self.connection.broker.config["transaction.partition.verification.enable"]:
+            self.left = len(to_add)
+            for one in to_add:
                 verify = Verify(header.producer_id, header.producer_epoch, (one[1].topic, one[1].index))
                 transactions.ask(transactional_id, verify, lambda reply, one=one: self._verified(one, reply))  # type: ignore[misc]
         else:
-            self._write()
-
-    @staticmethod
-    def _stale(one: Taken) -> bool:
-        response, log, _, header = one
-        producer = log.producers.producers.get(header.producer_id)
-        if producer is None or producer.epoch <= header.producer_epoch:
-            return False
-        response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return True
+            self._write(now_ms)
 
     def _added(self, reply: Reply) -> None:
         if reply.error:
             for response, _, _, _ in self.to_add:
                 response.error_code = self._translate(reply.error)
-        self._write()
+        self._write(self.connection.broker.clock.now_ms())
 
     def _verified(self, one: Taken, reply: Reply) -> None:
         if reply.error:
             one[0].error_code = self._translate(reply.error)
         self.left -= 1
         if not self.left:
-            self._write()
+            self._write(self.connection.broker.clock.now_ms())
 
     def _translate(self, error: ErrorCode) -> ErrorCode:
         """The coordinator's code as this version of Produce may carry it."""
@@ -224,16 +231,15 @@ class _Enlisting:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         return error
 
-    def _write(self) -> None:
-        broker, version = self.connection.broker, self.version
+    def _write(self, now_ms: int) -> None:
+        broker = self.connection.broker
+        implicit = self.version >= IMPLICIT_ADD_FROM
         failed = False
-        now_ms = broker.clock.now_ms()
-        added = {id(one) for one in self.to_add} if version >= IMPLICIT_ADD_FROM else ()
         for one in self.taken:
             if one[0].error_code:
                 failed = True
-                continue
-            failed |= _append(broker, one, now_ms, id(one) in added)
+            elif _append(broker, one, now_ms, implicit and one[3].attributes & TRANSACTIONAL != 0):
+                failed = True
         if self.request.acks == 0:
             self.connection.reply(_unacknowledged(self.connection, failed))
         else:

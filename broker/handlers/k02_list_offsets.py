@@ -35,7 +35,7 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
         seen: set[int] = set()
         twice = {p.partition_index for p in topic.partitions if p.partition_index in seen or seen.add(p.partition_index)}
         partitions = []
-        for part in topic.partitions:
+        for part in {part.partition_index: part for part in topic.partitions}.values():
             log = topics.log(topic.name, part.partition_index)
             if part.partition_index in twice:
                 answer = _error(part, ErrorCode.INVALID_REQUEST)
@@ -43,12 +43,17 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
                 answer = _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif part.current_leader_epoch > LEADER_EPOCH:
                 answer = _error(part, ErrorCode.UNKNOWN_LEADER_EPOCH)
+            elif part.current_leader_epoch < -1:
+                answer = _error(part, ErrorCode.FENCED_LEADER_EPOCH)
+            elif request.isolation_level not in (0, 1):
+                answer = _error(part, ErrorCode.UNKNOWN_SERVER_ERROR)
             elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, 1 if part.timestamp >= -2 else 99):
                 answer = _error(part, ErrorCode.UNSUPPORTED_VERSION)
             else:
                 answer = _look_up(log, part, committed)
             partitions.append(answer)
-        responses.append(ListOffsetsTopicResponse(topic.name, partitions))
+        if partitions:
+            responses.append(ListOffsetsTopicResponse(topic.name, partitions))
     return ListOffsetsResponse(topics=responses)
 
 

@@ -25,7 +25,7 @@ def handle(connection: Connection, request: DeleteRecordsRequest, version: int) 
     results, moved = [], False
     for topic in request.topics:
         partitions = []
-        for part in topic.partitions:
+        for part in {part.partition_index: part for part in topic.partitions}.values():
             log = broker.topics.log(topic.name, part.partition_index)
             answer = DeleteRecordsPartitionResult(part.partition_index, -1, ErrorCode.NONE)
             partitions.append(answer)
@@ -44,7 +44,8 @@ def handle(connection: Connection, request: DeleteRecordsRequest, version: int) 
                 moved |= offset > log.log_start_offset
                 log.delete_records(offset)
                 answer.low_watermark = log.log_start_offset
-        results.append(DeleteRecordsTopicResult(topic.name, partitions))
+        if partitions:
+            results.append(DeleteRecordsTopicResult(topic.name, partitions))
     if moved:
         broker.data_dir.write_start_offsets()
     return DeleteRecordsResponse(topics=results)

@@ -267,14 +267,26 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
 
 def _encode_flexible(out: bytearray, message: AddPartitionsToTxnRequest, version: int) -> None:
     if version >= 4:
-        write_uvarint(out, len(message.transactions) + 1)
+        count = len(message.transactions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t in message.transactions:
             write_compact_string(out, t.transactional_id)
             out += _pack_qho(t.producer_id, t.producer_epoch, t.verify_only)
-            write_uvarint(out, len(t.topics) + 1)
+            count = len(t.topics) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for t_t in t.topics:
                 write_compact_string(out, t_t.name)
-                write_uvarint(out, len(t_t.partitions) + 1)
+                count = len(t_t.partitions) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
                 out += struct_pack(f">{len(t_t.partitions)}i", *t_t.partitions)
                 out += b"\x00"
             out += b"\x00"
@@ -283,10 +295,18 @@ def _encode_flexible(out: bytearray, message: AddPartitionsToTxnRequest, version
     if version <= 3:
         out += _pack_qh(message.v3_and_below_producer_id, message.v3_and_below_producer_epoch)
     if version <= 3:
-        write_uvarint(out, len(message.v3_and_below_topics) + 1)
+        count = len(message.v3_and_below_topics) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for v in message.v3_and_below_topics:
             write_compact_string(out, v.name)
-            write_uvarint(out, len(v.partitions) + 1)
+            count = len(v.partitions) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(v.partitions)}i", *v.partitions)
             out += b"\x00"
     out += b"\x00"

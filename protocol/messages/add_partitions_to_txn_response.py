@@ -267,22 +267,42 @@ def _encode_flexible(out: bytearray, message: AddPartitionsToTxnResponse, versio
     if version >= 4:
         out += _pack_h(message.error_code)
     if version >= 4:
-        write_uvarint(out, len(message.results_by_transaction) + 1)
+        count = len(message.results_by_transaction) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for r in message.results_by_transaction:
             write_compact_string(out, r.transactional_id)
-            write_uvarint(out, len(r.topic_results) + 1)
+            count = len(r.topic_results) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for r_t in r.topic_results:
                 write_compact_string(out, r_t.name)
-                write_uvarint(out, len(r_t.results_by_partition) + 1)
+                count = len(r_t.results_by_partition) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
                 for r_t_r in r_t.results_by_partition:
                     out += _pack_ihx(r_t_r.partition_index, r_t_r.partition_error_code)
                 out += b"\x00"
             out += b"\x00"
     if version <= 3:
-        write_uvarint(out, len(message.results_by_topic_v3_and_below) + 1)
+        count = len(message.results_by_topic_v3_and_below) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for rbtvab in message.results_by_topic_v3_and_below:
             write_compact_string(out, rbtvab.name)
-            write_uvarint(out, len(rbtvab.results_by_partition) + 1)
+            count = len(rbtvab.results_by_partition) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for rbtvab_r in rbtvab.results_by_partition:
                 out += _pack_ihx(rbtvab_r.partition_index, rbtvab_r.partition_error_code)
             out += b"\x00"

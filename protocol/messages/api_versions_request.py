@@ -11,7 +11,6 @@ from stuntbroker.protocol.primitives import (
     read_compact_nullable_string,
     read_compact_string,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
 )
 
@@ -83,7 +82,10 @@ def _encode_flexible(out: bytearray, message: ApiVersionsRequest, version: int) 
     write_compact_string(out, message.client_software_name)
     write_compact_string(out, message.client_software_version)
     if version >= 5:
-        write_compact_nullable_string(out, message.cluster_id)
+        if message.cluster_id is None:
+            out.append(0)
+        else:
+            write_compact_string(out, message.cluster_id)
     if version >= 5:
         out += _pack_i(message.node_id)
     out += b"\x00"

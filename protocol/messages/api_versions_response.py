@@ -253,36 +253,48 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ApiVersionsResponse
 
 def _encode_flexible(out: bytearray, message: ApiVersionsResponse, version: int) -> None:
     out += _pack_h(message.error_code)
-    write_uvarint(out, len(message.api_keys) + 1)
+    count = len(message.api_keys) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for a in message.api_keys:
         out += _pack_hhhx(a.api_key, a.min_version, a.max_version)
     out += _pack_i(message.throttle_time_ms)
-    tags: list[tuple[int, bytearray]] = []
-    outer = out
-    if message.supported_features:
-        out = bytearray()
-        write_uvarint(out, len(message.supported_features) + 1)
-        for s in message.supported_features:
-            write_compact_string(out, s.name)
-            out += _pack_hhx(s.min_version, s.max_version)
-        tags.append((0, out))
-    if message.finalized_features_epoch != -1:
-        out = bytearray()
-        out += _pack_q(message.finalized_features_epoch)
-        tags.append((1, out))
-    if message.finalized_features:
-        out = bytearray()
-        write_uvarint(out, len(message.finalized_features) + 1)
-        for f in message.finalized_features:
-            write_compact_string(out, f.name)
-            out += _pack_hhx(f.max_version_level, f.min_version_level)
-        tags.append((2, out))
-    if message.zk_migration_ready is not False:
-        out = bytearray()
-        out += _pack_o(message.zk_migration_ready)
-        tags.append((3, out))
-    out = outer
-    if tags:
+    if message.supported_features or message.finalized_features_epoch != -1 or message.finalized_features or message.zk_migration_ready is not False:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.supported_features:
+            out = bytearray()
+            count = len(message.supported_features) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
+            for s in message.supported_features:
+                write_compact_string(out, s.name)
+                out += _pack_hhx(s.min_version, s.max_version)
+            tags.append((0, out))
+        if message.finalized_features_epoch != -1:
+            out = bytearray()
+            out += _pack_q(message.finalized_features_epoch)
+            tags.append((1, out))
+        if message.finalized_features:
+            out = bytearray()
+            count = len(message.finalized_features) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
+            for f in message.finalized_features:
+                write_compact_string(out, f.name)
+                out += _pack_hhx(f.max_version_level, f.min_version_level)
+            tags.append((2, out))
+        if message.zk_migration_ready is not False:
+            out = bytearray()
+            out += _pack_o(message.zk_migration_ready)
+            tags.append((3, out))
+        out = outer
         write_tags(out, tags)
     else:
-        out += b"\x00"
+        out.append(0)

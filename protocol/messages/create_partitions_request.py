@@ -224,16 +224,28 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreatePartitionsReq
 
 
 def _encode_flexible(out: bytearray, message: CreatePartitionsRequest, version: int) -> None:
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         write_compact_string(out, t.name)
         out += _pack_i(t.count)
         if t.assignments is None:
             out += b"\x00"
         else:
-            write_uvarint(out, len(t.assignments) + 1)
+            count = len(t.assignments) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for t_a in t.assignments:
-                write_uvarint(out, len(t_a.broker_ids) + 1)
+                count = len(t_a.broker_ids) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
                 out += struct_pack(f">{len(t_a.broker_ids)}i", *t_a.broker_ids)
                 out += b"\x00"
         out += b"\x00"

@@ -17,7 +17,6 @@ from stuntbroker.protocol.primitives import (
     read_uvarint,
     skip_counted_tags,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -292,20 +291,39 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRequest
 
 
 def _encode_flexible(out: bytearray, message: CreateTopicsRequest, version: int) -> None:
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         write_compact_string(out, t.name)
         out += _pack_ih(t.num_partitions, t.replication_factor)
-        write_uvarint(out, len(t.assignments) + 1)
+        count = len(t.assignments) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_a in t.assignments:
             out += _pack_i(t_a.partition_index)
-            write_uvarint(out, len(t_a.broker_ids) + 1)
+            count = len(t_a.broker_ids) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t_a.broker_ids)}i", *t_a.broker_ids)
             out += b"\x00"
-        write_uvarint(out, len(t.configs) + 1)
+        count = len(t.configs) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_c in t.configs:
             write_compact_string(out, t_c.name)
-            write_compact_nullable_string(out, t_c.value)
+            if t_c.value is None:
+                out.append(0)
+            else:
+                write_compact_string(out, t_c.value)
             out += b"\x00"
         out += b"\x00"
     out += _pack_iox(message.timeout_ms, message.validate_only)

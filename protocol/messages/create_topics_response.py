@@ -17,7 +17,6 @@ from stuntbroker.protocol.primitives import (
     read_tags,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -214,31 +213,45 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> CreateTopicsRespons
 
 def _encode_flexible(out: bytearray, message: CreateTopicsResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         write_compact_string(out, t.name)
         if version >= 7:
             out += _pack_u(t.topic_id)
         out += _pack_h(t.error_code)
-        write_compact_nullable_string(out, t.error_message)
+        if t.error_message is None:
+            out.append(0)
+        else:
+            write_compact_string(out, t.error_message)
         out += _pack_ih(t.num_partitions, t.replication_factor)
         if t.configs is None:
             out += b"\x00"
         else:
-            write_uvarint(out, len(t.configs) + 1)
+            count = len(t.configs) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for t_c in t.configs:
                 write_compact_string(out, t_c.name)
-                write_compact_nullable_string(out, t_c.value)
+                if t_c.value is None:
+                    out.append(0)
+                else:
+                    write_compact_string(out, t_c.value)
                 out += _pack_obox(t_c.read_only, t_c.config_source, t_c.is_sensitive)
-        t_tags: list[tuple[int, bytearray]] = []
-        t_outer = out
         if t.topic_config_error_code != 0:
-            out = bytearray()
-            out += _pack_h(t.topic_config_error_code)
-            t_tags.append((0, out))
-        out = t_outer
-        if t_tags:
+            t_tags: list[tuple[int, bytearray]] = []
+            t_outer = out
+            if t.topic_config_error_code != 0:
+                out = bytearray()
+                out += _pack_h(t.topic_config_error_code)
+                t_tags.append((0, out))
+            out = t_outer
             write_tags(out, t_tags)
         else:
-            out += b"\x00"
+            out.append(0)
     out += b"\x00"

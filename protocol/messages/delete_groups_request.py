@@ -105,7 +105,11 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteGroupsRequest
 
 
 def _encode_flexible(out: bytearray, message: DeleteGroupsRequest, version: int) -> None:
-    write_uvarint(out, len(message.groups_names) + 1)
+    count = len(message.groups_names) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for g in message.groups_names:
         write_compact_string(out, g)
     out += b"\x00"

@@ -14,7 +14,6 @@ from stuntbroker.protocol.primitives import (
     read_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_string,
     write_uvarint,
@@ -137,11 +136,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteGroupsRespons
 
 def _encode_flexible(out: bytearray, message: DeleteGroupsResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.results) + 1)
+    count = len(message.results) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for r in message.results:
         write_compact_string(out, r.group_id)
         out += _pack_h(r.error_code)
         if version >= 3:
-            write_compact_nullable_string(out, r.error_message)
+            if r.error_message is None:
+                out.append(0)
+            else:
+                write_compact_string(out, r.error_message)
         out += b"\x00"
     out += b"\x00"

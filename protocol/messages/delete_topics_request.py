@@ -17,7 +17,6 @@ from stuntbroker.protocol.primitives import (
     read_uvarint,
     skip_counted_tags,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_string,
     write_uvarint,
@@ -165,12 +164,23 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRequest
 
 def _encode_flexible(out: bytearray, message: DeleteTopicsRequest, version: int) -> None:
     if version >= 6:
-        write_uvarint(out, len(message.topics) + 1)
+        count = len(message.topics) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t in message.topics:
-            write_compact_nullable_string(out, t.name)
+            if t.name is None:
+                out.append(0)
+            else:
+                write_compact_string(out, t.name)
             out += _pack_ux(t.topic_id)
     if version <= 5:
-        write_uvarint(out, len(message.topic_names) + 1)
+        count = len(message.topic_names) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for tn in message.topic_names:
             write_compact_string(out, tn)
     out += _pack_ix(message.timeout_ms)

@@ -14,7 +14,7 @@ from stuntbroker.protocol.primitives import (
     read_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
+    write_compact_string,
     write_string,
     write_uvarint,
 )
@@ -149,15 +149,25 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DeleteTopicsRespons
 
 def _encode_flexible(out: bytearray, message: DeleteTopicsResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.responses) + 1)
+    count = len(message.responses) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for r in message.responses:
         if r.name is None and version < 6:
             raise ValueError(f"Name cannot be null in version {version}")
-        write_compact_nullable_string(out, r.name)
+        if r.name is None:
+            out.append(0)
+        else:
+            write_compact_string(out, r.name)
         if version >= 6:
             out += _pack_u(r.topic_id)
         out += _pack_h(r.error_code)
         if version >= 5:
-            write_compact_nullable_string(out, r.error_message)
+            if r.error_message is None:
+                out.append(0)
+            else:
+                write_compact_string(out, r.error_message)
         out += b"\x00"
     out += b"\x00"

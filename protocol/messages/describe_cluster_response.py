@@ -13,7 +13,6 @@ from stuntbroker.protocol.primitives import (
     read_compact_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_uvarint,
 )
@@ -136,17 +135,27 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeClusterResp
 
 def _encode_flexible(out: bytearray, message: DescribeClusterResponse, version: int) -> None:
     out += _pack_ih(message.throttle_time_ms, message.error_code)
-    write_compact_nullable_string(out, message.error_message)
+    if message.error_message is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.error_message)
     if version >= 1:
         out += _pack_b(message.endpoint_type)
     write_compact_string(out, message.cluster_id)
     out += _pack_i(message.controller_id)
-    write_uvarint(out, len(message.brokers) + 1)
+    count = len(message.brokers) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for b in message.brokers:
         out += _pack_i(b.broker_id)
         write_compact_string(out, b.host)
         out += _pack_i(b.port)
-        write_compact_nullable_string(out, b.rack)
+        if b.rack is None:
+            out.append(0)
+        else:
+            write_compact_string(out, b.rack)
         if version >= 2:
             out += _pack_o(b.is_fenced)
         out += b"\x00"

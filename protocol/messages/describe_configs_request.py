@@ -193,14 +193,22 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsRequ
 
 
 def _encode_flexible(out: bytearray, message: DescribeConfigsRequest, version: int) -> None:
-    write_uvarint(out, len(message.resources) + 1)
+    count = len(message.resources) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for r in message.resources:
         out += _pack_b(r.resource_type)
         write_compact_string(out, r.resource_name)
         if r.configuration_keys is None:
             out += b"\x00"
         else:
-            write_uvarint(out, len(r.configuration_keys) + 1)
+            count = len(r.configuration_keys) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for r_c in r.configuration_keys:
                 write_compact_string(out, r_c)
         out += b"\x00"

@@ -15,7 +15,6 @@ from stuntbroker.protocol.primitives import (
     read_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -292,24 +291,48 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeConfigsResp
 
 def _encode_flexible(out: bytearray, message: DescribeConfigsResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.results) + 1)
+    count = len(message.results) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for r in message.results:
         out += _pack_h(r.error_code)
-        write_compact_nullable_string(out, r.error_message)
+        if r.error_message is None:
+            out.append(0)
+        else:
+            write_compact_string(out, r.error_message)
         out += _pack_b(r.resource_type)
         write_compact_string(out, r.resource_name)
-        write_uvarint(out, len(r.configs) + 1)
+        count = len(r.configs) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for r_c in r.configs:
             write_compact_string(out, r_c.name)
-            write_compact_nullable_string(out, r_c.value)
+            if r_c.value is None:
+                out.append(0)
+            else:
+                write_compact_string(out, r_c.value)
             out += _pack_obo(r_c.read_only, r_c.config_source, r_c.is_sensitive)
-            write_uvarint(out, len(r_c.synonyms) + 1)
+            count = len(r_c.synonyms) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for r_c_s in r_c.synonyms:
                 write_compact_string(out, r_c_s.name)
-                write_compact_nullable_string(out, r_c_s.value)
+                if r_c_s.value is None:
+                    out.append(0)
+                else:
+                    write_compact_string(out, r_c_s.value)
                 out += _pack_bx(r_c_s.source)
             out += _pack_b(r_c.config_type)
-            write_compact_nullable_string(out, r_c.documentation)
+            if r_c.documentation is None:
+                out.append(0)
+            else:
+                write_compact_string(out, r_c.documentation)
             out += b"\x00"
         out += b"\x00"
     out += b"\x00"

@@ -119,7 +119,11 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsReque
 
 
 def _encode_flexible(out: bytearray, message: DescribeGroupsRequest, version: int) -> None:
-    write_uvarint(out, len(message.groups) + 1)
+    count = len(message.groups) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for g in message.groups:
         write_compact_string(out, g)
     out += _pack_ox(message.include_authorized_operations)

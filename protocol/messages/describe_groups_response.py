@@ -19,7 +19,6 @@ from stuntbroker.protocol.primitives import (
     skip_tags,
     write_bytes,
     write_compact_bytes,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -250,19 +249,33 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeGroupsRespo
 
 def _encode_flexible(out: bytearray, message: DescribeGroupsResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.groups) + 1)
+    count = len(message.groups) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for g in message.groups:
         out += _pack_h(g.error_code)
         if version >= 6:
-            write_compact_nullable_string(out, g.error_message)
+            if g.error_message is None:
+                out.append(0)
+            else:
+                write_compact_string(out, g.error_message)
         write_compact_string(out, g.group_id)
         write_compact_string(out, g.group_state)
         write_compact_string(out, g.protocol_type)
         write_compact_string(out, g.protocol_data)
-        write_uvarint(out, len(g.members) + 1)
+        count = len(g.members) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for g_m in g.members:
             write_compact_string(out, g_m.member_id)
-            write_compact_nullable_string(out, g_m.group_instance_id)
+            if g_m.group_instance_id is None:
+                out.append(0)
+            else:
+                write_compact_string(out, g_m.group_instance_id)
             write_compact_string(out, g_m.client_id)
             write_compact_string(out, g_m.client_host)
             write_compact_bytes(out, g_m.member_metadata)

@@ -160,10 +160,18 @@ def _encode_flexible(out: bytearray, message: DescribeLogDirsRequest, version: i
     if message.topics is None:
         out += b"\x00"
     else:
-        write_uvarint(out, len(message.topics) + 1)
+        count = len(message.topics) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t in message.topics:
             write_compact_string(out, t.topic)
-            write_uvarint(out, len(t.partitions) + 1)
+            count = len(t.partitions) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t.partitions)}i", *t.partitions)
             out += b"\x00"
     out += b"\x00"

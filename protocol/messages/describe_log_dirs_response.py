@@ -264,14 +264,26 @@ def _encode_flexible(out: bytearray, message: DescribeLogDirsResponse, version: 
     out += _pack_i(message.throttle_time_ms)
     if version >= 3:
         out += _pack_h(message.error_code)
-    write_uvarint(out, len(message.results) + 1)
+    count = len(message.results) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for r in message.results:
         out += _pack_h(r.error_code)
         write_compact_string(out, r.log_dir)
-        write_uvarint(out, len(r.topics) + 1)
+        count = len(r.topics) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for r_t in r.topics:
             write_compact_string(out, r_t.name)
-            write_uvarint(out, len(r_t.partitions) + 1)
+            count = len(r_t.partitions) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for r_t_p in r_t.partitions:
                 out += _pack_iqqox(r_t_p.partition_index, r_t_p.partition_size, r_t_p.offset_lag, r_t_p.is_future_key)
             out += b"\x00"

@@ -101,10 +101,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRe
 
 
 def _encode_flexible(out: bytearray, message: DescribeProducersRequest, version: int) -> None:
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         write_compact_string(out, t.name)
-        write_uvarint(out, len(t.partition_indexes) + 1)
+        count = len(t.partition_indexes) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         out += struct_pack(f">{len(t.partition_indexes)}i", *t.partition_indexes)
         out += b"\x00"
     out += b"\x00"

@@ -13,7 +13,6 @@ from stuntbroker.protocol.primitives import (
     read_compact_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_uvarint,
 )
@@ -173,14 +172,29 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeProducersRe
 
 def _encode_flexible(out: bytearray, message: DescribeProducersResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         write_compact_string(out, t.name)
-        write_uvarint(out, len(t.partitions) + 1)
+        count = len(t.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partitions:
             out += _pack_ih(t_p.partition_index, t_p.error_code)
-            write_compact_nullable_string(out, t_p.error_message)
-            write_uvarint(out, len(t_p.active_producers) + 1)
+            if t_p.error_message is None:
+                out.append(0)
+            else:
+                write_compact_string(out, t_p.error_message)
+            count = len(t_p.active_producers) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for t_p_a in t_p.active_producers:
                 out += _pack_qiiqiqx(t_p_a.producer_id, t_p_a.producer_epoch, t_p_a.last_sequence, t_p_a.last_timestamp, t_p_a.coordinator_epoch, t_p_a.current_txn_start_offset)
             out += b"\x00"

@@ -118,7 +118,11 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
 
 
 def _encode_flexible(out: bytearray, message: DescribeTopicPartitionsRequest, version: int) -> None:
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         write_compact_string(out, t.name)
         out += b"\x00"

@@ -14,7 +14,6 @@ from stuntbroker.protocol.primitives import (
     read_compact_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_uvarint,
 )
@@ -247,29 +246,60 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTopicPartit
 
 def _encode_flexible(out: bytearray, message: DescribeTopicPartitionsResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         out += _pack_h(t.error_code)
-        write_compact_nullable_string(out, t.name)
+        if t.name is None:
+            out.append(0)
+        else:
+            write_compact_string(out, t.name)
         out += _pack_uo(t.topic_id, t.is_internal)
-        write_uvarint(out, len(t.partitions) + 1)
+        count = len(t.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partitions:
             out += _pack_hiii(t_p.error_code, t_p.partition_index, t_p.leader_id, t_p.leader_epoch)
-            write_uvarint(out, len(t_p.replica_nodes) + 1)
+            count = len(t_p.replica_nodes) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t_p.replica_nodes)}i", *t_p.replica_nodes)
-            write_uvarint(out, len(t_p.isr_nodes) + 1)
+            count = len(t_p.isr_nodes) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t_p.isr_nodes)}i", *t_p.isr_nodes)
             if t_p.eligible_leader_replicas is None:
                 out += b"\x00"
             else:
-                write_uvarint(out, len(t_p.eligible_leader_replicas) + 1)
+                count = len(t_p.eligible_leader_replicas) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
                 out += struct_pack(f">{len(t_p.eligible_leader_replicas)}i", *t_p.eligible_leader_replicas)
             if t_p.last_known_elr is None:
                 out += b"\x00"
             else:
-                write_uvarint(out, len(t_p.last_known_elr) + 1)
+                count = len(t_p.last_known_elr) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
                 out += struct_pack(f">{len(t_p.last_known_elr)}i", *t_p.last_known_elr)
-            write_uvarint(out, len(t_p.offline_replicas) + 1)
+            count = len(t_p.offline_replicas) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t_p.offline_replicas)}i", *t_p.offline_replicas)
             out += b"\x00"
         out += _pack_ix(t.topic_authorized_operations)

@@ -68,7 +68,11 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTransaction
 
 
 def _encode_flexible(out: bytearray, message: DescribeTransactionsRequest, version: int) -> None:
-    write_uvarint(out, len(message.transactional_ids) + 1)
+    count = len(message.transactional_ids) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.transactional_ids:
         write_compact_string(out, t)
     out += b"\x00"

@@ -153,16 +153,28 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeTransaction
 
 def _encode_flexible(out: bytearray, message: DescribeTransactionsResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.transaction_states) + 1)
+    count = len(message.transaction_states) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.transaction_states:
         out += _pack_h(t.error_code)
         write_compact_string(out, t.transactional_id)
         write_compact_string(out, t.transaction_state)
         out += _pack_iqqh(t.transaction_timeout_ms, t.transaction_start_time_ms, t.producer_id, t.producer_epoch)
-        write_uvarint(out, len(t.topics) + 1)
+        count = len(t.topics) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_t in t.topics:
             write_compact_string(out, t_t.topic)
-            write_uvarint(out, len(t_t.partitions) + 1)
+            count = len(t_t.partitions) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t_t.partitions)}i", *t_t.partitions)
             out += b"\x00"
         out += b"\x00"

@@ -17,7 +17,6 @@ from stuntbroker.protocol.primitives import (
     read_tags,
     read_uvarint,
     skip_counted_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_string,
     write_tags,
@@ -433,53 +432,72 @@ def _encode_flexible(out: bytearray, message: FetchRequest, version: int) -> Non
     if version <= 14:
         out += _pack_i(message.replica_id)
     out += _pack_iiibii(message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id, message.session_epoch)
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         if version <= 12:
             write_compact_string(out, t.topic)
         if version >= 13:
             out += _pack_u(t.topic_id)
-        write_uvarint(out, len(t.partitions) + 1)
+        count = len(t.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partitions:
             out += _pack_iiqiqi(t_p.partition, t_p.current_leader_epoch, t_p.fetch_offset, t_p.last_fetched_epoch, t_p.log_start_offset, t_p.partition_max_bytes)
-            t_p_tags: list[tuple[int, bytearray]] = []
-            t_p_outer = out
-            if t_p.replica_directory_id != ZERO_UUID and version >= 17:
-                out = bytearray()
-                out += _pack_u(t_p.replica_directory_id)
-                t_p_tags.append((0, out))
-            if t_p.high_watermark != 9223372036854775807 and version >= 18:
-                out = bytearray()
-                out += _pack_q(t_p.high_watermark)
-                t_p_tags.append((1, out))
-            out = t_p_outer
-            if t_p_tags:
+            if (t_p.replica_directory_id != ZERO_UUID and version >= 17) or (t_p.high_watermark != 9223372036854775807 and version >= 18):
+                t_p_tags: list[tuple[int, bytearray]] = []
+                t_p_outer = out
+                if (t_p.replica_directory_id != ZERO_UUID and version >= 17):
+                    out = bytearray()
+                    out += _pack_u(t_p.replica_directory_id)
+                    t_p_tags.append((0, out))
+                if (t_p.high_watermark != 9223372036854775807 and version >= 18):
+                    out = bytearray()
+                    out += _pack_q(t_p.high_watermark)
+                    t_p_tags.append((1, out))
+                out = t_p_outer
                 write_tags(out, t_p_tags)
             else:
-                out += b"\x00"
+                out.append(0)
         out += b"\x00"
-    write_uvarint(out, len(message.forgotten_topics_data) + 1)
+    count = len(message.forgotten_topics_data) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for f in message.forgotten_topics_data:
         if version <= 12:
             write_compact_string(out, f.topic)
         if version >= 13:
             out += _pack_u(f.topic_id)
-        write_uvarint(out, len(f.partitions) + 1)
+        count = len(f.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         out += struct_pack(f">{len(f.partitions)}i", *f.partitions)
         out += b"\x00"
     write_compact_string(out, message.rack_id)
-    tags: list[tuple[int, bytearray]] = []
-    outer = out
-    if message.cluster_id is not None:
-        out = bytearray()
-        write_compact_nullable_string(out, message.cluster_id)
-        tags.append((0, out))
-    if message.replica_state is not None and version >= 15:
-        out = bytearray()
-        out += _pack_iqx(message.replica_state.replica_id, message.replica_state.replica_epoch)
-        tags.append((1, out))
-    out = outer
-    if tags:
+    if message.cluster_id is not None or (message.replica_state is not None and version >= 15):
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.cluster_id is not None:
+            out = bytearray()
+            if message.cluster_id is None:
+                out.append(0)
+            else:
+                write_compact_string(out, message.cluster_id)
+            tags.append((0, out))
+        if (message.replica_state is not None and version >= 15):
+            out = bytearray()
+            out += _pack_iqx(message.replica_state.replica_id, message.replica_state.replica_epoch)
+            tags.append((1, out))
+        out = outer
         write_tags(out, tags)
     else:
-        out += b"\x00"
+        out.append(0)

@@ -18,7 +18,6 @@ from stuntbroker.protocol.primitives import (
     read_tags,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_records_length,
     write_compact_string,
     write_records_length,
@@ -448,19 +447,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> FetchResponse:
 def _encode_flexible(out: bytearray, message: FetchResponse, version: int) -> list[Buffer]:
     parts: list[Buffer] = []
     out += _pack_ihi(message.throttle_time_ms, message.error_code, message.session_id)
-    write_uvarint(out, len(message.responses) + 1)
+    count = len(message.responses) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for r in message.responses:
         if version <= 12:
             write_compact_string(out, r.topic)
         if version >= 13:
             out += _pack_u(r.topic_id)
-        write_uvarint(out, len(r.partitions) + 1)
+        count = len(r.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for r_p in r.partitions:
             out += _pack_ihqqq(r_p.partition_index, r_p.error_code, r_p.high_watermark, r_p.last_stable_offset, r_p.log_start_offset)
             if r_p.aborted_transactions is None:
                 out += b"\x00"
             else:
-                write_uvarint(out, len(r_p.aborted_transactions) + 1)
+                count = len(r_p.aborted_transactions) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
                 for r_p_a in r_p.aborted_transactions:
                     out += _pack_qqx(r_p_a.producer_id, r_p_a.first_offset)
             out += _pack_i(r_p.preferred_read_replica)
@@ -469,42 +480,49 @@ def _encode_flexible(out: bytearray, message: FetchResponse, version: int) -> li
                 parts.append(out)
                 parts.append(r_p.records)
                 out = bytearray()
-            r_p_tags: list[tuple[int, bytearray]] = []
-            r_p_outer = out
-            if r_p.diverging_epoch is not None:
-                out = bytearray()
-                out += _pack_iqx(r_p.diverging_epoch.epoch, r_p.diverging_epoch.end_offset)
-                r_p_tags.append((0, out))
-            if r_p.current_leader is not None:
-                out = bytearray()
-                out += _pack_iix(r_p.current_leader.leader_id, r_p.current_leader.leader_epoch)
-                r_p_tags.append((1, out))
-            if r_p.snapshot_id is not None:
-                out = bytearray()
-                out += _pack_qix(r_p.snapshot_id.end_offset, r_p.snapshot_id.epoch)
-                r_p_tags.append((2, out))
-            out = r_p_outer
-            if r_p_tags:
+            if r_p.diverging_epoch is not None or r_p.current_leader is not None or r_p.snapshot_id is not None:
+                r_p_tags: list[tuple[int, bytearray]] = []
+                r_p_outer = out
+                if r_p.diverging_epoch is not None:
+                    out = bytearray()
+                    out += _pack_iqx(r_p.diverging_epoch.epoch, r_p.diverging_epoch.end_offset)
+                    r_p_tags.append((0, out))
+                if r_p.current_leader is not None:
+                    out = bytearray()
+                    out += _pack_iix(r_p.current_leader.leader_id, r_p.current_leader.leader_epoch)
+                    r_p_tags.append((1, out))
+                if r_p.snapshot_id is not None:
+                    out = bytearray()
+                    out += _pack_qix(r_p.snapshot_id.end_offset, r_p.snapshot_id.epoch)
+                    r_p_tags.append((2, out))
+                out = r_p_outer
                 write_tags(out, r_p_tags)
             else:
-                out += b"\x00"
+                out.append(0)
         out += b"\x00"
-    tags: list[tuple[int, bytearray]] = []
-    outer = out
-    if message.node_endpoints and version >= 16:
-        out = bytearray()
-        write_uvarint(out, len(message.node_endpoints) + 1)
-        for n in message.node_endpoints:
-            out += _pack_i(n.node_id)
-            write_compact_string(out, n.host)
-            out += _pack_i(n.port)
-            write_compact_nullable_string(out, n.rack)
-            out += b"\x00"
-        tags.append((0, out))
-    out = outer
-    if tags:
+    if (message.node_endpoints and version >= 16):
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if (message.node_endpoints and version >= 16):
+            out = bytearray()
+            count = len(message.node_endpoints) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
+            for n in message.node_endpoints:
+                out += _pack_i(n.node_id)
+                write_compact_string(out, n.host)
+                out += _pack_i(n.port)
+                if n.rack is None:
+                    out.append(0)
+                else:
+                    write_compact_string(out, n.rack)
+                out += b"\x00"
+            tags.append((0, out))
+        out = outer
         write_tags(out, tags)
     else:
-        out += b"\x00"
+        out.append(0)
     parts.append(out)
     return parts

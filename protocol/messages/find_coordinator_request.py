@@ -112,7 +112,11 @@ def _encode_flexible(out: bytearray, message: FindCoordinatorRequest, version: i
         write_compact_string(out, message.key)
     out += _pack_b(message.key_type)
     if version >= 4:
-        write_uvarint(out, len(message.coordinator_keys) + 1)
+        count = len(message.coordinator_keys) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for c in message.coordinator_keys:
             write_compact_string(out, c)
     out += b"\x00"

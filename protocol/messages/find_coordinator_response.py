@@ -15,7 +15,6 @@ from stuntbroker.protocol.primitives import (
     read_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -188,7 +187,10 @@ def _encode_flexible(out: bytearray, message: FindCoordinatorResponse, version: 
     if version <= 3:
         out += _pack_h(message.error_code)
     if version <= 3:
-        write_compact_nullable_string(out, message.error_message)
+        if message.error_message is None:
+            out.append(0)
+        else:
+            write_compact_string(out, message.error_message)
     if version <= 3:
         out += _pack_i(message.node_id)
     if version <= 3:
@@ -196,12 +198,19 @@ def _encode_flexible(out: bytearray, message: FindCoordinatorResponse, version: 
     if version <= 3:
         out += _pack_i(message.port)
     if version >= 4:
-        write_uvarint(out, len(message.coordinators) + 1)
+        count = len(message.coordinators) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for c in message.coordinators:
             write_compact_string(out, c.key)
             out += _pack_i(c.node_id)
             write_compact_string(out, c.host)
             out += _pack_ih(c.port, c.error_code)
-            write_compact_nullable_string(out, c.error_message)
+            if c.error_message is None:
+                out.append(0)
+            else:
+                write_compact_string(out, c.error_message)
             out += b"\x00"
     out += b"\x00"

@@ -19,7 +19,6 @@ from stuntbroker.protocol.primitives import (
     skip_tags,
     write_bytes,
     write_compact_bytes,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -204,13 +203,26 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> GroupMetadataValue:
 def _encode_flexible(out: bytearray, message: GroupMetadataValue, version: int) -> None:
     write_compact_string(out, message.protocol_type)
     out += _pack_i(message.generation)
-    write_compact_nullable_string(out, message.protocol)
-    write_compact_nullable_string(out, message.leader)
+    if message.protocol is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.protocol)
+    if message.leader is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.leader)
     out += _pack_q(message.current_state_timestamp)
-    write_uvarint(out, len(message.members) + 1)
+    count = len(message.members) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for m in message.members:
         write_compact_string(out, m.member_id)
-        write_compact_nullable_string(out, m.group_instance_id)
+        if m.group_instance_id is None:
+            out.append(0)
+        else:
+            write_compact_string(out, m.group_instance_id)
         write_compact_string(out, m.client_id)
         write_compact_string(out, m.client_host)
         out += _pack_ii(m.rebalance_timeout, m.session_timeout)

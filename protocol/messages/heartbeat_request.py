@@ -13,7 +13,6 @@ from stuntbroker.protocol.primitives import (
     read_nullable_string,
     read_string,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -93,5 +92,8 @@ def _encode_flexible(out: bytearray, message: HeartbeatRequest, version: int) ->
     write_compact_string(out, message.group_id)
     out += _pack_i(message.generation_id)
     write_compact_string(out, message.member_id)
-    write_compact_nullable_string(out, message.group_instance_id)
+    if message.group_instance_id is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.group_instance_id)
     out += b"\x00"

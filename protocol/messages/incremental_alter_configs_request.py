@@ -17,7 +17,6 @@ from stuntbroker.protocol.primitives import (
     read_uvarint,
     skip_counted_tags,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -210,15 +209,26 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> IncrementalAlterCon
 
 
 def _encode_flexible(out: bytearray, message: IncrementalAlterConfigsRequest, version: int) -> None:
-    write_uvarint(out, len(message.resources) + 1)
+    count = len(message.resources) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for r in message.resources:
         out += _pack_b(r.resource_type)
         write_compact_string(out, r.resource_name)
-        write_uvarint(out, len(r.configs) + 1)
+        count = len(r.configs) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for r_c in r.configs:
             write_compact_string(out, r_c.name)
             out += _pack_b(r_c.config_operation)
-            write_compact_nullable_string(out, r_c.value)
+            if r_c.value is None:
+                out.append(0)
+            else:
+                write_compact_string(out, r_c.value)
             out += b"\x00"
         out += b"\x00"
     out += _pack_ox(message.validate_only)

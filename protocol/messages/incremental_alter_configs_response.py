@@ -15,7 +15,6 @@ from stuntbroker.protocol.primitives import (
     read_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -147,10 +146,17 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> IncrementalAlterCon
 
 def _encode_flexible(out: bytearray, message: IncrementalAlterConfigsResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.responses) + 1)
+    count = len(message.responses) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for r in message.responses:
         out += _pack_h(r.error_code)
-        write_compact_nullable_string(out, r.error_message)
+        if r.error_message is None:
+            out.append(0)
+        else:
+            write_compact_string(out, r.error_message)
         out += _pack_b(r.resource_type)
         write_compact_string(out, r.resource_name)
         out += b"\x00"

@@ -11,7 +11,7 @@ from stuntbroker.protocol.primitives import (
     read_compact_nullable_string,
     read_nullable_string,
     skip_tags,
-    write_compact_nullable_string,
+    write_compact_string,
     write_nullable_string,
 )
 
@@ -96,7 +96,10 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> InitProducerIdReque
 
 
 def _encode_flexible(out: bytearray, message: InitProducerIdRequest, version: int) -> None:
-    write_compact_nullable_string(out, message.transactional_id)
+    if message.transactional_id is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.transactional_id)
     out += _pack_i(message.transaction_timeout_ms)
     if version >= 3:
         out += _pack_qh(message.producer_id, message.producer_epoch)

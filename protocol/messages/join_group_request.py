@@ -21,7 +21,6 @@ from stuntbroker.protocol.primitives import (
     skip_tags,
     write_bytes,
     write_compact_bytes,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -186,13 +185,23 @@ def _encode_flexible(out: bytearray, message: JoinGroupRequest, version: int) ->
     write_compact_string(out, message.group_id)
     out += _pack_ii(message.session_timeout_ms, message.rebalance_timeout_ms)
     write_compact_string(out, message.member_id)
-    write_compact_nullable_string(out, message.group_instance_id)
+    if message.group_instance_id is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.group_instance_id)
     write_compact_string(out, message.protocol_type)
-    write_uvarint(out, len(message.protocols) + 1)
+    count = len(message.protocols) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for p in message.protocols:
         write_compact_string(out, p.name)
         write_compact_bytes(out, p.metadata)
         out += b"\x00"
     if version >= 8:
-        write_compact_nullable_string(out, message.reason)
+        if message.reason is None:
+            out.append(0)
+        else:
+            write_compact_string(out, message.reason)
     out += b"\x00"

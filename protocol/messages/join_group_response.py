@@ -19,7 +19,6 @@ from stuntbroker.protocol.primitives import (
     skip_tags,
     write_bytes,
     write_compact_bytes,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -192,18 +191,31 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> JoinGroupResponse:
 def _encode_flexible(out: bytearray, message: JoinGroupResponse, version: int) -> None:
     out += _pack_ihi(message.throttle_time_ms, message.error_code, message.generation_id)
     if version >= 7:
-        write_compact_nullable_string(out, message.protocol_type)
+        if message.protocol_type is None:
+            out.append(0)
+        else:
+            write_compact_string(out, message.protocol_type)
     if message.protocol_name is None and version < 7:
         raise ValueError(f"ProtocolName cannot be null in version {version}")
-    write_compact_nullable_string(out, message.protocol_name)
+    if message.protocol_name is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.protocol_name)
     write_compact_string(out, message.leader)
     if version >= 9:
         out += _pack_o(message.skip_assignment)
     write_compact_string(out, message.member_id)
-    write_uvarint(out, len(message.members) + 1)
+    count = len(message.members) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for m in message.members:
         write_compact_string(out, m.member_id)
-        write_compact_nullable_string(out, m.group_instance_id)
+        if m.group_instance_id is None:
+            out.append(0)
+        else:
+            write_compact_string(out, m.group_instance_id)
         write_compact_bytes(out, m.metadata)
         out += b"\x00"
     out += b"\x00"

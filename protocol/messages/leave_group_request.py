@@ -17,7 +17,6 @@ from stuntbroker.protocol.primitives import (
     read_uvarint,
     skip_counted_tags,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -155,11 +154,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> LeaveGroupRequest:
 
 def _encode_flexible(out: bytearray, message: LeaveGroupRequest, version: int) -> None:
     write_compact_string(out, message.group_id)
-    write_uvarint(out, len(message.members) + 1)
+    count = len(message.members) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for m in message.members:
         write_compact_string(out, m.member_id)
-        write_compact_nullable_string(out, m.group_instance_id)
+        if m.group_instance_id is None:
+            out.append(0)
+        else:
+            write_compact_string(out, m.group_instance_id)
         if version >= 5:
-            write_compact_nullable_string(out, m.reason)
+            if m.reason is None:
+                out.append(0)
+            else:
+                write_compact_string(out, m.reason)
         out += b"\x00"
     out += b"\x00"

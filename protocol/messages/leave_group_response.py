@@ -15,7 +15,6 @@ from stuntbroker.protocol.primitives import (
     read_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -154,9 +153,16 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> LeaveGroupResponse:
 
 def _encode_flexible(out: bytearray, message: LeaveGroupResponse, version: int) -> None:
     out += _pack_ih(message.throttle_time_ms, message.error_code)
-    write_uvarint(out, len(message.members) + 1)
+    count = len(message.members) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for m in message.members:
         write_compact_string(out, m.member_id)
-        write_compact_nullable_string(out, m.group_instance_id)
+        if m.group_instance_id is None:
+            out.append(0)
+        else:
+            write_compact_string(out, m.group_instance_id)
         out += _pack_hx(m.error_code)
     out += b"\x00"

@@ -109,11 +109,19 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsRequest:
 
 def _encode_flexible(out: bytearray, message: ListGroupsRequest, version: int) -> None:
     if version >= 4:
-        write_uvarint(out, len(message.states_filter) + 1)
+        count = len(message.states_filter) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for s in message.states_filter:
             write_compact_string(out, s)
     if version >= 5:
-        write_uvarint(out, len(message.types_filter) + 1)
+        count = len(message.types_filter) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t in message.types_filter:
             write_compact_string(out, t)
     out += b"\x00"

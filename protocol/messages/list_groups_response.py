@@ -150,7 +150,11 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListGroupsResponse:
 
 def _encode_flexible(out: bytearray, message: ListGroupsResponse, version: int) -> None:
     out += _pack_ih(message.throttle_time_ms, message.error_code)
-    write_uvarint(out, len(message.groups) + 1)
+    count = len(message.groups) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for g in message.groups:
         write_compact_string(out, g.group_id)
         write_compact_string(out, g.protocol_type)

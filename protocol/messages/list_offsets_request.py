@@ -223,10 +223,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListOffsetsRequest:
 
 def _encode_flexible(out: bytearray, message: ListOffsetsRequest, version: int) -> None:
     out += _pack_ib(message.replica_id, message.isolation_level)
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         write_compact_string(out, t.name)
-        write_uvarint(out, len(t.partitions) + 1)
+        count = len(t.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partitions:
             out += _pack_iiqx(t_p.partition_index, t_p.current_leader_epoch, t_p.timestamp)
         out += b"\x00"

@@ -14,7 +14,6 @@ from stuntbroker.protocol.primitives import (
     read_compact_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_uvarint,
 )
@@ -103,13 +102,24 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsReq
 
 
 def _encode_flexible(out: bytearray, message: ListTransactionsRequest, version: int) -> None:
-    write_uvarint(out, len(message.state_filters) + 1)
+    count = len(message.state_filters) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for s in message.state_filters:
         write_compact_string(out, s)
-    write_uvarint(out, len(message.producer_id_filters) + 1)
+    count = len(message.producer_id_filters) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     out += struct_pack(f">{len(message.producer_id_filters)}q", *message.producer_id_filters)
     if version >= 1:
         out += _pack_q(message.duration_filter)
     if version >= 2:
-        write_compact_nullable_string(out, message.transactional_id_pattern)
+        if message.transactional_id_pattern is None:
+            out.append(0)
+        else:
+            write_compact_string(out, message.transactional_id_pattern)
     out += b"\x00"

@@ -114,10 +114,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ListTransactionsRes
 
 def _encode_flexible(out: bytearray, message: ListTransactionsResponse, version: int) -> None:
     out += _pack_ih(message.throttle_time_ms, message.error_code)
-    write_uvarint(out, len(message.unknown_state_filters) + 1)
+    count = len(message.unknown_state_filters) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for u in message.unknown_state_filters:
         write_compact_string(out, u)
-    write_uvarint(out, len(message.transaction_states) + 1)
+    count = len(message.transaction_states) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.transaction_states:
         write_compact_string(out, t.transactional_id)
         out += _pack_q(t.producer_id)

@@ -16,7 +16,7 @@ from stuntbroker.protocol.primitives import (
     read_uvarint,
     skip_counted_tags,
     skip_tags,
-    write_compact_nullable_string,
+    write_compact_string,
     write_string,
     write_uvarint,
 )
@@ -183,13 +183,20 @@ def _encode_flexible(out: bytearray, message: MetadataRequest, version: int) -> 
     if message.topics is None:
         out += b"\x00"
     else:
-        write_uvarint(out, len(message.topics) + 1)
+        count = len(message.topics) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t in message.topics:
             if version >= 10:
                 out += _pack_u(t.topic_id)
             if t.name is None and version < 10:
                 raise ValueError(f"Name cannot be null in version {version}")
-            write_compact_nullable_string(out, t.name)
+            if t.name is None:
+                out.append(0)
+            else:
+                write_compact_string(out, t.name)
             out += b"\x00"
     out += _pack_o(message.allow_auto_topic_creation)
     if version <= 10:

@@ -16,7 +16,6 @@ from stuntbroker.protocol.primitives import (
     read_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -429,32 +428,65 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> MetadataResponse:
 
 def _encode_flexible(out: bytearray, message: MetadataResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.brokers) + 1)
+    count = len(message.brokers) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for b in message.brokers:
         out += _pack_i(b.node_id)
         write_compact_string(out, b.host)
         out += _pack_i(b.port)
-        write_compact_nullable_string(out, b.rack)
+        if b.rack is None:
+            out.append(0)
+        else:
+            write_compact_string(out, b.rack)
         out += b"\x00"
-    write_compact_nullable_string(out, message.cluster_id)
+    if message.cluster_id is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.cluster_id)
     out += _pack_i(message.controller_id)
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         out += _pack_h(t.error_code)
         if t.name is None and version < 12:
             raise ValueError(f"Name cannot be null in version {version}")
-        write_compact_nullable_string(out, t.name)
+        if t.name is None:
+            out.append(0)
+        else:
+            write_compact_string(out, t.name)
         if version >= 10:
             out += _pack_u(t.topic_id)
         out += _pack_o(t.is_internal)
-        write_uvarint(out, len(t.partitions) + 1)
+        count = len(t.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partitions:
             out += _pack_hiii(t_p.error_code, t_p.partition_index, t_p.leader_id, t_p.leader_epoch)
-            write_uvarint(out, len(t_p.replica_nodes) + 1)
+            count = len(t_p.replica_nodes) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t_p.replica_nodes)}i", *t_p.replica_nodes)
-            write_uvarint(out, len(t_p.isr_nodes) + 1)
+            count = len(t_p.isr_nodes) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t_p.isr_nodes)}i", *t_p.isr_nodes)
-            write_uvarint(out, len(t_p.offline_replicas) + 1)
+            count = len(t_p.offline_replicas) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t_p.offline_replicas)}i", *t_p.offline_replicas)
             out += b"\x00"
         out += _pack_ix(t.topic_authorized_operations)

@@ -18,7 +18,6 @@ from stuntbroker.protocol.primitives import (
     read_uvarint,
     skip_counted_tags,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -254,17 +253,31 @@ def _encode_flexible(out: bytearray, message: OffsetCommitRequest, version: int)
     write_compact_string(out, message.group_id)
     out += _pack_i(message.generation_id_or_member_epoch)
     write_compact_string(out, message.member_id)
-    write_compact_nullable_string(out, message.group_instance_id)
-    write_uvarint(out, len(message.topics) + 1)
+    if message.group_instance_id is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.group_instance_id)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         if version <= 9:
             write_compact_string(out, t.name)
         if version >= 10:
             out += _pack_u(t.topic_id)
-        write_uvarint(out, len(t.partitions) + 1)
+        count = len(t.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partitions:
             out += _pack_iqi(t_p.partition_index, t_p.committed_offset, t_p.committed_leader_epoch)
-            write_compact_nullable_string(out, t_p.committed_metadata)
+            if t_p.committed_metadata is None:
+                out.append(0)
+            else:
+                write_compact_string(out, t_p.committed_metadata)
             out += b"\x00"
         out += b"\x00"
     out += b"\x00"

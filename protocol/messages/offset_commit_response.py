@@ -191,13 +191,21 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetCommitRespons
 
 def _encode_flexible(out: bytearray, message: OffsetCommitResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         if version <= 9:
             write_compact_string(out, t.name)
         if version >= 10:
             out += _pack_u(t.topic_id)
-        write_uvarint(out, len(t.partitions) + 1)
+        count = len(t.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partitions:
             out += _pack_ihx(t_p.partition_index, t_p.error_code)
         out += b"\x00"

@@ -118,14 +118,14 @@ def _encode_flexible(out: bytearray, message: OffsetCommitValue, version: int) -
     out += _pack_qi(message.offset, message.leader_epoch)
     write_compact_string(out, message.metadata)
     out += _pack_q(message.commit_timestamp)
-    tags: list[tuple[int, bytearray]] = []
-    outer = out
     if message.topic_id != ZERO_UUID:
-        out = bytearray()
-        out += _pack_u(message.topic_id)
-        tags.append((0, out))
-    out = outer
-    if tags:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.topic_id != ZERO_UUID:
+            out = bytearray()
+            out += _pack_u(message.topic_id)
+            tags.append((0, out))
+        out = outer
         write_tags(out, tags)
     else:
-        out += b"\x00"
+        out.append(0)

@@ -17,7 +17,6 @@ from stuntbroker.protocol.primitives import (
     read_uvarint,
     skip_counted_tags,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_string,
     write_uvarint,
@@ -306,30 +305,53 @@ def _encode_flexible(out: bytearray, message: OffsetFetchRequest, version: int) 
         if message.topics is None:
             out += b"\x00"
         else:
-            write_uvarint(out, len(message.topics) + 1)
+            count = len(message.topics) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for t in message.topics:
                 write_compact_string(out, t.name)
-                write_uvarint(out, len(t.partition_indexes) + 1)
+                count = len(t.partition_indexes) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
                 out += struct_pack(f">{len(t.partition_indexes)}i", *t.partition_indexes)
                 out += b"\x00"
     if version >= 8:
-        write_uvarint(out, len(message.groups) + 1)
+        count = len(message.groups) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for g in message.groups:
             write_compact_string(out, g.group_id)
             if version >= 9:
-                write_compact_nullable_string(out, g.member_id)
+                if g.member_id is None:
+                    out.append(0)
+                else:
+                    write_compact_string(out, g.member_id)
             if version >= 9:
                 out += _pack_i(g.member_epoch)
             if g.topics is None:
                 out += b"\x00"
             else:
-                write_uvarint(out, len(g.topics) + 1)
+                count = len(g.topics) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
                 for g_t in g.topics:
                     if version <= 9:
                         write_compact_string(out, g_t.name)
                     if version >= 10:
                         out += _pack_u(g_t.topic_id)
-                    write_uvarint(out, len(g_t.partition_indexes) + 1)
+                    count = len(g_t.partition_indexes) + 1
+                    if count > 127:
+                        write_uvarint(out, count)
+                    else:
+                        out.append(count)
                     out += struct_pack(f">{len(g_t.partition_indexes)}i", *g_t.partition_indexes)
                     out += b"\x00"
             out += b"\x00"

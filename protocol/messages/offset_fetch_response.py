@@ -16,7 +16,6 @@ from stuntbroker.protocol.primitives import (
     read_string,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -353,31 +352,57 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetFetchResponse
 def _encode_flexible(out: bytearray, message: OffsetFetchResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
     if version <= 7:
-        write_uvarint(out, len(message.topics) + 1)
+        count = len(message.topics) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t in message.topics:
             write_compact_string(out, t.name)
-            write_uvarint(out, len(t.partitions) + 1)
+            count = len(t.partitions) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for t_p in t.partitions:
                 out += _pack_iqi(t_p.partition_index, t_p.committed_offset, t_p.committed_leader_epoch)
-                write_compact_nullable_string(out, t_p.metadata)
+                if t_p.metadata is None:
+                    out.append(0)
+                else:
+                    write_compact_string(out, t_p.metadata)
                 out += _pack_hx(t_p.error_code)
             out += b"\x00"
     if version <= 7:
         out += _pack_h(message.error_code)
     if version >= 8:
-        write_uvarint(out, len(message.groups) + 1)
+        count = len(message.groups) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for g in message.groups:
             write_compact_string(out, g.group_id)
-            write_uvarint(out, len(g.topics) + 1)
+            count = len(g.topics) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for g_t in g.topics:
                 if version <= 9:
                     write_compact_string(out, g_t.name)
                 if version >= 10:
                     out += _pack_u(g_t.topic_id)
-                write_uvarint(out, len(g_t.partitions) + 1)
+                count = len(g_t.partitions) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
                 for g_t_p in g_t.partitions:
                     out += _pack_iqi(g_t_p.partition_index, g_t_p.committed_offset, g_t_p.committed_leader_epoch)
-                    write_compact_nullable_string(out, g_t_p.metadata)
+                    if g_t_p.metadata is None:
+                        out.append(0)
+                    else:
+                        write_compact_string(out, g_t_p.metadata)
                     out += _pack_hx(g_t_p.error_code)
                 out += b"\x00"
             out += _pack_hx(g.error_code)

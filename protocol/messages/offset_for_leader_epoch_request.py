@@ -196,10 +196,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoc
 
 def _encode_flexible(out: bytearray, message: OffsetForLeaderEpochRequest, version: int) -> None:
     out += _pack_i(message.replica_id)
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         write_compact_string(out, t.topic)
-        write_uvarint(out, len(t.partitions) + 1)
+        count = len(t.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partitions:
             out += _pack_iiix(t_p.partition, t_p.current_leader_epoch, t_p.leader_epoch)
         out += b"\x00"

@@ -178,10 +178,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> OffsetForLeaderEpoc
 
 def _encode_flexible(out: bytearray, message: OffsetForLeaderEpochResponse, version: int) -> None:
     out += _pack_i(message.throttle_time_ms)
-    write_uvarint(out, len(message.topics) + 1)
+    count = len(message.topics) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topics:
         write_compact_string(out, t.topic)
-        write_uvarint(out, len(t.partitions) + 1)
+        count = len(t.partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partitions:
             out += _pack_hiiqx(t_p.error_code, t_p.partition, t_p.leader_epoch, t_p.end_offset)
         out += b"\x00"

@@ -20,8 +20,7 @@ from stuntbroker.protocol.primitives import (
     read_uvarint,
     skip_counted_tags,
     skip_tags,
-    write_compact_nullable_bytes,
-    write_compact_nullable_string,
+    write_compact_bytes,
     write_compact_string,
     write_nullable_bytes,
     write_nullable_string,
@@ -219,18 +218,32 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceRequest:
 
 
 def _encode_flexible(out: bytearray, message: ProduceRequest, version: int) -> None:
-    write_compact_nullable_string(out, message.transactional_id)
+    if message.transactional_id is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.transactional_id)
     out += _pack_hi(message.acks, message.timeout_ms)
-    write_uvarint(out, len(message.topic_data) + 1)
+    count = len(message.topic_data) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for t in message.topic_data:
         if version <= 12:
             write_compact_string(out, t.name)
         if version >= 13:
             out += _pack_u(t.topic_id)
-        write_uvarint(out, len(t.partition_data) + 1)
+        count = len(t.partition_data) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t_p in t.partition_data:
             out += _pack_i(t_p.index)
-            write_compact_nullable_bytes(out, t_p.records)
+            if t_p.records is None:
+                out.append(0)
+            else:
+                write_compact_bytes(out, t_p.records)
             out += b"\x00"
         out += b"\x00"
     out += b"\x00"

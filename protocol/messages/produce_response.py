@@ -17,7 +17,6 @@ from stuntbroker.protocol.primitives import (
     read_tags,
     read_uvarint,
     skip_tags,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -353,48 +352,73 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> ProduceResponse:
 
 
 def _encode_flexible(out: bytearray, message: ProduceResponse, version: int) -> None:
-    write_uvarint(out, len(message.responses) + 1)
+    count = len(message.responses) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for r in message.responses:
         if version <= 12:
             write_compact_string(out, r.name)
         if version >= 13:
             out += _pack_u(r.topic_id)
-        write_uvarint(out, len(r.partition_responses) + 1)
+        count = len(r.partition_responses) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for r_p in r.partition_responses:
             out += _pack_ihqqq(r_p.index, r_p.error_code, r_p.base_offset, r_p.log_append_time_ms, r_p.log_start_offset)
-            write_uvarint(out, len(r_p.record_errors) + 1)
+            count = len(r_p.record_errors) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for r_p_r in r_p.record_errors:
                 out += _pack_i(r_p_r.batch_index)
-                write_compact_nullable_string(out, r_p_r.batch_index_error_message)
+                if r_p_r.batch_index_error_message is None:
+                    out.append(0)
+                else:
+                    write_compact_string(out, r_p_r.batch_index_error_message)
                 out += b"\x00"
-            write_compact_nullable_string(out, r_p.error_message)
-            r_p_tags: list[tuple[int, bytearray]] = []
-            r_p_outer = out
-            if r_p.current_leader is not None and version >= 10:
-                out = bytearray()
-                out += _pack_iix(r_p.current_leader.leader_id, r_p.current_leader.leader_epoch)
-                r_p_tags.append((0, out))
-            out = r_p_outer
-            if r_p_tags:
+            if r_p.error_message is None:
+                out.append(0)
+            else:
+                write_compact_string(out, r_p.error_message)
+            if (r_p.current_leader is not None and version >= 10):
+                r_p_tags: list[tuple[int, bytearray]] = []
+                r_p_outer = out
+                if (r_p.current_leader is not None and version >= 10):
+                    out = bytearray()
+                    out += _pack_iix(r_p.current_leader.leader_id, r_p.current_leader.leader_epoch)
+                    r_p_tags.append((0, out))
+                out = r_p_outer
                 write_tags(out, r_p_tags)
             else:
-                out += b"\x00"
+                out.append(0)
         out += b"\x00"
     out += _pack_i(message.throttle_time_ms)
-    tags: list[tuple[int, bytearray]] = []
-    outer = out
-    if message.node_endpoints and version >= 10:
-        out = bytearray()
-        write_uvarint(out, len(message.node_endpoints) + 1)
-        for n in message.node_endpoints:
-            out += _pack_i(n.node_id)
-            write_compact_string(out, n.host)
-            out += _pack_i(n.port)
-            write_compact_nullable_string(out, n.rack)
-            out += b"\x00"
-        tags.append((0, out))
-    out = outer
-    if tags:
+    if (message.node_endpoints and version >= 10):
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if (message.node_endpoints and version >= 10):
+            out = bytearray()
+            count = len(message.node_endpoints) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
+            for n in message.node_endpoints:
+                out += _pack_i(n.node_id)
+                write_compact_string(out, n.host)
+                out += _pack_i(n.port)
+                if n.rack is None:
+                    out.append(0)
+                else:
+                    write_compact_string(out, n.rack)
+                out += b"\x00"
+            tags.append((0, out))
+        out = outer
         write_tags(out, tags)
     else:
-        out += b"\x00"
+        out.append(0)

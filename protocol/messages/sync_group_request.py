@@ -21,7 +21,6 @@ from stuntbroker.protocol.primitives import (
     skip_tags,
     write_bytes,
     write_compact_bytes,
-    write_compact_nullable_string,
     write_compact_string,
     write_nullable_string,
     write_string,
@@ -176,12 +175,25 @@ def _encode_flexible(out: bytearray, message: SyncGroupRequest, version: int) ->
     write_compact_string(out, message.group_id)
     out += _pack_i(message.generation_id)
     write_compact_string(out, message.member_id)
-    write_compact_nullable_string(out, message.group_instance_id)
+    if message.group_instance_id is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.group_instance_id)
     if version >= 5:
-        write_compact_nullable_string(out, message.protocol_type)
+        if message.protocol_type is None:
+            out.append(0)
+        else:
+            write_compact_string(out, message.protocol_type)
     if version >= 5:
-        write_compact_nullable_string(out, message.protocol_name)
-    write_uvarint(out, len(message.assignments) + 1)
+        if message.protocol_name is None:
+            out.append(0)
+        else:
+            write_compact_string(out, message.protocol_name)
+    count = len(message.assignments) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for a in message.assignments:
         write_compact_string(out, a.member_id)
         write_compact_bytes(out, a.assignment)

@@ -14,7 +14,7 @@ from stuntbroker.protocol.primitives import (
     skip_tags,
     write_bytes,
     write_compact_bytes,
-    write_compact_nullable_string,
+    write_compact_string,
 )
 
 _unpack_h = Struct(">h").unpack_from
@@ -101,8 +101,14 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> SyncGroupResponse:
 def _encode_flexible(out: bytearray, message: SyncGroupResponse, version: int) -> None:
     out += _pack_ih(message.throttle_time_ms, message.error_code)
     if version >= 5:
-        write_compact_nullable_string(out, message.protocol_type)
+        if message.protocol_type is None:
+            out.append(0)
+        else:
+            write_compact_string(out, message.protocol_type)
     if version >= 5:
-        write_compact_nullable_string(out, message.protocol_name)
+        if message.protocol_name is None:
+            out.append(0)
+        else:
+            write_compact_string(out, message.protocol_name)
     write_compact_bytes(out, message.assignment)
     out += b"\x00"

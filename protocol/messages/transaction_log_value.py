@@ -223,37 +223,45 @@ def _encode_flexible(out: bytearray, message: TransactionLogValue, version: int)
     if message.transaction_partitions is None:
         out += b"\x00"
     else:
-        write_uvarint(out, len(message.transaction_partitions) + 1)
+        count = len(message.transaction_partitions) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for t in message.transaction_partitions:
             write_compact_string(out, t.topic)
-            write_uvarint(out, len(t.partition_ids) + 1)
+            count = len(t.partition_ids) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(t.partition_ids)}i", *t.partition_ids)
             out += b"\x00"
     out += _pack_qq(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms)
-    tags: list[tuple[int, bytearray]] = []
-    outer = out
-    if message.previous_producer_id != -1:
-        out = bytearray()
-        out += _pack_q(message.previous_producer_id)
-        tags.append((0, out))
-    if message.next_producer_id != -1:
-        out = bytearray()
-        out += _pack_q(message.next_producer_id)
-        tags.append((1, out))
-    if message.client_transaction_version != 0:
-        out = bytearray()
-        out += _pack_h(message.client_transaction_version)
-        tags.append((2, out))
-    if message.next_producer_epoch != -1:
-        out = bytearray()
-        out += _pack_h(message.next_producer_epoch)
-        tags.append((3, out))
-    if message.last_producer_epoch != -1:
-        out = bytearray()
-        out += _pack_h(message.last_producer_epoch)
-        tags.append((9000, out))
-    out = outer
-    if tags:
+    if message.previous_producer_id != -1 or message.next_producer_id != -1 or message.client_transaction_version != 0 or message.next_producer_epoch != -1 or message.last_producer_epoch != -1:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.previous_producer_id != -1:
+            out = bytearray()
+            out += _pack_q(message.previous_producer_id)
+            tags.append((0, out))
+        if message.next_producer_id != -1:
+            out = bytearray()
+            out += _pack_q(message.next_producer_id)
+            tags.append((1, out))
+        if message.client_transaction_version != 0:
+            out = bytearray()
+            out += _pack_h(message.client_transaction_version)
+            tags.append((2, out))
+        if message.next_producer_epoch != -1:
+            out = bytearray()
+            out += _pack_h(message.next_producer_epoch)
+            tags.append((3, out))
+        if message.last_producer_epoch != -1:
+            out = bytearray()
+            out += _pack_h(message.last_producer_epoch)
+            tags.append((9000, out))
+        out = outer
         write_tags(out, tags)
     else:
-        out += b"\x00"
+        out.append(0)

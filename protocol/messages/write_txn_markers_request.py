@@ -159,13 +159,25 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersRequ
 
 
 def _encode_flexible(out: bytearray, message: WriteTxnMarkersRequest, version: int) -> None:
-    write_uvarint(out, len(message.markers) + 1)
+    count = len(message.markers) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for m in message.markers:
         out += _pack_qho(m.producer_id, m.producer_epoch, m.transaction_result)
-        write_uvarint(out, len(m.topics) + 1)
+        count = len(m.topics) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for m_t in m.topics:
             write_compact_string(out, m_t.name)
-            write_uvarint(out, len(m_t.partition_indexes) + 1)
+            count = len(m_t.partition_indexes) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             out += struct_pack(f">{len(m_t.partition_indexes)}i", *m_t.partition_indexes)
             out += b"\x00"
         out += _pack_i(m.coordinator_epoch)

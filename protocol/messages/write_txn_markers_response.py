@@ -151,13 +151,25 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> WriteTxnMarkersResp
 
 
 def _encode_flexible(out: bytearray, message: WriteTxnMarkersResponse, version: int) -> None:
-    write_uvarint(out, len(message.markers) + 1)
+    count = len(message.markers) + 1
+    if count > 127:
+        write_uvarint(out, count)
+    else:
+        out.append(count)
     for m in message.markers:
         out += _pack_q(m.producer_id)
-        write_uvarint(out, len(m.topics) + 1)
+        count = len(m.topics) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
         for m_t in m.topics:
             write_compact_string(out, m_t.name)
-            write_uvarint(out, len(m_t.partitions) + 1)
+            count = len(m_t.partitions) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
             for m_t_p in m_t.partitions:
                 out += _pack_ihx(m_t_p.partition_index, m_t_p.error_code)
             out += b"\x00"

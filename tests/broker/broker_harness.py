@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from struct import pack, unpack_from
@@ -20,7 +20,7 @@ from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.primitives import Message
 
 API_VERSIONS = 18
-START_MS = 1_800_000_000_000
+START_MS = 1_700_000_000_000
 KEYS = {api.name: key for key, api in APIS.items()}
 
 
@@ -56,7 +56,8 @@ class KeptEvents(Events):
             if name == "request_crashed":
                 fault = facts["exc_info"]
                 lines = "".join(format_exception(fault)[-3:])
-                found[f"{facts['api_key']} {lines.splitlines()[0]}"] = f"{facts['api_key']} v{facts['api_version']}: {lines}"
+                api = facts["api_key"]
+                found[f"{api} {lines.splitlines()[0]}"] = f"{api} v{facts['api_version']}: {lines}"
         return list(found.values())
 
 
@@ -215,9 +216,12 @@ class Rig:
 @contextlib.asynccontextmanager
 async def rig(
     data_dir: Path, properties: Mapping[str, str] | None = None, durability: str = "process",
-    executor: Callable[..., None] | None = None,
+    executor: Any = None,
 ) -> AsyncIterator[Rig]:  # fmt: skip
-    """A running broker; at the end nothing may have been complained of in the event loop."""
+    """A running broker; at the end nothing may have been complained of in the event loop.
+
+    `executor` stands for the thread that syncs; `executor.rest()` ends what is under way.
+    """
     clock, events = ManualClock(), KeptEvents()
     broker = Broker(BrokerConfig(properties or {}), str(data_dir), durability, events, clock)
     if executor is not None:
@@ -230,6 +234,9 @@ async def rig(
     try:
         yield made
     finally:
+        if executor is not None and broker.syncer is not None:
+            broker.syncer._run = lambda work, done: (work(), done(None))[1]
+            executor.rest()
         await broker.stop()
     assert made.faults == []
     crashes = events.crashes()

@@ -104,6 +104,10 @@ def _differences_in_lists(kafka: list[Any], ours: list[Any], path: str) -> Itera
             for name in {**theirs, **mine}:
                 yield from differences(theirs.get(name, NOTHING), mine.get(name, NOTHING), f"{path}[{name}]")
             return
+    if all(isinstance(value, int) for value in (*kafka, *ours)) and sorted(kafka) == sorted(ours):
+        if kafka != ours:
+            yield f"{path}{ORDER}", kafka, ours
+        return
     for at in range(max(len(kafka), len(ours))):
         theirs = kafka[at] if at < len(kafka) else NOTHING
         mine = ours[at] if at < len(ours) else NOTHING

@@ -16,7 +16,10 @@ from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
 from stuntbroker.protocol.records import HEADER_SIZE, LENGTH_AT, LOG_APPEND_TIME, LOG_OVERHEAD, read_header
 
+from tests.conformance.batches import T0
+
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])")
+NEAR_MS: Final = 600_000
 DAY_MS: Final = 86_400_000
 SEQUENCED_FROM: Final = 43
 """Where in a batch the producer id is."""
@@ -83,6 +86,8 @@ def _scalar(value: Any, names: Names, field: str) -> Any:
 
 
 def _time(value: int) -> int | str:
+    if abs(value - T0) < NEAR_MS:
+        return f"T0{value - T0:+}"
     return "now" if abs(value - time.time() * 1_000) < DAY_MS else value
 
 

@@ -1,0 +1,114 @@
+"""The broker as its users start it: a process of its own, and raw requests to it over a socket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import unpack
+from typing import Any
+
+from broker_harness import KEYS, decode, frame
+
+from stuntbroker.protocol.primitives import Message
+
+DEADLINE_S = 20.0
+COMMAND = [sys.executable, "-m", "stuntbroker.broker"]
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line to its end."""
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=DEADLINE_S, env=os.environ | environment
+    )
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Polls for something that another process does."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.005)
+    raise TimeoutError(what)
+
+
+class Process:
+    """`stuntbroker serve`, once it is ready."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, "serve", "--port", "0", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=os.environ | environment,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], DEADLINE_S)[0]:
+            raise TimeoutError("the broker is not ready")
+        self.line = self.process.stdout.readline().decode()
+        assert self.line.startswith("ready kafka="), (self.line, self.process.communicate()[1].decode())
+        host, _, port = self.line.split("=")[1].strip().rpartition(":")
+        self.address = (host.strip("[]"), int(port))
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
+        """(exit status, the rest of standard output, standard error)."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=DEADLINE_S)
+        return self.process.returncode, out.decode(), err.decode()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=DEADLINE_S)
+
+
+@contextlib.contextmanager
+def serving(*arguments: str, **environment: str) -> Iterator[Process]:
+    """A broker that is gone afterwards, whatever happens."""
+    made = Process(*arguments, **environment)
+    try:
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.kill()
+
+
+class Peer:
+    """A client that sends frames over a real socket, and waits for their answers."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, DEADLINE_S)
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, request: Message, version: int, correlation: int = 7) -> None:
+        self.socket.sendall(frame(request, version, correlation))
+
+    def receive(self) -> bytes:
+        (size,) = unpack(">i", self._read(4))
+        return self._read(size)
+
+    def ask(self, request: Message, version: int) -> Any:
+        self.send(request, version)
+        return decode(self.receive(), KEYS[type(request).__name__.removesuffix("Request")], version)
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.socket.recv(size - len(data))
+            if not more:
+                raise ConnectionResetError("the broker has closed the connection")
+            data += more
+        return data

@@ -1,0 +1,229 @@
+"""The command line is a contract: exit statuses, one line on standard output, one line on standard error that helps."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from process_harness import Peer, run, serving
+from valid_requests import TOPIC, batch
+
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+
+WRONG = {
+    "no command": ([], "which command?"),
+    "unknown command": (["fly"], "'fly'"),
+    "unknown option": (["serve", "--prot", "1"], "--prot"),
+    "an option without its value": (["serve", "--port"], "--port needs a value"),
+    "an option given twice": (["serve", "--port", "1", "--port=2"], "--port was given 2 times"),
+    "a port that is no number": (["serve", "--port", "http"], "0 to 65535"),
+    "a port that is too large": (["serve", "--port", "65536"], "0 to 65535"),
+    "a negative port": (["serve", "--port=-1"], "0 to 65535"),
+    "a durability that there is not": (["serve", "--durability", "none"], "process, power"),
+    "a log format that there is not": (["serve", "--log-format", "xml"], "text, json"),
+    "a log level that there is not": (["serve", "--log-level", "all"], "info, debug, warning, error"),
+    "a setting without a value": (["serve", "--set", "num.partitions"], "KEY=VALUE"),
+    "a setting without a name": (["serve", "--set", "=1"], "KEY=VALUE"),
+    "a property that is no number": (["serve", "--set", "num.partitions=many"], "num.partitions: 'many'"),
+    "a property out of its range": (["serve", "--set", "num.partitions=0"], "num.partitions: 0 is not in"),
+    "a property of ours that there is not": (["serve", "--set", "stuntbroker.x=1"], "stuntbroker.x"),
+    "a configuration file that is not there": (["serve", "--config", "/nowhere/x.toml"], "/nowhere/x.toml"),
+    "an address that is none": (["wait", "--bootstrap", "localhost"], "HOST:PORT"),
+    "a time-out that is no number": (["wait", "--timeout", "soon"], "--timeout"),
+    "a time-out that never ends": (["wait", "--timeout", "nan"], "--timeout"),
+    "nothing to dump": (["dump"], "FILE"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_command_line_exits_2_with_one_line_that_says_what(what: str) -> None:
+    arguments, said = WRONG[what]
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("stuntbroker: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["not = = toml", "x = [", "\xff"], ids=["syntax", "unclosed", "no UTF-8"])
+def test_a_configuration_file_that_is_no_toml_is_a_usage_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text(text, encoding="latin-1")
+    done = run("serve", "--config", str(tmp_path / "x.toml"))
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_port_in_use_exits_1_and_leaves_no_temporary_folder(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run("serve", "--port", str(taken.getsockname()[1]), TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Address already in use" in done.stderr
+    assert "--port" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_that_nobody_knows_exits_1() -> None:
+    done = run("serve", "--port", "0", "--host", "no-such-host.invalid")
+    assert done.returncode == 1
+    assert "cannot listen on no-such-host.invalid" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_data_folder_in_use_exits_1_and_the_first_process_goes_on(tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path / "data")) as first:
+        done = run("serve", "--port", "0", "--data-dir", str(tmp_path / "data"))
+        assert done.returncode == 1
+        assert "in use by another process" in done.stderr
+        assert "--data-dir" in done.stderr
+        assert done.stderr.count("\n") == 1
+        with Peer(first.address) as peer:
+            assert peer.ask(ApiVersionsRequest(), 0).error_code == 0
+
+
+def test_a_data_folder_that_cannot_be_made_exits_1(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run("serve", "--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
+    assert done.returncode == 1
+    assert "cannot use the data folder" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_data_folder_that_is_read_only_exits_1(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        done = run("serve", "--port", "0", "--data-dir", str(tmp_path))
+    finally:
+        tmp_path.chmod(0o700)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["meta.properties", "metadata.journal"])
+def test_a_data_folder_with_something_else_in_the_place_of_a_file_exits_1(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    done = run("serve", "--port", "0", "--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert "cannot start" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_ready_file_that_cannot_be_written_exits_1_and_is_not_ready(tmp_path: Path) -> None:
+    done = run("serve", "--port", "0", "--ready-file", "/nowhere/ready", TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "--ready-file" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_ends_it_with_status_0_and_a_clean_folder(number: int, tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path), "--ready-file", str(tmp_path / "ready")) as broker:
+        ready = json.loads((tmp_path / "ready").read_text())
+        assert ready == {"kafka": broker.line.split("=")[1].strip(), "pid": broker.process.pid}
+        with Peer(broker.address) as peer:
+            data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch(timestamp=1))])]
+            assert peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9).topics[0].error_code == 0
+            peer.send(ProduceRequest(None, -1, 1_000, data), 9)
+            peer.receive()
+            assert broker.end(number)[:2] == (0, "")
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    with serving("--data-dir", str(tmp_path)):
+        assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_without_a_data_folder_nothing_is_left_behind(tmp_path: Path) -> None:
+    with serving(TMPDIR=str(tmp_path)) as broker:
+        assert len(list(tmp_path.iterdir())) == 1
+        assert broker.end()[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_setting_wins_over_the_file_and_every_way_to_write_a_property_counts(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text(
+        '"num.partitions" = 3\nlog.retention.ms = 5000\n[transaction]\nmax.timeout.ms = 7000\nversion = 1\n'
+        '[delete]\ntopic.enable = false\n'
+    )
+    with serving("--config", str(tmp_path / "x.toml"), "--set", "num.partitions=5") as broker, Peer(broker.address) as peer:
+        (found,) = peer.ask(DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]), 4).results
+    values = {one.name: one.value for one in found.configs}
+    names = ("num.partitions", "log.retention.ms", "transaction.max.timeout.ms", "delete.topic.enable")
+    assert [values[name] for name in names] == ["5", "5000", "7000", "false"]
+
+
+def test_the_log_is_json_lines_when_asked_for_and_standard_output_has_one_line() -> None:
+    with serving("--log-format", "json", "--set", "some.kafka.property=1") as broker:
+        with Peer(broker.address) as peer:
+            peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
+            peer.socket.sendall(b"GET / HTTP/1.1\r\n")
+            assert peer.socket.recv(1) == b""
+        status, out, err = broker.end()
+    assert (status, out) == (0, "")
+    events = [json.loads(line) for line in err.splitlines()]
+    assert [one["event"] for one in events] == ["properties_ignored", "topic_created", "frame_refused"]
+    assert events[0]["properties"] == ["some.kafka.property"]
+    assert {"level", "timestamp"} <= events[2].keys()
+
+
+def test_a_broker_that_is_not_told_to_say_more_says_nothing() -> None:
+    with serving("--log-level", "warning") as broker:
+        with Peer(broker.address) as peer:
+            peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
+        assert broker.end() == (0, "", "")
+
+
+def test_wait_exits_0_when_a_broker_answers_and_1_when_none_does() -> None:
+    with serving() as broker:
+        host, port = broker.address
+        assert run("wait", "--bootstrap", f"{host}:{port}", "--timeout", "5").returncode == 0
+        broker.end()
+        done = run("wait", "--bootstrap", f"{host}:{port}", "--timeout", "0.1")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+
+
+def test_wait_is_not_taken_in_by_a_port_that_is_open_and_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        done = run("wait", "--bootstrap", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "0.2")
+    assert done.returncode == 1
+
+
+def test_dump_shows_batches_and_records_and_says_what_is_wrong(tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
+        data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch(timestamp=1))])]
+        peer.ask(ProduceRequest(None, -1, 1_000, data), 9)
+        broker.end()
+    log = tmp_path / f"{TOPIC}-0" / "00000000000000000000.log"
+    shown = run("dump", str(log))
+    assert shown.returncode == 0
+    assert "batch offset=0..1" in shown.stdout
+    assert "key=b'k1' value=b'vvv'" in shown.stdout
+    broken = bytearray(log.read_bytes())
+    broken[-1] ^= 1
+    log.write_bytes(broken)
+    shown = run("dump", str(log))
+    assert (shown.returncode, "wrong CRC" in shown.stdout) == (1, True)
+    assert run("dump", str(tmp_path / "nothing")).returncode == 1
+
+
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_help_names_every_command_and_option(word: str) -> None:
+    done = run(word)
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in ("serve", "wait", "dump", "version", "--data-dir", "--durability", "--ready-file", "--set", "--config"):
+        assert name in done.stdout
+
+
+def test_version_is_the_one_of_the_package() -> None:
+    from importlib.metadata import version
+
+    assert run("version").stdout == run("--version").stdout == f"stuntbroker {version('stuntbroker')}\n"

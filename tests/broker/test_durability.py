@@ -1,0 +1,268 @@
+"""`--durability power`: an answer waits for the disk, in order, and a disk that refuses ends the broker.
+
+The thread that syncs is a list here: nothing is on the disk until the test says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from struct import unpack_from
+from typing import Any
+
+import pytest
+from broker_harness import Client, decode, frame, rig
+from valid_requests import TOPIC, batch
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.storage.errors import StorageError
+
+TXN = "txn"
+
+
+class Disk:
+    """Stands for the thread beside the event loop."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+        self.syncs = 0
+
+    def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.asked.append((work, done))
+
+    def sync(self) -> None:
+        """Ends the sync that runs."""
+        work, done = self.asked.pop(0)
+        work()
+        self.syncs += 1
+        done(None)
+
+    def rest(self) -> None:
+        while self.asked:
+            self.sync()
+
+    def refuse(self) -> None:
+        work, done = self.asked.pop(0)
+        work()
+        done(OSError(5, "Input/output error"))
+
+
+def produce(data: bytes, transactional_id: str | None = None) -> ProduceRequest:
+    return ProduceRequest(
+        transactional_id, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]
+    )
+
+
+def numbers(client: Client) -> list[int]:
+    return [unpack_from(">i", answer)[0] for answer in client.answers()]
+
+
+def owner_of(client: Client, disk: Disk, transactional_id: str = TXN) -> tuple[int, int]:
+    client.feed(frame(InitProducerIdRequest(transactional_id, 60_000), 4))
+    disk.rest()
+    (answer,) = client.answers()
+    made = decode(answer, 22, 4)
+    return made.producer_id, made.producer_epoch
+
+
+async def test_an_answer_waits_until_what_it_acknowledges_is_on_the_disk(data_dir: Path) -> None:
+    disk = Disk()
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        client.feed(frame(produce(batch()), 9))
+        assert numbers(client) == []
+        disk.sync()
+        assert numbers(client) == [7]
+        disk.rest()
+
+
+async def test_one_sync_serves_all_that_wait(data_dir: Path) -> None:
+    disk = Disk()
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        clients = [made.client() for _ in range(20)]
+        for client in clients:
+            client.feed(frame(produce(batch()), 9))
+        disk.rest()
+        assert [numbers(client) for client in clients] == [[7]] * 20
+        assert disk.syncs == 2  # The one that the first began, and one for all who came meanwhile.
+
+
+async def test_nobody_is_told_of_what_is_not_on_the_disk_yet(data_dir: Path) -> None:
+    """A retry on another connection finds the batch there: its answer waits for the same sync."""
+    disk = Disk()
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        writer, again = made.client(), made.client()
+        producer_id, epoch = owner_of(writer, disk)
+        records = bytearray(batch(2, producer_id, epoch, 0))
+        writer.feed(frame(produce(bytes(records), TXN), 12))
+        disk.sync()  # The transaction is on the disk, the batch is not.
+        assert numbers(writer) == []
+        again.feed(frame(produce(bytes(records), TXN), 12))
+        assert numbers(again) == []
+        disk.rest()
+        assert (numbers(writer), numbers(again)) == ([7], [7])
+        assert made.broker.topics.log(TOPIC, 0).next_offset == 2
+
+
+async def test_pipelined_requests_of_a_transaction_are_answered_once_each_and_in_order(data_dir: Path) -> None:
+    disk = Disk()
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        producer_id, epoch = owner_of(client, disk)
+        stream = b""
+        for number in range(10):
+            stream += frame(produce(batch(1, producer_id, epoch + number, 0), TXN), 12, correlation=3 * number)
+            stream += frame(EndTxnRequest(TXN, producer_id, epoch + number, True), 5, correlation=3 * number + 1)
+            stream += frame(ApiVersionsRequest(), 0, correlation=3 * number + 2)
+        client.feed(stream)
+        disk.rest()
+        answers = client.answers()
+        assert [unpack_from(">i", answer)[0] for answer in answers] == list(range(30))
+        errors = [decode(a, 0, 12).responses[0].partition_responses[0].error_code for a in answers[::3]]
+        errors += [decode(a, 26, 5).error_code for a in answers[1::3]]
+        assert errors == [0] * 20
+
+
+async def test_requests_of_a_busy_id_wait_in_its_mailbox_and_are_answered_in_order(data_dir: Path) -> None:
+    disk = Disk()
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC, 3)
+        clients = [made.client() for _ in range(3)]
+        producer_id, epoch = owner_of(clients[0], disk)
+        for index, client in enumerate(clients):
+            topics = [AddPartitionsToTxnTopic(TOPIC, [index])]
+            client.feed(frame(AddPartitionsToTxnRequest([], TXN, producer_id, epoch, topics), 3))
+        late = made.client()
+        late.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
+        order: list[int] = []
+        while disk.asked:
+            disk.sync()
+            order += [number for number, client in enumerate([*clients, late]) if numbers(client)]
+        assert order == [0, 1, 2, 3]
+        assert made.broker.transactions.find(TXN).txn.phase.name == "COMPLETE_COMMIT"
+        assert [made.broker.topics.log(TOPIC, index).next_offset for index in range(3)] == [1, 1, 1]
+
+
+async def test_a_write_that_fails_for_one_who_waited_hurts_nobody_else(data_dir: Path, monkeypatch: Any) -> None:
+    disk = Disk()
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        first, second, third = (made.client() for _ in range(3))
+        producer_id, epoch = owner_of(first, disk)
+        other = owner_of(third, disk, "other")
+        topics = [AddPartitionsToTxnTopic(TOPIC, [0])]
+        first.feed(frame(AddPartitionsToTxnRequest([], TXN, producer_id, epoch, topics), 3))
+        second.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
+        third.feed(frame(AddPartitionsToTxnRequest([], "other", *other, topics), 3))
+        append, refused = type(made.broker.transactions).append, []
+
+        def full(self: Any, actor: Any, txn: Any, *rest: Any, **more: Any) -> bool:
+            if txn.transactional_id == TXN and not refused:
+                refused.append(txn)
+                raise StorageError("no space is left")
+            return bool(append(self, actor, txn, *rest, **more))
+
+        monkeypatch.setattr(type(made.broker.transactions), "append", full)
+        disk.rest()
+        assert refused
+        assert numbers(first) == [7]
+        assert numbers(third) == [7]
+        (answer,) = second.answers()
+        assert decode(answer, 26, 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        second.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
+        disk.rest()
+        assert decode(second.answers()[0], 26, 3).error_code == 0
+
+
+async def test_a_client_that_leaves_while_the_disk_syncs_is_not_answered(data_dir: Path) -> None:
+    disk = Disk()
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        client.feed(frame(produce(batch()), 9))
+        client.leave()
+        disk.rest()
+        assert not client.transport.sent
+
+
+@pytest.mark.parametrize("more", [False, True])
+async def test_a_sync_that_fails_ends_the_broker_and_the_answers_are_never_sent(more: bool, data_dir: Path) -> None:
+    disk, told = Disk(), []
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        made.broker.failed = told.append
+        first, second = made.client(), made.client()
+        first.feed(frame(produce(batch()), 9))
+        if more:
+            second.feed(frame(produce(batch()), 9))
+        disk.refuse()
+        if not more:
+            second.feed(frame(produce(batch()), 9))
+        assert told == ["the disk refused a sync: [Errno 5] Input/output error"]
+        assert not disk.asked  # No later sync could tell that all is well.
+        assert (numbers(first), numbers(second)) == ([], [])
+        assert made.events.names() == ["sync_failed"]
+    assert not (data_dir / ".kafka_cleanshutdown").exists()
+    async with rig(data_dir) as made:  # It starts again, as after a crash.
+        assert made.broker.topics.log(TOPIC, 0).next_offset == 4
+
+
+# --- durability process: one write a turn
+
+
+async def test_a_write_that_fails_at_the_end_of_a_turn_ends_the_broker_unanswered(
+    data_dir: Path, monkeypatch: Any
+) -> None:
+    told: list[str] = []
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        made.broker.failed = told.append
+        client = made.client()
+        client.feed(frame(produce(batch()), 9))
+        assert numbers(client) == [7]
+        log = made.broker.topics.log(TOPIC, 0)
+
+        def full(*_: Any) -> None:
+            raise StorageError("no space is left")
+
+        monkeypatch.setattr(type(log.segments[-1]), "_put", full)
+        client.feed(frame(produce(batch()), 9))
+        assert numbers(client) == []
+        monkeypatch.undo()
+        other = made.client()
+        other.feed(frame(produce(batch()), 9))  # Nothing may be written behind the hole, nor acknowledged.
+        assert numbers(other) == []
+        assert told == ["no space is left"]
+    async with rig(data_dir) as made:
+        assert made.broker.topics.log(TOPIC, 0).next_offset == 2
+
+
+async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go(data_dir: Path, monkeypatch: Any) -> None:
+    told: list[str] = []
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        made.broker.failed = told.append
+        writer, reader = made.client(), made.client()
+        writer.feed(frame(produce(batch()), 9))
+        log = made.broker.topics.log(TOPIC, 0)
+
+        def full(*_: Any) -> None:
+            raise StorageError("no space is left")
+
+        monkeypatch.setattr(type(log.segments[-1]), "_put", full)
+        reader.feed(frame(ApiVersionsRequest(), 0))  # It may look at files, so what was appended is written first.
+        assert reader.transport.closed
+        assert numbers(writer) == []
+        assert told == ["no space is left"]

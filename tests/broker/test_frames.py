@@ -1,0 +1,387 @@
+"""Frames: what is refused before anyone reads it, what a slow or silent client may cost, and the order of answers."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from pathlib import Path
+from struct import pack
+
+import pytest
+from broker_harness import Client, Rig, decode, frame, raw_frame, rig, turn
+from bystander import Bystander
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from valid_requests import CASES, TOPIC, batch, valid_request
+
+from stuntbroker.broker.connection import FIRST_BUFFER, KEPT_BUFFER
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.primitives import ELEMENTS_MAX, TAGS_MAX, ZERO_UUID
+
+CLIENT_HELLO = bytes.fromhex("160301020001000001fc0303") + bytes(200)
+HTTP = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def produce(data: bytes, name: str = TOPIC, acks: int = -1, partitions: int = 1) -> ProduceRequest:
+    parts = [PartitionProduceData(index, data) for index in range(partitions)]
+    return ProduceRequest(None, acks, 1_000, [TopicProduceData(name, partition_data=parts)])
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes((value,))
+
+
+def header(key: int, version: int, flexible: bool = True) -> bytes:
+    return pack(">hhih", key, version, 1, -1) + (b"\0" if flexible else b"")
+
+
+# --- refused
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 104_857_601])
+async def test_a_size_that_no_frame_may_have_closes_the_connection_with_one_line(size: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.feed(pack(">i", size))
+        assert client.transport.closed
+        assert made.events.names() == ["frame_refused"]
+        assert len(client.connection.buffer) == FIRST_BUFFER
+
+
+@pytest.mark.parametrize("size", range(10))
+async def test_a_frame_shorter_than_a_header_closes_the_connection(size: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.feed(raw_frame(bytes(size)))
+        assert client.transport.closed
+        assert made.events.names() == ["request_malformed"]
+
+
+@pytest.mark.parametrize("greeting", [CLIENT_HELLO, HTTP], ids=["TLS", "HTTP"])
+async def test_another_protocol_is_refused_at_its_first_bytes(greeting: bytes, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.feed(greeting)
+        assert client.transport.closed
+        assert not client.answers()
+        assert made.events.names() == ["frame_refused"]
+
+
+async def test_the_limit_of_a_frame_is_the_property(data_dir: Path) -> None:
+    async with rig(data_dir, {"socket.request.max.bytes": "1000"}) as made:
+        client = made.client()
+        client.feed(raw_frame(header(18, 0, False).ljust(1_000, b"\0")))
+        assert not client.transport.closed
+        client.feed(pack(">i", 1_001))
+        assert client.transport.closed
+
+
+async def test_answers_before_a_bad_frame_still_arrive(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        made.topic(TOPIC)
+        client.feed(frame(produce(batch()), 9) + frame(ApiVersionsRequest(), 0) + pack(">i", -5))
+        assert client.transport.closed
+        assert len(client.answers()) == 2
+
+
+# --- nothing is allocated by what is declared
+
+
+async def test_a_declared_length_allocates_nothing_until_the_bytes_come(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.feed(pack(">i", 104_857_600) + b"abc")
+        assert len(client.connection.buffer) <= 8 * FIRST_BUFFER
+        client.feed(bytes(100_000))
+        assert len(client.connection.buffer) <= 1_000_000
+
+
+async def test_a_frame_that_drips_in_is_not_copied_for_every_drop(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.feed(pack(">i", 50_000_000) + bytes(1_000_000))
+        before = client.connection.buffer
+        client.feed(bytes(1_000), step=1)
+        assert client.connection.buffer is before
+
+
+@pytest.mark.parametrize("count", [TAGS_MAX + 1, 2**32 - 1])
+async def test_a_header_of_too_many_tagged_fields_is_refused_unread(count: int, data_dir: Path) -> None:
+    """Tens of millions of them, each of two bytes, took a broker down once."""
+    body = pack(">hhih", 3, 12, 1, -1) + uvarint(count) + bytes(50_000_000)
+    async with rig(data_dir) as made:
+        client = made.client()
+        bystander = Bystander(made)
+        client.feed(raw_frame(body[:1_000_000]))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        client = made.client()
+        client.feed(memoryview(raw_frame(body)))
+        assert loop.time() - began < 5
+        assert client.transport.closed
+        assert made.events.names().count("request_malformed") == 2
+        bystander.work()
+
+
+FLOODS = {
+    "Metadata": (3, 9, lambda n: uvarint(n + 1) + b"\x01\0" * n + bytes(4)),
+    "DeleteTopics": (20, 4, lambda n: uvarint(n + 1) + b"\x01" * n + bytes(5)),
+    "OffsetFetch": (9, 8, lambda n: uvarint(n + 1) + b"\x01\0\0" * n + bytes(2)),
+    "OffsetFetch, deep": (9, 8, lambda n: b"\x02\x02g\x02\x02t" + uvarint(n + 1) + bytes(4 * n + 4)),
+    "FindCoordinator": (10, 4, lambda n: b"\0" + uvarint(n + 1) + b"\x02x" * n + b"\0"),
+    "DescribeGroups": (15, 5, lambda n: uvarint(n + 1) + b"\x01" * n + bytes(2)),
+    "Produce": (0, 9, lambda n: b"\0\xff\xff" + bytes(4) + uvarint(n + 1) + b"\x01\x01\0" * n + b"\0"),
+    "tags": (3, 12, lambda n: b"\x02" + bytes(16) + b"\0" + uvarint(n) + bytes(2 * n + 4)),
+    "CreateTopics": (19, 5, lambda n: uvarint(n + 1) + b"\x02x\0\0\0\x01\0\x01\x01\x01\0" * n + bytes(6)),
+    "IncrementalAlterConfigs": (44, 1, lambda n: uvarint(n + 1) + b"\x02\x02t\x01\0" * n + bytes(2)),
+}
+
+
+@pytest.mark.parametrize("what", FLOODS)
+@pytest.mark.parametrize("count", [ELEMENTS_MAX // 2, ELEMENTS_MAX + 1, 3_000_000])
+async def test_a_flood_of_tiny_elements_costs_a_bounded_time(what: str, count: int, data_dir: Path) -> None:
+    key, version, build = FLOODS[what]
+    async with rig(data_dir, {"auto.create.topics.enable": "false"}) as made:
+        bystander = Bystander(made)
+        client = made.client()
+        data = raw_frame(header(key, version) + build(count))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        client.feed(memoryview(data))
+        assert loop.time() - began < 3  # A hundredth of that as a rule; minutes without the limit, or with a loop in a loop.
+        if count > ELEMENTS_MAX:
+            assert client.transport.closed
+            assert made.events.names() == ["request_malformed"]
+        bystander.work()
+
+
+async def test_tags_in_elements_are_counted_with_them(data_dir: Path) -> None:
+    element = bytes(16) + b"\x02x" + uvarint(1_000) + b"".join(uvarint(n) + b"\0" for n in range(1_000))
+    async with rig(data_dir, {"auto.create.topics.enable": "false"}) as made:
+        client = made.client()
+        client.feed(raw_frame(header(3, 12) + uvarint(501) + element * 500 + bytes(3)))
+        assert client.transport.closed
+        assert f"more than {ELEMENTS_MAX} elements" in made.events.kept[-1][1]["reason"]
+
+
+# --- client ids
+
+
+async def test_a_huge_client_id_is_read_and_not_kept_whole(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        made.topic(TOPIC)
+        assert client.ask(produce(batch()), 9, client_id=b"c" * 32_767).responses[0].partition_responses[0].error_code == 0
+        assert client.connection.client_id == "c" * 255
+
+
+async def test_a_client_id_that_is_not_utf_8_is_no_fault(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert client.ask(ApiVersionsRequest(), 0, client_id=b"\xff\xfe\x80").error_code == 0
+        assert client.ask(ApiVersionsRequest(), 0, client_id=None).error_code == 0
+        assert client.connection.client_id == ""
+
+
+async def test_a_client_id_of_a_lying_length_is_refused_even_when_its_bytes_are_known(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.ask(ApiVersionsRequest(), 0, client_id=b"abc")
+        client.feed(raw_frame(pack(">hhih", 16, 0, 1, 900) + b"abc"))
+        assert client.transport.closed
+        assert not client.answers()
+
+
+# --- order
+
+
+def conversation(topic_id: bytes) -> list[bytes]:
+    """Requests of every kind whose answers depend on nothing but themselves and their order."""
+    keys = (2, 3, 10, 15, 18, 23, 32, 60, 61, 65, 66, 75)
+    return [
+        frame(valid_request(key, version, topic_id), version, correlation=number, client_id=b"c" * (number % 3 * 4_000))
+        for number, (key, version) in enumerate(CASES)
+        if key in keys
+    ]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(1, 9_000), min_size=1, max_size=60))
+async def test_frames_cut_anywhere_get_the_same_answers_in_the_same_order(
+    cuts: list[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async with rig(tmp_path_factory.mktemp("cut")) as made:
+        topic_id = made.topic(TOPIC).id
+        made.broker.topics.internal("__consumer_offsets")
+        frames = conversation(topic_id)
+        whole = made.client()
+        for one in frames:
+            whole.feed(one)
+        expected = whole.answers()
+        assert len(expected) == len(frames)
+        stream, at, number = b"".join(frames), 0, 0
+        client = made.client()
+        while at < len(stream):
+            step = cuts[number % len(cuts)]
+            client.feed(stream[at : at + step])
+            at, number = at + step, number + 1
+        assert client.answers() == expected
+
+
+async def test_a_thousand_requests_at_once_are_answered_in_order(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        requests = [
+            frame(produce(batch(size=n % 500)), 9, correlation=n) if n % 3 else frame(ApiVersionsRequest(), 0, correlation=n)
+            for n in range(1_000)
+        ]
+        client.feed(b"".join(requests))
+        answers = client.answers()
+        assert [int.from_bytes(answer[:4], "big") for answer in answers] == list(range(1_000))
+        offsets = [decode(a, 0, 9).responses[0].partition_responses[0].base_offset for n, a in enumerate(answers) if n % 3]
+        assert offsets == [2 * n for n in range(len(offsets))]
+
+
+def fetch(max_wait_ms: int, offset: int = 0) -> FetchRequest:
+    wish = FetchPartition(0, -1, offset, -1, -1, 1_000_000)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1_000_000, topics=[FetchTopic(TOPIC, partitions=[wish])]
+    )
+
+
+async def test_a_request_that_waits_holds_back_its_own_connection_only(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        waiting, other = made.client(), made.client()
+        waiting.feed(frame(fetch(60_000), 12, correlation=1) + frame(ApiVersionsRequest(), 0, correlation=2))
+        assert not waiting.answers()
+        other.ask(produce(batch()), 9)
+        await turn()
+        assert [answer[:4] for answer in waiting.answers()] == [pack(">i", 1), pack(">i", 2)]
+
+
+# --- clients that do not read
+
+
+async def test_a_client_that_does_not_read_its_answers_is_not_read_from_either(data_dir: Path) -> None:
+    async with rig(data_dir, {"stuntbroker.write.buffer.bytes": "65536"}) as made:
+        made.topic(TOPIC)
+        bystander = Bystander(made)
+        client = made.client()
+        client.transport.stuck = True
+        one = frame(MetadataRequest([MetadataRequestTopic(ZERO_UUID, TOPIC)]), 9)
+        count = 50_000
+        client.feed(memoryview(one * count))
+        assert not client.transport.reading
+        assert client.transport.unsent < 200_000
+        assert len(client.connection.buffer) <= FIRST_BUFFER
+        bystander.work()
+        answered = len(client.answers())
+        client.transport.read_again()
+        assert client.transport.reading
+        assert answered < answered + len(client.answers()) < count
+
+
+async def test_a_client_that_sends_ahead_while_it_waits_fills_one_buffer_and_no_more(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        client.feed(frame(fetch(60_000), 12) + frame(ApiVersionsRequest(), 0) * 10_000)
+        assert not client.transport.reading
+        assert len(client.connection.buffer) == FIRST_BUFFER
+        made.client().ask(produce(batch()), 9)
+        await turn()
+        assert client.transport.reading
+        assert len(client.answers()) > 100
+
+
+async def test_a_silent_connection_gives_a_large_buffer_back(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        client.ask(produce(batch(1, size=500_000)), 9)
+        assert len(client.connection.buffer) > KEPT_BUFFER
+        made.pass_time(10_000)
+        assert len(client.connection.buffer) == FIRST_BUFFER
+        assert client.ask(ApiVersionsRequest(), 0).error_code == 0
+
+
+async def test_a_batch_in_a_large_frame_is_written_before_its_buffer_is_used_again(data_dir: Path) -> None:
+    """Small batches are written when the turn ends, and a large frame is not copied."""
+    async with rig(data_dir) as made:
+        made.topic(TOPIC, 4)
+        client = made.client()
+        first = batch(1, size=3_000)
+        client.feed(frame(produce(first, partitions=4), 9))
+        client.feed(frame(produce(b"\xee" * 15_000), 9))
+        client.answers()
+        for log in made.broker.topics.get(TOPIC).partitions:
+            assert b"".join(log.read(0, 1 << 20, 1).parts)[20:] == first[20:]
+
+
+# --- limits
+
+
+async def test_clients_above_max_connections_are_turned_away_and_others_stay(data_dir: Path) -> None:
+    async with rig(data_dir, {"max.connections": "2"}) as made:
+        first, second = made.client(), made.client()
+        third = made.client()
+        assert third.transport.aborted
+        assert made.events.names() == ["connection_refused"]
+        assert first.ask(ApiVersionsRequest(), 0).error_code == 0
+        second.leave()
+        assert made.client().ask(ApiVersionsRequest(), 0).error_code == 0
+
+
+async def test_a_connection_that_was_silent_for_too_long_is_closed(data_dir: Path) -> None:
+    async with rig(data_dir, {"connections.max.idle.ms": "60000"}) as made:
+        made.topic(TOPIC)
+        silent, busy, waiting = made.client(), made.client(), made.client()
+        waiting.feed(frame(fetch(2_000_000_000), 12))
+        for number in range(7):
+            busy.ask(ApiVersionsRequest(), 0, correlation=100 + number)
+            made.pass_time(10_000)
+        made.pass_time(10_000)
+        assert (silent.transport.closed, busy.transport.closed, waiting.transport.closed) == (True, False, False)
+
+
+async def test_a_client_that_was_closed_and_never_reads_does_not_hold_its_place_for_ever(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.transport.stuck = True
+        client.feed(pack(">i", -1))
+        assert client.transport.closed
+        assert not client.transport.aborted
+        made.pass_time(10_000)
+        assert client.transport.aborted
+
+
+async def test_hundreds_of_bad_clients_leave_nothing_behind(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        bystander = Bystander(made)
+
+        def attack(rig_: Rig) -> None:
+            client: Client = rig_.client()
+            client.feed(raw_frame(header(3, 12) + b"\xff" * 2_000))
+            client.leave()
+
+        attack(made)
+        tracemalloc.start()
+        try:
+            for _ in range(300):
+                attack(made)
+                made.events.kept.clear()
+            assert tracemalloc.get_traced_memory()[0] < 200_000
+        finally:
+            tracemalloc.stop()
+        assert len(made.broker.connections) == 1
+        bystander.work()

@@ -1,0 +1,338 @@
+"""What Produce acknowledges, what Fetch waits for, and what corrupt batches get."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import pytest
+from broker_harness import START_MS, Client, Rig, decode, frame, rig, turn
+from bystander import Bystander
+from valid_requests import TOPIC, batch
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from stuntbroker.protocol.records import build_batch, seal
+
+Code = ErrorCode
+
+
+def produce(data: bytes | None, name: str = TOPIC, acks: int = -1, transactional_id: str | None = None) -> ProduceRequest:
+    return ProduceRequest(
+        transactional_id, acks, 1_000, [TopicProduceData(name, partition_data=[PartitionProduceData(0, data)])]
+    )
+
+
+def error_of(client: Client, data: bytes | None, version: int = 9) -> ErrorCode:
+    return ErrorCode(client.ask(produce(data), version).responses[0].partition_responses[0].error_code)
+
+
+def changed(data: bytes, at: int, new: bytes, *, sealed: bool = True) -> bytes:
+    """The batch with other bytes at a place, and its CRC right again."""
+    made = bytearray(data)
+    made[at : at + len(new)] = new
+    if sealed:
+        seal(made)
+    return bytes(made)
+
+
+def fetch(offset: int = 0, max_wait_ms: int = 60_000, **fields: Any) -> FetchRequest:
+    wish = FetchPartition(0, -1, offset, -1, -1, 1_000_000)
+    given = {"min_bytes": 1, "max_bytes": 1_000_000, "topics": [FetchTopic(TOPIC, partitions=[wish])]} | fields
+    return FetchRequest(max_wait_ms=max_wait_ms, **given)
+
+
+def first(answer: bytes, version: int = 12) -> Any:
+    return decode(answer, 1, version).responses[0].partitions[0]
+
+
+# --- corrupt batches
+
+GOOD = batch(3)
+CORRUPT = {
+    "null": (None, Code.INVALID_RECORD),
+    "empty": (b"", Code.INVALID_RECORD),
+    "cut in its header": (GOOD[:40], Code.INVALID_RECORD),
+    "cut at its end": (GOOD[:-1], Code.INVALID_RECORD),
+    "another byte in it": (changed(GOOD, 70, b"\x55", sealed=False), Code.CORRUPT_MESSAGE),
+    "wrong CRC": (changed(GOOD, 17, b"\0\0\0\0", sealed=False), Code.CORRUPT_MESSAGE),
+    "length 0": (changed(GOOD, 8, pack(">i", 0), sealed=False), Code.CORRUPT_MESSAGE),
+    "length -1": (changed(GOOD, 8, pack(">i", -1), sealed=False), Code.CORRUPT_MESSAGE),
+    "length 2^31-1": (changed(GOOD, 8, pack(">i", 2**31 - 1), sealed=False), Code.INVALID_RECORD),
+    "magic 1": (changed(GOOD, 16, b"\x01", sealed=False), Code.INVALID_RECORD),
+    "codec 7": (changed(GOOD, 21, b"\0\x07"), Code.UNKNOWN_SERVER_ERROR),
+    "a control batch": (changed(GOOD, 21, b"\0\x20"), Code.INVALID_RECORD),
+    "count 0": (changed(GOOD, 57, pack(">i", 0)), Code.INVALID_RECORD),
+    "count -1": (changed(GOOD, 57, pack(">i", -1)), Code.INVALID_RECORD),
+    "count 2^31-1": (changed(GOOD, 57, pack(">i", 2**31 - 1)), Code.INVALID_RECORD),
+    "count and delta 2^31-1": (changed(changed(GOOD, 57, pack(">i", 2**31 - 1)), 23, pack(">i", 2**31 - 2)), Code.INVALID_RECORD),
+    "base offset 1": (changed(GOOD, 0, pack(">q", 1)), Code.INVALID_RECORD),
+    "a record that runs over": (changed(GOOD, 61, b"\x7e"), Code.INVALID_RECORD),
+    "far in the future": (batch(timestamp=2**62), Code.INVALID_TIMESTAMP),
+    "two batches": (GOOD + GOOD, Code.INVALID_RECORD),
+}
+
+
+@pytest.mark.parametrize("what", CORRUPT)
+async def test_a_corrupt_batch_gets_kafkas_answer_and_the_next_one_is_taken(what: str, data_dir: Path) -> None:
+    data, expected = CORRUPT[what]
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        assert error_of(client, data) == expected
+        assert error_of(client, GOOD) == Code.NONE
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+async def test_a_batch_that_is_not_compressed_as_it_says_is_refused(codec: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        expected = Code.CORRUPT_MESSAGE if codec == 4 else Code.UNKNOWN_SERVER_ERROR
+        assert error_of(client, changed(GOOD, 21, bytes((0, codec)))) == expected
+        assert error_of(client, GOOD) == Code.NONE
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+async def test_a_compression_bomb_costs_bounded_memory(codec: int, policy: str, data_dir: Path) -> None:
+    """200 MB of zeros in one record, in some kilobytes of batch (snappy: ten megabytes of them)."""
+    from stuntbroker.storage.compression import compress
+
+    payload = bytes(200_000_000)
+    small = compress(codec, payload)
+    del payload
+    data = bytearray(GOOD[:61] + small)
+    data[8:12] = pack(">i", len(data) - 12)
+    data[21:23] = bytes((0, codec))
+    seal(data)
+    async with rig(data_dir, {"message.max.bytes": "20000000"}) as made:
+        made.topic(TOPIC, cleanup_policy=policy)
+        bystander = Bystander(made)
+        client = made.client()
+        tracemalloc.start()
+        try:
+            error = error_of(client, bytes(data))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert error in (Code.NONE, Code.INVALID_RECORD)
+        assert peak < (170 << 20 if policy == "compact" else (4 << 20) + 4 * len(data))
+        bystander.work()
+
+
+# --- acks
+
+
+async def test_acks_0_gets_no_answer_and_the_next_request_one(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        client.feed(frame(produce(GOOD, acks=0), 9, correlation=1) + frame(ApiVersionsRequest(), 0, correlation=2))
+        assert [answer[:4] for answer in client.answers()] == [pack(">i", 2)]
+        assert made.broker.topics.log(TOPIC, 0).next_offset == 3
+
+
+@pytest.mark.parametrize("data", [GOOD[:-1], CORRUPT["wrong CRC"][0]])
+async def test_acks_0_with_an_error_closes_the_connection(data: bytes, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        client.feed(frame(produce(data, acks=0), 9))
+        assert client.transport.closed
+        assert made.events.names() == ["unacknowledged_produce_failed"]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32_767])
+async def test_acks_that_there_are_not_are_refused(acks: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        answer = made.client().ask(produce(GOOD, acks=acks), 9)
+        assert answer.responses[0].partition_responses[0].error_code == Code.INVALID_REQUIRED_ACKS
+        assert made.broker.topics.log(TOPIC, 0).next_offset == 0
+
+
+# --- waiting fetches
+
+
+def waiters(made: Rig) -> int:
+    return sum(len(log.waiters) for topic in made.broker.topics for log in topic.partitions)
+
+
+async def test_a_fetch_is_answered_when_a_record_comes(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        reader = made.client()
+        reader.feed(frame(fetch(), 12))
+        await turn()
+        assert not reader.answers()
+        assert error_of(made.client(), GOOD) == Code.NONE
+        await turn()
+        (answer,) = reader.answers()
+        assert len(first(answer).records) == len(GOOD)
+        assert waiters(made) == 0
+
+
+async def test_a_fetch_waits_for_its_min_bytes(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        reader, writer = made.client(), made.client()
+        reader.feed(frame(fetch(min_bytes=2 * len(GOOD)), 12))
+        assert error_of(writer, GOOD) == Code.NONE
+        await turn()
+        assert not reader.answers()
+        assert error_of(writer, GOOD) == Code.NONE
+        await turn()
+        assert len(first(*reader.answers()).records) == 2 * len(GOOD)
+
+
+async def test_a_fetch_is_answered_with_what_there_is_when_its_time_is_over(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        error_of(made.client(), GOOD)
+        reader = made.client()
+        reader.feed(frame(fetch(min_bytes=100_000, max_wait_ms=500), 12))
+        made.pass_time(499)
+        assert not reader.answers()
+        made.pass_time(1)
+        assert len(first(*reader.answers()).records) == len(GOOD)
+        assert waiters(made) == 0
+
+
+async def test_a_read_committed_fetch_is_woken_by_the_commit_and_not_by_the_records(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        writer, reader = made.client(), made.client()
+        owner = writer.ask(InitProducerIdRequest("txn", 60_000), 4)
+        records = batch(2, owner.producer_id, owner.producer_epoch, 0)
+        reader.feed(frame(fetch(isolation_level=1), 12))
+        writer.ask(produce(records, transactional_id="txn"), 12)
+        await turn()
+        assert not reader.answers()
+        writer.ask(EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, True), 5)
+        await turn()
+        assert len(first(*reader.answers()).records) > len(records)
+
+
+async def test_a_fetch_is_answered_when_its_topic_is_deleted(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        reader = made.client()
+        reader.feed(frame(fetch(), 12))
+        made.client().ask(DeleteTopicsRequest([DeleteTopicState(TOPIC)], timeout_ms=1), 6)
+        await turn()
+        assert first(*reader.answers()).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_fetch_that_waits_on_a_topic_made_anew_hears_of_its_records(data_dir: Path) -> None:
+    """Deleted and made again within one turn: the request never sees the gap."""
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        reader, other = made.client(), made.client()
+        reader.feed(frame(fetch(), 12))
+        other.ask(DeleteTopicsRequest([DeleteTopicState(TOPIC)], timeout_ms=1), 6)
+        made.topic(TOPIC)
+        await turn()
+        assert not reader.answers()
+        error_of(other, GOOD)
+        await turn()
+        assert len(first(*reader.answers()).records) == len(GOOD)
+
+
+async def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        readers = [made.client() for _ in range(10)]
+        for reader in readers:
+            reader.feed(frame(fetch(), 12))
+        assert waiters(made) == 10
+        for reader in readers:
+            reader.leave()
+        assert waiters(made) == 0
+        assert not made.broker.connections
+        error_of(made.client(), GOOD)
+        await turn()
+        made.pass_time(60_000)
+
+
+async def test_a_fetch_session_answers_what_changed(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        made.topic("other")
+        client = made.client()
+        topics = [FetchTopic(name, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)]) for name in (TOPIC, "other")]
+        opened = client.ask(fetch(max_wait_ms=0, session_epoch=0, topics=topics), 12)
+        assert opened.session_id
+        assert len(opened.responses) == 2
+        at = {"session_id": opened.session_id, "max_wait_ms": 0, "topics": []}
+        assert client.ask(fetch(**at, session_epoch=1), 12).responses == []
+        error_of(client, GOOD)
+        news = client.ask(fetch(**at, session_epoch=2), 12)
+        assert [topic.topic for topic in news.responses] == [TOPIC]
+        assert client.ask(fetch(**at, session_epoch=2), 12).error_code == Code.INVALID_FETCH_SESSION_EPOCH
+        gone = ForgottenTopic(TOPIC, partitions=[0])
+        assert client.ask(fetch(**at, session_epoch=3, forgotten_topics_data=[gone]), 12).responses == []
+        client.ask(fetch(**at, session_epoch=-1), 12)
+        assert client.ask(fetch(**at, session_epoch=4), 12).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_fetch_sessions_have_a_limit_and_the_oldest_goes(data_dir: Path) -> None:
+    async with rig(data_dir, {"max.incremental.fetch.session.cache.slots": "2"}) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        ids = [client.ask(fetch(max_wait_ms=0, session_epoch=0), 12).session_id for _ in range(3)]
+        codes = [client.ask(fetch(max_wait_ms=0, session_id=one, session_epoch=1), 12).error_code for one in ids]
+        assert codes == [Code.FETCH_SESSION_ID_NOT_FOUND, 0, 0]
+
+
+# --- markers that do not belong there
+
+
+async def test_a_marker_in_the_transaction_log_does_not_keep_the_broker_from_starting(data_dir: Path) -> None:
+    """A client may write one with WriteTxnMarkers, or by adding the log's partition to a transaction."""
+    log = "__transaction_state"
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
+        count = len(made.broker.topics.get(log).partitions)
+        topics = [WritableTxnMarkerTopic(log, list(range(count)))]
+        client.ask(WriteTxnMarkersRequest([WritableTxnMarker(77, 0, True, topics, 0, 0)]), 2)
+        added = AddPartitionsToTxnTransaction(
+            "txn", owner.producer_id, owner.producer_epoch, False, [AddPartitionsToTxnTopic(log, [0, 1])]
+        )
+        client.ask(AddPartitionsToTxnRequest([added]), 4)
+        client.ask(EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, False), 5)
+    async with rig(data_dir) as made:
+        again = made.client().ask(InitProducerIdRequest("txn", 60_000), 4)
+        assert again.producer_id == owner.producer_id
+        Bystander(made).work()
+
+
+async def test_timestamps_at_the_ends_of_time_are_stored_and_found(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC, message_timestamp_after_max_ms=str(2**63 - 1))
+        client = made.client()
+        for timestamp in (0, START_MS, 2**62):
+            made_batch = bytes(build_batch([(b"k", b"v")], timestamp))
+            assert error_of(client, made_batch) == Code.NONE
+        made.broker.topics.log(TOPIC, 0).roll()
+        assert error_of(client, GOOD) == Code.NONE
+    async with rig(data_dir) as made:
+        assert made.broker.topics.log(TOPIC, 0).next_offset == 6

@@ -1,0 +1,258 @@
+"""What was acknowledged survives kill -9: records, offsets, open transactions, and those that were about to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from struct import unpack_from
+from typing import Any
+
+import pytest
+from broker_harness import START_MS, decode, frame, rig
+from bystander import Bystander
+from process_harness import Peer, Process, serving
+from valid_requests import TOPIC, batch
+
+from stuntbroker.coordinator.records import key_of, value_of
+from stuntbroker.coordinator.state import Phase, Txn
+from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+
+TXN = "txn"
+TXN_LOG = "__transaction_state"
+FAILING_SYNC = """
+import os, threading
+real = os.fdatasync
+def fdatasync(fd):
+    if threading.current_thread() is not threading.main_thread():
+        raise OSError(5, "Input/output error")
+    real(fd)
+os.fdatasync = fdatasync
+"""
+
+
+def produce(data: bytes, transactional_id: str | None = None, acks: int = -1) -> ProduceRequest:
+    return ProduceRequest(
+        transactional_id, acks, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]
+    )
+
+
+def make_topic(peer: Peer) -> None:
+    assert peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9).topics[0].error_code == 0
+
+
+def end_offset(peer: Peer, committed: bool = False) -> int:
+    asked = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, -1)])])
+    found: int = peer.ask(asked, 4).topics[0].partitions[0].offset
+    return found
+
+
+def fetched(peer: Peer) -> Any:
+    wish = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
+    asked = FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=10_000_000, isolation_level=1, topics=[FetchTopic(TOPIC, partitions=[wish])]
+    )
+    return peer.ask(asked, 12).responses[0].partitions[0]
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("round_", range(2))
+def test_every_acknowledged_record_survives_kill_9_amid_produce(durability: str, round_: int, tmp_path: Path) -> None:
+    arguments = ("--data-dir", str(tmp_path), "--durability", durability)
+    with serving(*arguments) as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        request = frame(produce(batch(1, size=100 + 9_000 * round_)), 9)
+        peer.socket.setblocking(False)
+        acknowledged, waiting, received = 0, memoryview(request * 3_000), b""
+        while acknowledged < 300:
+            try:
+                waiting = waiting[peer.socket.send(waiting) :]
+            except BlockingIOError:
+                pass
+            try:
+                received += peer.socket.recv(1 << 16)
+            except BlockingIOError:
+                continue
+            while len(received) >= 4 and len(received) >= 4 + unpack_from(">i", received)[0]:
+                size = 4 + unpack_from(">i", received)[0]
+                part = decode(received[4:size], 0, 9).responses[0].partition_responses[0]
+                assert (part.error_code, part.base_offset) == (0, acknowledged)
+                acknowledged, received = acknowledged + 1, received[size:]
+        broker.kill()
+    with serving(*arguments) as broker, Peer(broker.address) as peer:
+        assert end_offset(peer) >= acknowledged
+        assert fetched(peer).error_code == 0
+
+
+def test_an_open_transaction_goes_on_after_kill_9(tmp_path: Path) -> None:
+    """The same producer, which knows its id and epoch, writes on and commits; a retry of what it sent is recognised."""
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        owner = peer.ask(InitProducerIdRequest(TXN, 60_000), 4)
+        first = batch(2, owner.producer_id, owner.producer_epoch, 0)
+        assert peer.ask(produce(first, TXN), 12).responses[0].partition_responses[0].error_code == 0
+        broker.kill()
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        assert (end_offset(peer), end_offset(peer, committed=True)) == (2, 0)
+        again = peer.ask(produce(first, TXN), 12).responses[0].partition_responses[0]
+        assert (again.error_code, again.base_offset) == (0, 0)
+        more = batch(2, owner.producer_id, owner.producer_epoch, 2)
+        assert peer.ask(produce(more, TXN), 12).responses[0].partition_responses[0].base_offset == 2
+        assert peer.ask(EndTxnRequest(TXN, owner.producer_id, owner.producer_epoch, True), 5).error_code == 0
+        assert (end_offset(peer), end_offset(peer, committed=True)) == (5, 5)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_ended_transaction_stays_ended_after_kill_9(commit: bool, tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        owner = peer.ask(InitProducerIdRequest(TXN, 60_000), 4)
+        peer.ask(produce(batch(2, owner.producer_id, owner.producer_epoch, 0), TXN), 12)
+        ended = peer.ask(EndTxnRequest(TXN, owner.producer_id, owner.producer_epoch, commit), 5)
+        assert ended.error_code == 0
+        broker.kill()
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        # The retry of a client that never heard the answer.
+        retry = peer.ask(EndTxnRequest(TXN, owner.producer_id, owner.producer_epoch, commit), 5)
+        assert (retry.error_code, retry.producer_id, retry.producer_epoch) == (0, ended.producer_id, ended.producer_epoch)
+        read = fetched(peer)
+        assert read.last_stable_offset == read.high_watermark
+        assert bool(read.aborted_transactions) is not commit
+
+
+def test_committed_offsets_survive_kill_9(tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        one = OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 42, -1, "note")])
+        assert peer.ask(OffsetCommitRequest("group", topics=[one]), 7).topics[0].partitions[0].error_code == 0
+        broker.kill()
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        asked = OffsetFetchRequest("group", [OffsetFetchRequestTopic(TOPIC, [0])])
+        found = peer.ask(asked, 5).topics[0].partitions[0]
+        assert (found.committed_offset, found.metadata) == (42, "note")
+
+
+def test_topics_and_producer_ids_survive_kill_9(tmp_path: Path) -> None:
+    ids, topic_ids = [], []
+    for _ in range(2):
+        with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+            topic_ids.append(peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 12).topics[0].topic_id)
+            ids += [peer.ask(InitProducerIdRequest(None, 60_000), 4).producer_id for _ in range(3)]
+            broker.kill()
+    assert topic_ids[0] == topic_ids[1]
+    assert len(set(ids)) == 6
+
+
+def test_answers_that_were_on_their_way_at_sigterm_are_on_the_disk(tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        peer.socket.sendall(frame(produce(batch(1)), 9) * 500)
+        answered = 0
+        peer.receive()
+        broker.process.send_signal(signal.SIGTERM)
+        try:
+            while True:
+                peer.receive()
+                answered += 1
+        except ConnectionError:
+            pass
+        assert broker.wait()[0] == 0
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        assert end_offset(peer) >= 1 + answered
+
+
+def test_a_disk_that_refuses_to_sync_ends_the_broker_with_status_1(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(FAILING_SYNC)
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    arguments = ("--data-dir", str(tmp_path / "data"), "--durability", "power")
+    with serving(*arguments, PYTHONPATH=path) as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        peer.send(produce(batch()), 9)
+        with pytest.raises(ConnectionError):
+            peer.receive()
+        status, _, err = broker.wait()
+    assert status == 1
+    assert "sync_failed" in err
+    assert "stuntbroker: stopped: the disk refused a sync" in err
+    assert "Traceback" not in err
+    with serving("--data-dir", str(tmp_path / "data")) as broker:
+        assert broker.end()[0] == 0
+
+
+def test_a_signal_right_after_the_ready_line_is_not_lost() -> None:
+    for _ in range(5):
+        broker = Process()
+        try:
+            assert broker.end()[0] == 0
+        finally:
+            if broker.process.poll() is None:
+                broker.kill()
+
+
+# --- what was prepared
+
+
+@pytest.mark.parametrize("phase", [Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT])
+async def test_a_prepared_transaction_without_markers_is_finished_at_the_start(phase: Phase, data_dir: Path) -> None:
+    """The process died between its decision and the markers."""
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = client.ask(InitProducerIdRequest(TXN, 60_000), 4)
+        client.ask(produce(batch(2, owner.producer_id, owner.producer_epoch, 0), TXN), 12)
+        txn: Txn = made.broker.transactions.find(TXN).txn
+        assert txn.phase is Phase.ONGOING
+        prepared = txn._replace(
+            phase=phase, producer_epoch=txn.producer_epoch + 1, last_producer_epoch=txn.producer_epoch,
+            previous_producer_id=txn.producer_id,
+        )  # fmt: skip
+        logs = made.broker.topics.get(TXN_LOG).partitions
+        logs[partition_for(TXN, len(logs))].append_record(key_of(TXN), value_of(prepared, 1), START_MS)
+    async with rig(data_dir) as made:
+        assert "txn_finished_after_restart" in made.events.names()
+        done = made.broker.transactions.find(TXN).txn
+        assert done.phase.name == phase.name.replace("PREPARE", "COMPLETE")
+        log = made.broker.topics.log(TOPIC, 0)
+        assert (log.next_offset, log.last_stable_offset) == (3, 3)
+        assert len(log.aborted) == (phase is Phase.PREPARE_ABORT)
+        again = made.client().ask(EndTxnRequest(TXN, txn.producer_id, txn.producer_epoch, phase is Phase.PREPARE_COMMIT), 5)
+        assert (again.error_code, again.producer_epoch) == (0, txn.producer_epoch + 1)
+        Bystander(made).work()
+
+
+async def test_a_prepared_transaction_whose_topic_is_gone_is_finished_too(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.ask(InitProducerIdRequest(TXN, 60_000), 4)
+        txn: Txn = made.broker.transactions.find(TXN).txn
+        prepared = txn._replace(phase=Phase.PREPARE_COMMIT, partitions=frozenset({("gone", 0)}), started_at_ms=START_MS)
+        logs = made.broker.topics.get(TXN_LOG).partitions
+        logs[partition_for(TXN, len(logs))].append_record(key_of(TXN), value_of(prepared, 1), START_MS)
+    async with rig(data_dir) as made:
+        assert made.broker.transactions.find(TXN).txn.phase is Phase.COMPLETE_COMMIT
+
+
+async def test_an_open_transaction_times_out_after_a_restart_as_it_would_have_before(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = client.ask(InitProducerIdRequest(TXN, 60_000), 4)
+        client.ask(produce(batch(2, owner.producer_id, owner.producer_epoch, 0), TXN), 12)
+    async with rig(data_dir) as made:
+        made.pass_time(60_000)
+        assert made.broker.transactions.find(TXN).txn.phase is Phase.ONGOING
+        made.pass_time(200)
+        assert made.broker.transactions.find(TXN).txn.phase is Phase.COMPLETE_ABORT
+        assert "txn_timed_out" in made.events.names()

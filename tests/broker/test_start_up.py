@@ -1,0 +1,56 @@
+"""Starting up is part of the product: what is loaded when the broker is ready is on a list, and the list may not grow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROBE = """
+import os, sys
+before = set(sys.modules)
+from stuntbroker.broker import serve
+def tell(address, ready_file):
+    print("\\n".join(sorted(set(sys.modules) - before)))
+    sys.stdout.flush()
+    os._exit(0)
+serve._tell = tell
+serve.serve({"--port": ["0"]})
+"""
+
+NEVER = {
+    "aiokafka", "argparse", "cramjam", "gzip", "hypothesis", "importlib.metadata", "logging.config", "numpy", "pytest", "rich",
+    "structlog", "tomllib", "unittest", "urllib.request", "zlib",
+}  # fmt: skip
+"""Loaded when it is needed: the log's library at the first event, codecs of compression at the first such batch."""
+
+OURS = {
+    "stuntbroker", "stuntbroker.broker", "stuntbroker.coordinator", "stuntbroker.protocol", "stuntbroker.storage",
+    "stuntbroker.broker.apis", "stuntbroker.broker.cli", "stuntbroker.broker.clock", "stuntbroker.broker.config",
+    "stuntbroker.broker.connection", "stuntbroker.broker.events", "stuntbroker.broker.fetch_sessions",
+    "stuntbroker.broker.housekeeping", "stuntbroker.broker.listener", "stuntbroker.broker.serve",
+    "stuntbroker.broker.server", "stuntbroker.broker.timers", "stuntbroker.broker.topics",
+    "stuntbroker.broker.transactions", "stuntbroker.coordinator.actor", "stuntbroker.coordinator.machine",
+    "stuntbroker.coordinator.records", "stuntbroker.coordinator.requests", "stuntbroker.coordinator.state",
+    "stuntbroker.protocol.api_keys", "stuntbroker.protocol.crc", "stuntbroker.protocol.errors",
+    "stuntbroker.protocol.hashing", "stuntbroker.protocol.messages", "stuntbroker.protocol.messages.producer_snapshot",
+    "stuntbroker.protocol.messages.transaction_log_key", "stuntbroker.protocol.messages.transaction_log_value",
+    "stuntbroker.protocol.primitives", "stuntbroker.protocol.records", "stuntbroker.storage.compaction",
+    "stuntbroker.storage.data_dir", "stuntbroker.storage.errors", "stuntbroker.storage.partition",
+    "stuntbroker.storage.producers", "stuntbroker.storage.recovery", "stuntbroker.storage.segment",
+    "stuntbroker.storage.syncer", "stuntbroker.storage.turn",
+}  # fmt: skip
+"""A module that is not here wants a reason. One that is here and not loaded is a pleasure: take it off."""
+
+
+def loaded() -> set[str]:
+    done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=30, check=True)
+    return set(done.stdout.split())
+
+
+def test_nothing_is_loaded_that_can_wait() -> None:
+    found = loaded()
+
+    assert found & NEVER == set()
+    assert [name for name in found if name.startswith("stuntbroker.broker.handlers")] == []
+    assert sorted(name for name in found if name.split(".")[0] == "stuntbroker" and name not in OURS) == []
+    assert sorted(OURS - found) == []

@@ -1,0 +1,126 @@
+"""InitProducerId: phase x what is stored x who asks x cluster's transaction version (KIP-98, KIP-360, KIP-890)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txn_harness import ENDING, NEXT, NOW, PRODUCER, SETTLED, SPARE, STRANGER, context, txn_in
+from txn_tables import ALL, CONCURRENT, FENCED, SERVER_ERROR, Asked, Table, becomes, stays
+
+from stuntbroker.coordinator.requests import InitProducerId
+from stuntbroker.coordinator.state import EPOCH_LAST, Phase
+
+P = Phase
+ASKED_TIMEOUT_MS = 45_000
+
+STORED = {
+    "new":       {"epoch": -1, "last": -1},  # Nothing of the id is in the log yet.
+    "bumped":    {"epoch": 5, "last": 4},  # By its owner, who may repeat that.
+    "taken":     {"epoch": 5, "last": -1},  # By somebody who named no producer id.
+    "last":      {"epoch": 32_766, "last": 32_765},
+    "fence":     {"epoch": 32_767, "last": -1},  # As a time-out leaves it behind the last epoch (TV 0 and 1).
+    "rotated":   {"epoch": 0, "last": 32_766, "producer_id": NEXT},  # The producer id before is PRODUCER.
+}  # fmt: skip
+
+ASKERS = ("anyone", "current", "one before", "older", "newer", "stranger")
+
+
+def names(stored: str, asker: str) -> tuple[int, int]:
+    """Producer id and epoch that the request carries."""
+    epoch = STORED[stored]["epoch"]
+    if stored == "new":
+        epoch = 5  # Of what the asker had before the id was forgotten.
+    rotated = stored == "rotated"
+    owner = NEXT if rotated else PRODUCER
+    return {
+        "anyone": (-1, -1),
+        "current": (owner, epoch),
+        "one before": (PRODUCER, EPOCH_LAST if rotated else epoch - 1),
+        "older": (PRODUCER, 5 if rotated else epoch - 3),
+        "newer": (owner, epoch + 1),
+        "stranger": (STRANGER, epoch),
+    }[asker]
+
+
+def ask(phase: Phase, stored: str, asker: str, version: int) -> Asked:
+    before = txn_in(phase, **STORED[stored])
+    return before, InitProducerId(ASKED_TIMEOUT_MS, *names(stored, asker)), context(version)
+
+
+def always(phase: Phase, stored: str, asker: str, version: int) -> dict[str, Any]:
+    before = txn_in(phase, **STORED[stored])
+    if phase is P.ONGOING:
+        return {
+            "updated_at_ms": NOW, "client_version": 2 if version == 2 else 0, "previous_producer_id": before.producer_id,
+        }  # fmt: skip
+    return {
+        "timeout_ms": ASKED_TIMEOUT_MS, "partitions": frozenset(), "started_at_ms": -1, "updated_at_ms": NOW,
+        "previous_producer_id": before.producer_id,
+    }  # fmt: skip
+
+
+def impossible(phase: Phase, stored: str, asker: str, version: int) -> bool:
+    return (stored == "new" and phase is not P.EMPTY) or (stored == "fence" and asker == "newer")  # 32,768
+
+
+def owner(producer_id: int, epoch: int, last: int, **changes: Any) -> Any:
+    return becomes(
+        "append reply", P.EMPTY, (producer_id, epoch), producer_id=producer_id, producer_epoch=epoch,
+        last_producer_epoch=last, **changes,
+    )  # fmt: skip
+
+
+def fences(epoch: int, last: int, **changes: Any) -> Any:
+    """Aborts what is open, then the same request is asked again."""
+    return becomes(
+        "append markers again", P.PREPARE_ABORT, producer_epoch=epoch, last_producer_epoch=last, **changes
+    )  # fmt: skip
+
+
+SPARED: dict[str, Any] = {"took_spare": True}
+FENCED_WITH_SPARE: dict[str, Any] = {"took_spare": True, "next_producer_id": SPARE}
+OLD = ("older", "newer")
+OWNERS = ("anyone", "current", "one before", *OLD)
+
+ROWS = [
+    # phase    stored                        asker                       TV
+    (P.EMPTY,  "new",                        ALL,                        ALL,    owner(PRODUCER, 0, -1)),
+
+    (SETTLED,  ("bumped", "taken"),          "anyone",                   ALL,    owner(PRODUCER, 6, -1)),
+    (SETTLED,  ("bumped", "taken"),          "current",                  ALL,    owner(PRODUCER, 6, 5)),
+    (SETTLED,  "bumped",                     "one before",               ALL,    owner(PRODUCER, 5, 4)),  # A retry.
+    (SETTLED,  "taken",                      "one before",               ALL,    stays(FENCED)),
+    (SETTLED,  ("bumped", "taken"),          OLD,                        ALL,    stays(FENCED)),
+
+    (SETTLED,  ("last", "fence"),            "anyone",                   ALL,    owner(SPARE, 0, -1, **SPARED)),
+    (SETTLED,  "last",                       "current",                  ALL,    owner(SPARE, 0, 32_766, **SPARED)),
+    (SETTLED,  "fence",                      "current",                  ALL,    owner(SPARE, 0, 32_767, **SPARED)),
+    (SETTLED,  ("last", "fence"),            ("one before", *OLD),       ALL,    stays(SERVER_ERROR)),
+
+    (SETTLED,  "rotated",                    "anyone",                   ALL,    owner(NEXT, 1, -1)),
+    (SETTLED,  "rotated",                    "current",                  ALL,    owner(NEXT, 1, 0)),
+    (SETTLED,  "rotated",                    "one before",               ALL,    owner(NEXT, 0, 32_766)),  # A retry.
+    (SETTLED,  "rotated",                    OLD,                        ALL,    stays(FENCED)),
+    (SETTLED,  ("bumped", "taken", "last", "fence", "rotated"), "stranger", ALL, stays(FENCED)),
+
+    # Whatever epoch the owner names, it aborts what is open.
+    (P.ONGOING, ("bumped", "taken"),         OWNERS,                     (0, 1), fences(6, -1)),
+    (P.ONGOING, ("bumped", "taken"),         OWNERS,                     2,      fences(6, 5)),
+    (P.ONGOING, "last",                      OWNERS,                     (0, 1), fences(32_767, -1)),
+    (P.ONGOING, "last",                      OWNERS,                     2,      fences(32_767, 32_766, **FENCED_WITH_SPARE)),
+    (P.ONGOING, "fence",                     OWNERS,                     (0, 1), fences(32_767, -1)),
+    (P.ONGOING, "fence",                     OWNERS,                     2,      fences(32_767, 32_767, **FENCED_WITH_SPARE)),
+    (P.ONGOING, "rotated",                   ("anyone", "current", "one before", "newer"), (0, 1), fences(1, -1)),
+    (P.ONGOING, "rotated",                   ("anyone", "current", "one before", "newer"), 2, fences(1, 0)),
+    (P.ONGOING, "rotated",                   "older",                    ALL,    stays(FENCED)),
+    (P.ONGOING, ALL,                         "stranger",                 ALL,    stays(FENCED)),
+
+    (ENDING,   ("bumped", "taken", "last", "fence"), OWNERS,             ALL,    stays(CONCURRENT)),
+    (ENDING,   "rotated",                    ("anyone", "current", "one before", "newer"), ALL, stays(CONCURRENT)),
+    (ENDING,   "rotated",                    "older",                    ALL,    stays(FENCED)),
+    (ENDING,   ALL,                          "stranger",                 ALL,    stays(FENCED)),
+]  # fmt: skip
+
+INIT_PRODUCER_ID = Table(
+    "InitProducerId", InitProducerId, (tuple(Phase), tuple(STORED), ASKERS, (0, 1, 2)), ROWS, ask, always, impossible
+)

@@ -1,0 +1,356 @@
+"""The actor: effects in order, one request at a time, a mailbox with a limit, and nothing that an idle id pays for."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable
+
+import pytest
+from txn_harness import AUDIT, ID, ORDERS, PRODUCER, Refused, World, txn_in
+
+from stuntbroker.coordinator.actor import MAILBOX_LENGTH_MAX, Actor
+from stuntbroker.coordinator.requests import AddPartitions, EndTxn, InitProducerId, Reply, Request, TimeOut, Verify
+from stuntbroker.coordinator.state import Phase, new_txn
+from stuntbroker.protocol.errors import ErrorCode
+
+ADD = AddPartitions(PRODUCER, 5, frozenset({ORDERS}), 2)
+ADD_AUDIT = AddPartitions(PRODUCER, 5, frozenset({AUDIT}), 2)
+COMMIT = EndTxn(PRODUCER, 5, True, 2)
+COMMIT_TOLD = ["append PREPARE_COMMIT", "markers commit", "append COMPLETE_COMMIT", "reply NONE"]
+VERIFY = Verify(PRODUCER, 5, ORDERS)
+IDLE_BYTES_MAX = 400
+"""Of an actor and its state, without the id, the numbers and the set of partitions, which others share."""
+
+
+def actor_in(phase: Phase) -> Actor:
+    return Actor(txn_in(phase), 0)
+
+
+def ask(actor: Actor, world: World, *requests: Request) -> list[str]:
+    """Everything that came of these requests."""
+    world.told.clear()
+    for request in requests:
+        actor.ask(request, world.hear(), world)
+    return list(world.told)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+# --- answered before `ask` returns
+
+
+def test_a_request_is_answered_at_once_when_nothing_is_in_the_way(world: World) -> None:
+    actor = actor_in(Phase.EMPTY)
+
+    assert ask(actor, world, ADD, COMMIT) == ["append ONGOING", "reply NONE", *COMMIT_TOLD]
+    assert not actor.busy and actor.mailbox is None
+
+
+def test_the_state_is_what_the_log_holds(world: World) -> None:
+    actor = actor_in(Phase.EMPTY)
+    ask(actor, world, ADD, COMMIT, InitProducerId(60_000))
+
+    assert actor.txn is world.appended[-1]
+
+
+def test_a_take_over_aborts_and_is_answered_in_one_go(world: World) -> None:
+    """As in Kafka, but nobody is told CONCURRENT_TRANSACTIONS meanwhile."""
+    assert ask(actor_in(Phase.ONGOING), world, InitProducerId(60_000)) == [
+        "append PREPARE_ABORT", "markers abort", "append COMPLETE_ABORT", "append EMPTY", "reply NONE",
+    ]  # fmt: skip
+
+
+def test_a_spare_producer_id_is_taken_once(world: World) -> None:
+    """The second decision of a take-over sees the next one."""
+    world.at = world.at._replace(transaction_version=2)
+    actor = Actor(txn_in(Phase.ONGOING, 32_766), 0)
+    first = world.at.spare_producer_id
+    replies: list[Reply] = []
+    actor.ask(InitProducerId(60_000), replies.append, world)
+
+    assert replies == [Reply(ErrorCode.NONE, first, 1)]
+    assert world.at.spare_producer_id == first + 1
+
+
+def test_nobody_has_to_listen(world: World) -> None:
+    actor = Actor(txn_in(Phase.ONGOING, timeout_ms=1), 0)
+    actor.ask(TimeOut(), None, world)
+
+    assert world.told == ["append PREPARE_ABORT", "markers abort", "append COMPLETE_ABORT"]
+    assert actor.txn.phase is Phase.COMPLETE_ABORT
+
+
+# --- a log that must sync
+
+
+def test_nothing_after_the_append_is_done_before_the_log_is_synced(world: World) -> None:
+    """KIP-98: a commit is durable before a marker or an answer tells of it."""
+    world.must_sync = True
+    actor = actor_in(Phase.ONGOING)
+
+    assert ask(actor, world, COMMIT) == ["append PREPARE_COMMIT"]
+    assert actor.busy
+
+    world.sync()
+
+    assert world.told == ["append PREPARE_COMMIT", "synced", *COMMIT_TOLD[1:]]
+    assert not actor.busy and actor.mailbox is None
+
+
+def test_requests_wait_in_order_while_the_log_syncs(world: World) -> None:
+    world.must_sync = True
+    actor = actor_in(Phase.EMPTY)
+    for name, request in (("add", ADD), ("verify", VERIFY), ("more", ADD_AUDIT), ("stale", ADD._replace(producer_epoch=4))):
+        actor.ask(request, world.hear(name), world)
+    told = [
+        "append ONGOING",
+        "synced", "add reply NONE", "verify reply NONE", "append ONGOING",
+        "synced", "more reply NONE", "stale reply PRODUCER_FENCED",
+    ]  # fmt: skip
+
+    world.sync()
+    world.sync()
+
+    assert world.told == told
+    assert not actor.busy and actor.mailbox is None
+
+
+def test_a_take_over_syncs_twice(world: World) -> None:
+    world.must_sync = True
+    actor = actor_in(Phase.ONGOING)
+    ask(actor, world, InitProducerId(60_000))
+    world.sync()
+
+    assert world.told == [
+        "append PREPARE_ABORT", "synced", "markers abort", "append COMPLETE_ABORT", "append EMPTY",
+    ]  # fmt: skip
+    assert actor.busy
+
+    world.sync()
+
+    assert world.told[-2:] == ["synced", "reply NONE"]
+    assert not actor.busy
+
+
+def test_a_full_mailbox_is_an_error_that_the_client_tries_again_after(world: World) -> None:
+    world.must_sync = True
+    actor = actor_in(Phase.EMPTY)
+    ask(actor, world, ADD)
+    ask(actor, world, *[VERIFY] * MAILBOX_LENGTH_MAX)
+
+    assert world.told == []
+    assert ask(actor, world, VERIFY) == ["reply CONCURRENT_TRANSACTIONS"]
+    actor.ask(TimeOut(), None, world)
+
+    world.told.clear()
+    world.sync()
+
+    assert world.told == ["synced", *["reply NONE"] * (MAILBOX_LENGTH_MAX + 1)]
+    assert ask(actor, world, VERIFY) == ["reply NONE"]
+
+
+def test_a_full_mailbox_is_served_without_recursion(world: World) -> None:
+    world.must_sync = True
+    actor = actor_in(Phase.EMPTY)
+    depths: list[int] = []
+
+    def depth(reply: Reply) -> None:
+        frame, count = sys._getframe(), 0
+        while frame.f_back is not None:
+            frame, count = frame.f_back, count + 1
+        depths.append(count)
+
+    actor.ask(ADD, depth, world)
+    for _ in range(100):
+        actor.ask(VERIFY, depth, world)
+    world.sync()
+
+    assert len(depths) == 101
+    assert max(depths) - min(depths) < 5
+
+
+# --- faults
+
+
+def test_a_failing_append_changes_nothing_and_the_actor_goes_on(world: World) -> None:
+    actor = actor_in(Phase.ONGOING)
+    before = actor.txn
+    world.refuse_append = True
+    with pytest.raises(Refused):
+        actor.ask(COMMIT, world.hear(), world)
+
+    assert world.told == []
+    assert actor.txn is before and not actor.busy
+
+    world.refuse_append = False
+
+    assert ask(actor, world, COMMIT) == COMMIT_TOLD
+
+
+def test_failing_markers_leave_it_prepared_until_it_is_finished(world: World) -> None:
+    actor = actor_in(Phase.ONGOING)
+    world.refuse_markers = True
+    with pytest.raises(Refused):
+        actor.ask(COMMIT, world.hear(), world)
+
+    assert world.told == ["append PREPARE_COMMIT"]
+    assert actor.txn.phase is Phase.PREPARE_COMMIT and not actor.busy
+    assert ask(actor, world, COMMIT, InitProducerId(60_000)) == ["reply CONCURRENT_TRANSACTIONS"] * 2
+
+    world.refuse_markers = False
+    world.told.clear()
+    actor.finish(world)
+
+    assert world.told == ["markers commit", "append COMPLETE_COMMIT"]
+    assert ask(actor, world, COMMIT) == ["reply NONE"]
+
+
+def test_what_cannot_be_finished_can_be_finished_later(world: World) -> None:
+    actor = actor_in(Phase.PREPARE_ABORT)
+    world.refuse_markers = True
+    with pytest.raises(Refused):
+        actor.finish(world)
+    world.refuse_markers, world.refuse_append = False, True
+    with pytest.raises(Refused):
+        actor.finish(world)
+
+    assert actor.txn.phase is Phase.PREPARE_ABORT
+
+    world.refuse_append = False
+    actor.finish(world)
+
+    assert actor.txn.phase is Phase.COMPLETE_ABORT
+    assert world.told == ["markers abort", "markers abort", "append COMPLETE_ABORT"]  # Written twice: that does no harm.
+
+
+def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(world: World) -> None:
+    world.must_sync = world.refuse_markers = True
+    actor = actor_in(Phase.ONGOING)
+    ask(actor, world, COMMIT)
+    actor.ask(VERIFY._replace(producer_epoch=6), world.hear("waiting"), world)
+    with pytest.raises(Refused):
+        world.sync()
+
+    assert world.told == ["append PREPARE_COMMIT", "synced", "waiting reply CONCURRENT_TRANSACTIONS"]
+    assert not actor.busy and actor.mailbox is None
+
+    world.refuse_markers = False
+    actor.finish(world)
+
+    assert actor.txn.phase is Phase.COMPLETE_COMMIT
+
+
+def test_a_fault_of_one_that_waited_does_not_stop_the_others(world: World) -> None:
+    world.must_sync = True
+    actor = actor_in(Phase.EMPTY)
+    ask(actor, world, ADD)
+    for name, request in (("one", ADD_AUDIT), ("two", VERIFY), ("three", ADD_AUDIT), ("four", VERIFY)):
+        actor.ask(request, world.hear(name), world)
+    world.refuse_append = True
+    with pytest.raises(Refused):
+        world.sync()
+
+    assert world.told[1:] == ["synced", "reply NONE", "two reply NONE", "four reply NONE"]
+    assert not actor.busy and actor.mailbox is None
+    assert actor.txn.partitions == {ORDERS}
+
+
+# --- who asks again from within an answer
+
+
+def test_an_answer_may_ask_again(world: World) -> None:
+    """What it asks is done when the first request is over, and after what waited before it."""
+    actor = actor_in(Phase.EMPTY)
+
+    def then(*requests: Request) -> Callable[[Reply], None]:
+        def done(reply: Reply) -> None:
+            world.hear("first")(reply)
+            for number, request in enumerate(requests):
+                actor.ask(request, world.hear(f"then {number}"), world)
+            world.told.append("first is over")
+
+        return done
+
+    actor.ask(ADD, then(VERIFY, COMMIT), world)
+
+    assert world.told == [
+        "append ONGOING", "first reply NONE", "first is over", "then 0 reply NONE",
+        *COMMIT_TOLD[:-1], "then 1 reply NONE",
+    ]  # fmt: skip
+    assert not actor.busy and actor.mailbox is None
+
+
+def test_answers_that_ask_again_for_ever_cost_no_depth(world: World) -> None:
+    actor = actor_in(Phase.ONGOING)
+    left = 5_000
+
+    def again(reply: Reply) -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            actor.ask(VERIFY, again, world)
+
+    actor.ask(VERIFY, again, world)
+
+    assert left == 0
+
+
+def test_a_listener_that_fails_does_not_harm_the_actor(world: World) -> None:
+    actor = actor_in(Phase.ONGOING)
+
+    def fails(reply: Reply) -> None:
+        raise Refused
+
+    with pytest.raises(Refused):
+        actor.ask(COMMIT, fails, world)
+
+    assert actor.txn.phase is Phase.COMPLETE_COMMIT
+    assert ask(actor, world, COMMIT) == ["reply NONE"]
+
+
+# --- what an id costs
+
+
+def test_an_idle_actor_is_its_state_and_little_else(world: World) -> None:
+    """A million ids fit in one process."""
+    actor = actor_in(Phase.EMPTY)
+    ask(actor, world, ADD, COMMIT)
+
+    assert not hasattr(actor, "__dict__")
+    assert sys.getsizeof(actor) + sys.getsizeof(actor.txn) <= IDLE_BYTES_MAX
+    assert actor.mailbox is None
+
+
+def test_an_actor_holds_no_task_timer_or_future(world: World) -> None:
+    """Nor a closure: after a sync that was waited for it is as small as before."""
+    world.must_sync = True
+    actor = Actor(new_txn(ID, PRODUCER), 0)
+    for request in (InitProducerId(60_000), ADD._replace(producer_epoch=0), COMMIT._replace(producer_epoch=0)):
+        ask(actor, world, request)
+        world.sync()
+    reached, todo = {id(actor)}, [actor]
+    kinds: set[type] = set()
+    while todo:
+        one = todo.pop()
+        kinds.add(type(one))
+        if not isinstance(one, type):
+            for held in gc.get_referents(one):
+                if id(held) not in reached and not isinstance(held, type):
+                    reached.add(id(held))
+                    todo.append(held)
+
+    assert actor.txn.phase is Phase.COMPLETE_COMMIT
+    assert not any(issubclass(kind, asyncio.Future | asyncio.Handle) or callable(kind.__call__) and kind.__name__ in
+                   ("function", "method", "cell") for kind in kinds)  # fmt: skip
+
+
+def test_asking_needs_no_event_loop(world: World) -> None:
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
+
+    assert ask(actor_in(Phase.ONGOING), world, COMMIT) == COMMIT_TOLD

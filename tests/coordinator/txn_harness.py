@@ -1,0 +1,131 @@
+"""Transactions to start from, a world that an actor can live in, and the core played as the actor plays it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stuntbroker.coordinator.actor import Actor
+from stuntbroker.coordinator.machine import decide
+from stuntbroker.coordinator.requests import (
+    Again,
+    Append,
+    Context,
+    Effect,
+    MarkersWritten,
+    Reply,
+    Request,
+    WriteMarkers,
+)
+from stuntbroker.coordinator.state import COMPLETED, PREPARED, Phase, TopicPartition, Txn
+
+ID = "payments"
+PRODUCER = 1_000
+NEXT = 1_500
+"""The producer id that an overflow gave, in states that have seen one."""
+SPARE = 2_000
+STRANGER = 77
+NOW = 50_000
+STARTED = 10_000
+TIMEOUT_MS = 60_000
+ORDERS: TopicPartition = ("orders", 0)
+AUDIT: TopicPartition = ("audit", 3)
+
+SETTLED = (Phase.EMPTY, Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT)
+ENDING = (Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT)
+
+
+def txn_in(phase: Phase, epoch: int = 5, last: int = 4, **changes: Any) -> Txn:
+    """A transaction that orders-0 belongs to while there is one."""
+    held = frozenset({ORDERS}) if phase is Phase.ONGOING or phase in PREPARED else frozenset()
+    started_at_ms = -1 if phase is Phase.EMPTY else STARTED
+    txn = Txn(
+        ID, PRODUCER, PRODUCER, -1, epoch, -1, last, TIMEOUT_MS, phase, held, started_at_ms, STARTED, 2,
+    )  # fmt: skip
+    return txn._replace(**changes)
+
+
+def context(transaction_version: int = 2, now_ms: int = NOW, spare: int = SPARE) -> Context:
+    return Context(now_ms, transaction_version, spare)
+
+
+def play(txn: Txn, request: Request, at: Context) -> tuple[Txn, list[Effect]]:
+    """Decides and follows the effects as the actor does: markers are written at once, and Again asks again."""
+    done: list[Effect] = []
+    for _ in range(3):
+        decision = decide(txn, request, at)
+        if decision.took_spare:
+            at = at._replace(spare_producer_id=at.spare_producer_id + 1)
+        for effect in decision.effects:
+            done.append(effect)
+            match effect:
+                case Append(after):
+                    txn = after
+                case WriteMarkers():
+                    (append,) = decide(txn, MarkersWritten(), at).effects
+                    assert isinstance(append, Append)
+                    done.append(append)
+                    txn = append.txn
+        if not decision.effects or not isinstance(decision.effects[-1], Again):
+            return txn, done
+    raise AssertionError("Again without an end")
+
+
+def replies(effects: list[Effect] | tuple[Effect, ...]) -> list[Reply]:
+    return [effect for effect in effects if isinstance(effect, Reply)]
+
+
+class Refused(Exception):
+    """The disk said no."""
+
+
+class World:
+    """Ports of an actor, with everything that was done through them in one list."""
+
+    def __init__(self, transaction_version: int = 2) -> None:
+        self.at = context(transaction_version)
+        self.told: list[str] = []
+        self.appended: list[Txn] = []
+        self.marked: list[Txn] = []
+        self.must_sync = False
+        """Appends that are not late are not durable before `sync`."""
+        self.refuse_append = False
+        self.refuse_markers = False
+        self._waiting: list[Callable[[], None]] = []
+
+    def context(self) -> Context:
+        return self.at
+
+    def took_spare(self) -> None:
+        self.at = self.at._replace(spare_producer_id=self.at.spare_producer_id + 1)
+
+    def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
+        if self.refuse_append:
+            raise Refused
+        assert late == (txn.phase in COMPLETED)
+        self.appended.append(txn)
+        self.told.append(f"append {txn.phase.name}")
+        return not self.must_sync
+
+    def when_synced(self, callback: Callable[[], None]) -> None:
+        self._waiting.append(callback)
+
+    def sync(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self.told.append("synced")
+        for callback in waiting:
+            callback()
+
+    def write_markers(self, txn: Txn) -> None:
+        if self.refuse_markers:
+            raise Refused
+        self.marked.append(txn)
+        self.told.append(f"markers {'commit' if txn.phase is Phase.PREPARE_COMMIT else 'abort'}")
+
+    def changed(self, actor: Actor, before: Txn) -> None:
+        assert actor.txn.phase is not before.phase
+
+    def hear(self, name: str = "") -> Callable[[Reply], None]:
+        """A `done` that notes the reply under this name."""
+        prefix = f"{name} " if name else ""
+        return lambda reply: self.told.append(f"{prefix}reply {reply.error.name}")

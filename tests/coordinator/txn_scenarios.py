@@ -1,0 +1,149 @@
+"""Plays a scenario file against the pure core.
+
+A file is blocks with an empty line between them: command lines (and `#` comments), `----`, and what came of the commands.
+
+    cluster tv=2 [epoch=32766]                    transaction.version; first epoch that a new id gets
+    init ID [id=1000 epoch=3]                     InitProducerId
+    add ID tv1|tv2 id=1000 epoch=3 orders-0 ...   AddPartitions, or with tv2 the first produce to a partition
+    verify ID id=1000 epoch=3 orders-0            asked by a partition on behalf of a TV1 client
+    end ID tv1|tv2 id=1000 epoch=3 commit|abort   EndTxn of version 4, or 5
+    wait MS
+    timeout ID                                    the sweep looks at it
+    hold markers / release markers                between: the transaction stays prepared
+
+Effects are performed as the actor does: after the markers the Complete record is appended, `again` asks again.
+"""
+
+from __future__ import annotations
+
+from txn_harness import PRODUCER, SPARE
+
+from stuntbroker.coordinator.machine import decide
+from stuntbroker.coordinator.requests import (
+    AddPartitions,
+    Again,
+    Append,
+    Context,
+    EndTxn,
+    InitProducerId,
+    MarkersWritten,
+    Reply,
+    Request,
+    TimeOut,
+    Verify,
+    WriteMarkers,
+)
+from stuntbroker.coordinator.state import Phase, TopicPartition, Txn, new_txn
+
+RULE = "----"
+TIMEOUT_MS = 60_000
+
+
+def partition_of(text: str) -> TopicPartition:
+    topic, _, index = text.rpartition("-")
+    return topic, int(index)
+
+
+def text_of(partitions: frozenset[TopicPartition]) -> str:
+    return "".join(f" {topic}-{index}" for topic, index in sorted(partitions))
+
+
+def record(txn: Txn) -> str:
+    parts = [f"append {txn.phase.name} id={txn.producer_id} epoch={txn.producer_epoch}"]
+    for name, value in (("last", txn.last_producer_epoch), ("next", txn.next_producer_id)):
+        if value != -1:
+            parts.append(f"{name}={value}")
+    if txn.previous_producer_id != txn.producer_id:
+        parts.append(f"previous={txn.previous_producer_id}")
+    return " ".join(parts) + text_of(txn.partitions)
+
+
+class Story:
+    def __init__(self) -> None:
+        self.at = Context(0, 2, SPARE)
+        self.txn: Txn | None = None
+        self.first_epoch = 0
+        self.held = False
+        self.told: list[str] = []
+
+    def command(self, line: str) -> None:
+        words = line.split()
+        facts = {name: int(value) for name, _, value in (word.partition("=") for word in words) if value}
+        match words:
+            case ["cluster", *_]:
+                self.at = self.at._replace(transaction_version=facts["tv"])
+                self.first_epoch = facts.get("epoch", 0)
+            case ["wait", ms]:
+                self.at = self.at._replace(now_ms=self.at.now_ms + int(ms))
+            case ["hold", "markers"]:
+                self.held = True
+            case ["release", "markers"]:
+                self.held = False
+                self._completed()
+            case ["init", name, *_]:
+                if self.txn is None:
+                    self.txn = new_txn(name, PRODUCER, self.first_epoch - 1)
+                self._ask(InitProducerId(TIMEOUT_MS, facts.get("id", -1), facts.get("epoch", -1)))
+            case ["add", _, ("tv1" | "tv2") as client, _, _, *partitions]:
+                wanted = frozenset(map(partition_of, partitions))
+                self._ask(AddPartitions(facts["id"], facts["epoch"], wanted, 2 if client == "tv2" else 0))
+            case ["verify", _, _, _, partition]:
+                self._ask(Verify(facts["id"], facts["epoch"], partition_of(partition)))
+            case ["end", _, ("tv1" | "tv2") as client, _, _, ("commit" | "abort") as outcome]:
+                self._ask(EndTxn(facts["id"], facts["epoch"], outcome == "commit", 2 if client == "tv2" else 0))
+            case ["timeout", _]:
+                self._ask(TimeOut())
+            case _:
+                raise ValueError(f"no such command: {line}")
+
+    def _ask(self, request: Request) -> None:
+        assert self.txn is not None, "nobody has asked for a producer id yet"
+        decision = decide(self.txn, request, self.at)
+        if decision.took_spare:
+            self.at = self.at._replace(spare_producer_id=self.at.spare_producer_id + 1)
+        if not decision.effects:
+            self.told.append("nothing")
+        for effect in decision.effects:
+            match effect:
+                case Append(txn):
+                    self.told.append(record(txn))
+                    self.txn = txn
+                case WriteMarkers(txn) if not self.held:
+                    self._markers(txn)
+                    self._completed()
+                case WriteMarkers():
+                    self.told.append("markers held")
+                case Reply(error, producer_id, epoch):
+                    known = "" if producer_id == -1 else f" id={producer_id} epoch={epoch}"
+                    self.told.append(f"reply {error.name}{known}")
+                case Again():
+                    self.told.append("again")
+                    self._ask(request)
+
+    def _markers(self, txn: Txn) -> None:
+        outcome = "commit" if txn.phase is Phase.PREPARE_COMMIT else "abort"
+        into = text_of(txn.partitions) or " nowhere"
+        self.told.append(f"markers {outcome} id={txn.producer_id} epoch={txn.producer_epoch}{into}")
+
+    def _completed(self) -> None:
+        assert self.txn is not None
+        if not self.told or not self.told[-1].startswith("markers"):
+            self._markers(self.txn)
+        (append,) = decide(self.txn, MarkersWritten(), self.at).effects
+        assert isinstance(append, Append)
+        self.txn = append.txn
+        self.told.append(record(append.txn))
+
+
+def replay(text: str) -> str:
+    """The same file with what the core does now."""
+    story = Story()
+    blocks = []
+    for block in text.strip().split("\n\n"):
+        commands = block.partition(f"\n{RULE}")[0]
+        story.told = []
+        for line in commands.splitlines():
+            if not line.startswith("#"):
+                story.command(line)
+        blocks.append("\n".join([commands, RULE, *story.told]))
+    return "\n\n".join(blocks) + "\n"

@@ -1,0 +1,93 @@
+"""Decision tables: rows over axes, expanded into cells, each of which states everything that a decision does.
+
+A row gives for every axis one value, several in a tuple, or ALL; the first axis is always the phase.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.coordinator.requests import Again, Append, Context, Decision, Effect, Reply, Request, WriteMarkers
+from stuntbroker.coordinator.state import Phase, Txn
+from stuntbroker.protocol.errors import ErrorCode
+
+ALL: Final = object()
+OK: Final = ErrorCode.NONE
+FENCED: Final = ErrorCode.PRODUCER_FENCED
+CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
+INVALID_STATE: Final = ErrorCode.INVALID_TXN_STATE
+NOT_MAPPED: Final = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+ABORTABLE: Final = ErrorCode.TRANSACTION_ABORTABLE
+SERVER_ERROR: Final = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class Outcome(NamedTuple):
+    effects: str
+    """Names of the effects in order."""
+    reply: Reply | None
+    changes: dict[str, Any] | None
+    """What differs in the state after it; None when nothing is decided."""
+    took_spare: bool
+
+    def decision(self, before: Txn, always: dict[str, Any]) -> Decision:
+        after = before if self.changes is None else before._replace(**(always | self.changes))
+        made: dict[str, Effect | None] = {
+            "append": Append(after), "markers": WriteMarkers(after), "reply": self.reply, "again": Again(),
+        }  # fmt: skip
+        effects = tuple(made[name] for name in self.effects.split())
+        return Decision(after, effects, self.took_spare)  # type: ignore[arg-type]
+
+
+def stays(error: ErrorCode, producer_id: int = -1, epoch: int = -1) -> Outcome:
+    return Outcome("reply", Reply(error, producer_id, epoch), None, False)
+
+
+NOTHING: Final = Outcome("", None, None, False)
+
+
+def becomes(
+    effects: str, phase: Phase, reply: tuple[int, int] | None = None, *, took_spare: bool = False, **changes: Any
+) -> Outcome:
+    """`reply`: producer id and epoch that are answered with NONE; (-1, -1) where the answer has none."""
+    answer = None if reply is None else Reply(OK, *reply)
+    return Outcome(effects, answer, {"phase": phase, **changes}, took_spare)
+
+
+Cell = tuple[Any, ...]
+Asked = tuple[Txn, Request, Context]
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    kind: type
+    """Of its requests."""
+    axes: tuple[Sequence[Any], ...]
+    rows: Sequence[tuple[Any, ...]]
+    """One entry for each axis, then the outcome."""
+    ask: Callable[..., Asked]
+    """What is decided in a cell."""
+    always: Callable[..., dict[str, Any]]
+    """Fields that every decision of this kind changes in the same way, from a cell."""
+    impossible: Callable[..., bool] = lambda *cell: False
+
+    def expanded(self) -> list[tuple[Cell, Outcome]]:
+        found = []
+        for *entries, outcome in self.rows:
+            assert len(entries) == len(self.axes), f"{self.name}: {entries}"
+            choices = [
+                axis if entry is ALL else entry if isinstance(entry, tuple) else (entry,)
+                for entry, axis in zip(entries, self.axes, strict=True)
+            ]
+            found += [(cell, outcome) for cell in product(*choices) if not self.impossible(*cell)]
+        return found
+
+    def all_cells(self) -> set[Cell]:
+        return {cell for cell in product(*self.axes) if not self.impossible(*cell)}
+
+    def twice(self) -> list[Cell]:
+        return [cell for cell, times in Counter(cell for cell, _ in self.expanded()).items() if times > 1]

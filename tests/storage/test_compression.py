@@ -1,0 +1,172 @@
+"""The four codecs, as clients write them; bombs and rubbish cost neither memory nor time."""
+
+from __future__ import annotations
+
+import gzip
+import time
+import tracemalloc
+from typing import Any
+
+import cramjam
+import pytest
+from aiokafka import codec as aiokafka_codec
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stuntbroker.storage.compression import CHUNK, XERIAL, CompressionError, TooLarge, compress, decompress
+
+codecs: Any = cramjam
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+SIZE_MAX = 1 << 20
+TIME_S_MAX = 2.0
+
+WRITERS = {
+    "gzip, Java": (GZIP, lambda data: gzip.compress(data, 6)),
+    "gzip, aiokafka": (GZIP, aiokafka_codec.gzip_encode),
+    "gzip, two members": (GZIP, lambda data: gzip.compress(data[:7]) + gzip.compress(data[7:])),
+    "snappy in blocks, Java and aiokafka": (SNAPPY, aiokafka_codec.snappy_encode),
+    "snappy raw, librdkafka and franz-go": (SNAPPY, lambda data: bytes(codecs.snappy.compress_raw(data))),
+    "lz4, aiokafka": (LZ4, aiokafka_codec.lz4_encode),
+    "zstd, aiokafka": (ZSTD, aiokafka_codec.zstd_encode),
+    **{f"{codec}, ours": (codec, lambda data, codec=codec: compress(codec, data)) for codec in (GZIP, SNAPPY, LZ4, ZSTD)},
+}
+written = pytest.mark.parametrize(("codec", "write"), WRITERS.values(), ids=WRITERS)
+
+
+@written
+@given(st.binary(max_size=200), st.sampled_from([1, 7, 400, 5_000]))
+@example(b"x" * 32_768, 2)
+@example(b"", 1)
+def test_what_clients_write_is_read(codec: int, write: Any, data: bytes, times: int) -> None:
+    data *= times
+    packed = bytes(write(data))
+
+    for buffer in (packed, bytearray(packed), memoryview(packed)):
+        assert decompress(codec, buffer, max(len(data), 1)) == data
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@given(st.binary(min_size=1, max_size=100), st.integers(1, 2_000))
+def test_what_we_write_others_read(codec: int, data: bytes, times: int) -> None:
+    data *= times
+    read: Any = {
+        GZIP: gzip.decompress, SNAPPY: aiokafka_codec.snappy_decode, LZ4: aiokafka_codec.lz4_decode,
+        ZSTD: aiokafka_codec.zstd_decode,
+    }[codec]  # fmt: skip
+
+    assert bytes(read(compress(codec, data))) == data
+
+
+@written
+def test_the_limit_is_the_size_of_the_output(codec: int, write: Any) -> None:
+    for size in (1, 99, CHUNK, 4 * CHUNK + 1):
+        packed = bytes(write(bytes(size)))
+        assert len(decompress(codec, packed, size)) == size
+        with pytest.raises(TooLarge, match="more than"):
+            decompress(codec, packed, size - 1)
+
+
+def bomb(codec: int) -> bytes:
+    """256 MiB of zeros, as small as the codec can make them."""
+    size = 256 << 20
+    match codec:
+        case 1:
+            return gzip.compress(bytes(size // 16), 9) * 16
+        case 2:
+            block = bytes(codecs.snappy.compress_raw(bytes(1 << 20)))
+            return XERIAL + bytes(8) + (len(block).to_bytes(4, "big") + block) * 256
+        case 3:
+            return bytes(codecs.lz4.compress(bytes(size)))
+        case _:
+            return bytes(codecs.zstd.compress(bytes(size), 3))
+
+
+LYING = {
+    "snappy: says it opens to 4 GiB": (SNAPPY, b"\xff\xff\xff\xff\x0f" + b"\x00" * 99),
+    "snappy: says it opens to the limit": (SNAPPY, b"\x80\x80\x40" + b"\x00a"),
+    "snappy: blocks that open to nothing": (SNAPPY, XERIAL + bytes(8) + b"\x00\x00\x00\x01\x00" * 100_000),
+    "snappy: a block of 2 GiB": (SNAPPY, XERIAL + bytes(8) + b"\x7f\xff\xff\xff" + b"\x00" * 99),
+    "snappy: a block of less than nothing": (SNAPPY, XERIAL + bytes(8) + b"\xff\xff\xff\xff" + b"\x00" * 99),
+    "zstd: says it opens to an exabyte": (ZSTD, b"\x28\xb5\x2f\xfd\xe0" + b"\x00" * 7 + b"\x10" + b"\x01\x00\x00"),
+    "zstd: a window of 2 GiB": (ZSTD, b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00"),
+    "gzip: very many members": (GZIP, gzip.compress(b"", mtime=0) * 50_000),
+    "gzip: nothing": (GZIP, b""),
+    "lz4: nothing": (LZ4, b""),
+    "zstd: nothing": (ZSTD, b""),
+    "snappy: nothing": (SNAPPY, b""),
+    "snappy: a frame and no more": (SNAPPY, XERIAL),
+}
+
+
+def costs(codec: int, packed: bytes) -> tuple[float, int, bytes | CompressionError]:
+    """Seconds, bytes at most, outcome."""
+    tracemalloc.start()
+    began = time.perf_counter()
+    try:
+        outcome: bytes | CompressionError = decompress(codec, packed, SIZE_MAX)
+    except CompressionError as fault:
+        outcome = fault
+    spent = time.perf_counter() - began
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return spent, peak, outcome
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_bomb_costs_no_more_than_the_limit(codec: int) -> None:
+    packed = bomb(codec)
+
+    spent, peak, outcome = costs(codec, packed)
+
+    assert isinstance(outcome, TooLarge)
+    assert spent < TIME_S_MAX
+    assert peak < 4 * SIZE_MAX + 2 * len(packed)
+
+
+@pytest.mark.parametrize(("codec", "packed"), LYING.values(), ids=LYING)
+def test_a_payload_that_lies_costs_no_more_than_the_limit(codec: int, packed: bytes) -> None:
+    spent, peak, outcome = costs(codec, packed)
+
+    assert outcome == b"" or isinstance(outcome, CompressionError)
+    assert spent < TIME_S_MAX
+    assert peak < 4 * SIZE_MAX + 2 * len(packed)
+
+
+@given(st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7]), st.binary(max_size=300))
+def test_rubbish_is_a_compression_error(codec: int, rubbish: bytes) -> None:
+    starts = [b"", b"\x1f\x8b\x08\x00", XERIAL + bytes(8), b"\x04\x22\x4d\x18\x64\x40\xa7", b"\x28\xb5\x2f\xfd"]
+    for start in starts:
+        try:
+            decompress(codec, start + rubbish, 10_000)
+        except CompressionError:
+            continue
+
+
+@written
+@given(st.data())
+def test_a_payload_that_was_harmed_is_a_compression_error_or_opens(codec: int, write: Any, data: st.DataObject) -> None:
+    packed = bytearray(write(b"some text, some text, " * 40))
+    for _ in range(data.draw(st.integers(1, 3))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    del packed[data.draw(st.integers(0, len(packed))) :]
+    try:
+        assert len(decompress(codec, packed, 100_000)) <= 100_000
+    except CompressionError:
+        return
+
+
+@pytest.mark.parametrize("codec", [0, 5, 6, 7])
+def test_an_unknown_codec_is_a_compression_error(codec: int) -> None:
+    with pytest.raises(CompressionError, match="unknown"):
+        decompress(codec, b"abc", 10)
+
+
+def test_what_we_write_java_reads() -> None:
+    """Gzip without a name or time, snappy in xerial's blocks, lz4 with blocks that do not refer to each other."""
+    starts = {GZIP: b"\x1f\x8b\x08\x00\x00\x00\x00\x00", SNAPPY: XERIAL + b"\x00\x00\x00\x01" * 2,
+              LZ4: b"\x04\x22\x4d\x18", ZSTD: b"\x28\xb5\x2f\xfd"}  # fmt: skip
+    for codec, start in starts.items():
+        assert compress(codec, b"abc" * 100_000).startswith(start)
+    version, independent, checksum = 0x40, 0x20, 0x04
+    flags = compress(LZ4, b"abc" * 100_000)[4]
+    assert flags & (version | independent | checksum) == version | independent

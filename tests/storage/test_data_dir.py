@@ -1,0 +1,375 @@
+"""A data folder: one process at a time, who it is, what changed in it, and what a crash at any byte leaves of that."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from storage_harness import batch, files_of, killed, put, view
+
+from stuntbroker.storage.data_dir import CLEAN, JOURNAL, JOURNAL_SLACK, METADATA, START_OFFSETS, DataDir, uuid_text
+from stuntbroker.storage.errors import DataDirLocked, StorageError
+from stuntbroker.storage.partition import LogConfig, PartitionLog
+
+TOPIC_ID = bytes(range(16))
+
+
+def crashed(folder: DataDir) -> None:
+    """The process is gone: nothing is written, the kernel closes what was open."""
+    for log in folder.logs.values():
+        killed(log)
+    if folder._journal >= 0:
+        os.close(folder._journal)
+    os.close(folder._lock)
+
+
+def partition(folder: DataDir, name: str = "orders", index: int = 0, **config: Any) -> PartitionLog:
+    return folder.partition(name, index, TOPIC_ID, LogConfig(**config))[0]
+
+
+# --- the lock
+
+OPEN_IT = """
+import sys
+from stuntbroker.storage.data_dir import DataDir
+from stuntbroker.storage.errors import DataDirLocked
+try:
+    DataDir(sys.argv[1])
+except DataDirLocked as fault:
+    print(fault)
+    sys.exit(3)
+"""
+
+
+def open_elsewhere(path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", OPEN_IT, str(path)], capture_output=True, text=True, timeout=30)
+
+
+def test_a_second_process_is_refused_and_told_what_to_do(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+
+    refused = open_elsewhere(tmp_path)
+    assert (refused.returncode, refused.stdout) == (
+        3, f"the data folder {tmp_path} is in use by another process: stop it, or give another --data-dir\n",
+    )  # fmt: skip
+    with pytest.raises(DataDirLocked):
+        DataDir(str(tmp_path))
+
+    folder.close()
+    assert open_elsewhere(tmp_path).returncode == 0
+
+
+def test_the_lock_goes_with_its_process(tmp_path: Path) -> None:
+    hold = OPEN_IT.replace("DataDir(sys.argv[1])", "kept = DataDir(sys.argv[1]); print(flush=True); sys.stdin.read()")
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(DataDirLocked):
+            DataDir(str(tmp_path))
+        process.kill()
+        process.wait()
+
+    DataDir(str(tmp_path)).close()
+
+
+def test_a_refused_process_leaves_the_folder_as_it_is(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    folder.close()
+    owner = os.open(tmp_path / ".lock", os.O_RDWR)
+    os.close(owner)
+    first = DataDir(str(tmp_path))
+    (tmp_path / CLEAN).write_text("somebody's")
+
+    with pytest.raises(DataDirLocked):
+        DataDir(str(tmp_path))
+
+    assert (tmp_path / CLEAN).exists()
+    crashed(first)
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=f"cannot use the data folder {tmp_path}/file"):
+        DataDir(str(tmp_path / "file"))
+
+
+def test_a_start_offset_that_cannot_be_read_is_named_and_the_lock_given_back(tmp_path: Path) -> None:
+    (tmp_path / START_OFFSETS).write_text("0\n1\norders zero 5\n")
+    for _ in range(2):
+        with pytest.raises(StorageError, match="orders zero 5"):
+            DataDir(str(tmp_path))
+
+
+# --- who we are
+
+
+def test_properties_are_kafka_s_file(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path / "new"))
+    assert folder.properties() == {}
+    folder.write_properties({"version": "1", "cluster.id": "abc=", "node.id": "7"})
+
+    assert (tmp_path / "new" / "meta.properties").read_text() == "version=1\ncluster.id=abc=\nnode.id=7\n"
+    (tmp_path / "new" / "meta.properties").write_text("#\n# a comment\n\nversion=1\ncluster.id=abc=\nnode.id=7\n")
+    assert folder.properties() == {"version": "1", "cluster.id": "abc=", "node.id": "7"}
+    folder.close()
+
+
+def test_a_uuid_reads_as_kafka_prints_it() -> None:
+    assert uuid_text(bytes.fromhex("00112233445566778899aabbccddeeff")) == "ABEiM0RVZneImaq7zN3u_w"
+
+
+# --- the journal
+
+changes = st.lists(
+    st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.integers() | st.none(), max_size=3), max_size=8
+)
+
+
+@given(changes, changes, st.booleans())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_was_journalled_is_read_back_in_order(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Any], second: list[Any], clean: bool
+) -> None:
+    path = str(tmp_path_factory.mktemp("journal"))
+    written: list[Any] = []
+    for part in (first, second):
+        folder = DataDir(path)
+        assert list(folder.read_journal()) == written
+        for change in part:
+            folder.journal(change)
+        written += part
+        (folder.close if clean else lambda folder=folder: crashed(folder))()
+    last = DataDir(path)
+    assert list(last.read_journal()) == written
+    crashed(last)
+
+
+def test_a_line_that_was_torn_is_forgotten_and_the_next_one_is_whole(tmp_path: Path) -> None:
+    lines = [{"create": "ä\n\r\x85\u2028", "n": n} for n in range(3)]
+    folder = DataDir(str(tmp_path))
+    for line in lines:
+        folder.journal(line)
+    crashed(folder)
+    content = (tmp_path / JOURNAL).read_bytes()
+    ends = [at + 1 for at, byte in enumerate(content) if byte == 10]
+    for size in range(len(content) + 1):
+        (tmp_path / JOURNAL).write_bytes(content[:size])
+        folder = DataDir(str(tmp_path))
+        whole = lines[: sum(end <= size for end in ends)]
+        assert list(folder.read_journal()) == whole
+        folder.journal({"next": 1})
+        crashed(folder)
+        folder = DataDir(str(tmp_path))
+        assert list(folder.read_journal()) == [*whole, {"next": 1}]
+        crashed(folder)
+
+
+def test_a_line_in_the_middle_that_is_no_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_bytes(b'{"a":1}\nrubbish\n{"b":1}\n')
+    folder = DataDir(str(tmp_path))
+    with pytest.raises(StorageError, match="line 2: not JSON"):
+        list(folder.read_journal())
+    folder.close()
+
+
+@pytest.mark.parametrize("short", [0, 1, 9])
+def test_a_change_that_the_disk_refuses_leaves_no_half_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: int
+) -> None:
+    folder = DataDir(str(tmp_path))
+    folder.journal({"a": 1})
+    write, calls = os.write, [0]
+
+    def refuse(fd: int, data: bytes) -> int:
+        calls[0] += 1
+        if calls[0] > 1:
+            raise OSError(errno.ENOSPC, "no space left")
+        return write(fd, data[:short])
+
+    monkeypatch.setattr(os, "write", refuse)
+    with pytest.raises(StorageError, match="no space left"):
+        folder.journal({"lost": "x" * 99})
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:3]))
+    folder.journal({"b": 2})
+    monkeypatch.undo()
+    crashed(folder)
+
+    folder = DataDir(str(tmp_path))
+    assert list(folder.read_journal()) == [{"a": 1}, {"b": 2}]
+    folder.close()
+
+
+def test_a_journal_far_longer_than_what_it_says_is_written_anew(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    short = [{"create": "a"}, {"create": "b"}]
+    for n in range(2 * len(short) + JOURNAL_SLACK):
+        folder.journal({"n": n})
+    folder.compact_journal(short)
+    assert len(list(DataDirView(tmp_path))) == 2 * len(short) + JOURNAL_SLACK
+
+    folder.journal({"one": "more"})
+    folder.compact_journal(short)
+    folder.journal({"after": 1})
+    crashed(folder)
+
+    folder = DataDir(str(tmp_path))
+    assert list(folder.read_journal()) == [*short, {"after": 1}]
+    folder.close()
+
+
+class DataDirView:
+    """The lines of a journal, without the lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __iter__(self) -> Any:
+        return iter((self.path / JOURNAL).read_bytes().splitlines())
+
+
+# --- partitions
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_partitions_survive_in_kafka_s_layout(tmp_path: Path, clean: bool) -> None:
+    folder = DataDir(str(tmp_path))
+    log = partition(folder, "my-topic", 3)
+    put(log, batch(2, pid=1, seq=0, txn=True))
+    before = view(log)
+    (folder.close if clean else lambda: crashed(folder))()
+
+    files = files_of(tmp_path / "my-topic-3")
+    assert files[METADATA] == f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}\n".encode()
+    assert files["leader-epoch-checkpoint"] == b"0\n1\n0 0\n"
+    folder = DataDir(str(tmp_path))
+    assert folder.was_clean is clean
+    assert not (tmp_path / CLEAN).exists()
+    log, cut = folder.partition("my-topic", 3, TOPIC_ID, LogConfig())
+    assert (view(log), cut) == (before, 0)
+    crashed(folder)
+
+
+def test_the_bytes_that_were_cut_are_told(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    put(partition(folder), batch(2))
+    crashed(folder)
+    with (tmp_path / "orders-0" / f"{0:020d}.log").open("ab") as file:
+        file.write(b"torn")
+
+    folder = DataDir(str(tmp_path))
+    assert folder.partition("orders", 0, TOPIC_ID, LogConfig())[1] == 4
+    crashed(folder)
+
+
+def test_a_log_start_survives_kill_9_once_it_was_noted(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    logs = [partition(folder, "my topic-like-name", index) for index in range(3)]
+    for log in logs:
+        put(log, batch(9))
+    logs[0].delete_records(4)
+    logs[2].delete_records(9)
+    folder.write_start_offsets()
+    crashed(folder)
+
+    assert (tmp_path / START_OFFSETS).read_text().split("\n")[:2] == ["0", "2"]
+
+
+def test_log_starts_are_read_back(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    logs = [partition(folder, "my-topic", index) for index in range(3)]
+    for log in logs:
+        put(log, batch(9))
+    logs[0].delete_records(4)
+    logs[2].delete_records(9)
+    folder.write_start_offsets()
+    crashed(folder)
+
+    folder = DataDir(str(tmp_path))
+    logs = [partition(folder, "my-topic", index) for index in range(3)]
+    assert [(log.log_start_offset, log.next_offset) for log in logs] == [(4, 9), (0, 9), (9, 9)]
+    crashed(folder)
+
+
+def test_a_partition_that_was_deleted_is_gone_and_may_come_back_empty(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    log = partition(folder)
+    put(log, batch(9))
+    log.delete_records(5)
+    folder.write_start_offsets()
+
+    folder.delete_partition(log)
+
+    assert not (tmp_path / "orders-0").exists()
+    again = partition(folder)
+    assert (again.log_start_offset, again.next_offset) == (0, 0)
+    assert put(again, batch(1)) == 0
+    folder.delete_partition(partition(folder, "never-written"))
+    folder.close()
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Whatever of the folder was left, it is known to be a partition's: its metadata is the last to go."""
+    folder = DataDir(str(tmp_path))
+    log = partition(folder, segment_bytes=100)
+    for _ in range(3):
+        put(log, batch(1))
+    calls = [0]
+
+    def crash(original: Any) -> Any:
+        def call(path: str) -> None:
+            calls[0] += 1
+            if calls[0] > step:
+                raise KeyboardInterrupt
+            original(path)
+
+        return call
+
+    monkeypatch.setattr(os, "unlink", crash(os.unlink))
+    monkeypatch.setattr(os, "rmdir", crash(os.rmdir))
+    with pytest.raises(KeyboardInterrupt):
+        folder.delete_partition(log)
+    monkeypatch.undo()
+    crashed(folder)
+
+    folder = DataDir(str(tmp_path))
+    assert folder.strays({("orders", 0)}) == []
+    assert folder.strays({("orders", 1), ("other", 0)}) == ["orders-0"]
+    folder.remove_stray("orders-0")
+    assert not (tmp_path / "orders-0").exists()
+    folder.close()
+
+
+def test_folders_that_are_not_a_partition_s_are_left_alone(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    for name in ("backup-2024", "notes", "plain-x", "-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "precious").write_text("!")
+    (tmp_path / "file-1").write_text("!")
+    (tmp_path / "begun-0").mkdir()
+
+    assert folder.strays(set()) == ["begun-0"]
+    folder.close()
+
+
+def test_a_folder_that_cannot_be_made_refuses_the_append(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    log = partition(folder)
+    (tmp_path / "orders-0").write_text("in the way")
+
+    with pytest.raises(StorageError, match="cannot create"):
+        put(log, batch(1))
+    (tmp_path / "orders-0").unlink()
+    assert put(log, batch(1)) == 0
+    folder.close()
