@@ -64,7 +64,7 @@ def broker_configs(broker: Broker) -> list[Entry]:
 
 def _defaults(name: str, one: Property) -> list[Synonym]:
     """What a broker property is when nobody sets it."""
-    if name in WITHOUT_DEFAULT:
+    if name in WITHOUT_DEFAULT or name == "node.id":
         return []
     default = Synonym(name, show(BROKER.get(name, one).default), DEFAULT_CONFIG)
     if name == MIN_ISR:  # A new cluster sets it itself, for all its brokers (eligible leader replicas, KIP-966).

@@ -44,8 +44,8 @@ _EMPTY_FLEXIBLE_HEAD = bytes(9)
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_client_id_raw", "_counted", "_cutting", "_high", "_leaving", "_low", "_paused", "_view", "active_ms", "broker", "buffer", "client_id",
-        "correlation", "host", "local", "on_close", "open", "peer", "route", "transport",
+        "_client_id_raw", "_counted", "_cutting", "_high", "_leaving", "_low", "_paused", "_view", "active_ms", "broker",
+        "buffer", "client_id", "correlation", "host", "local", "on_close", "open", "peer", "route", "transport",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:

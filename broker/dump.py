@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from stuntbroker.broker.cli import UsageError
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.records import read_record as read_txn
+from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.records import (
@@ -98,13 +99,23 @@ def _content(header: BatchHeader, record: Record, topic: str) -> str:
         found = read_txn(record)
         if found is not None:
             transactional_id, txn = found
-            return f"{transactional_id}: " + ("tombstone" if txn is None else repr(txn))
+            return f"{transactional_id}: " + ("tombstone" if txn is None else _transaction(txn))
     if topic == OFFSETS:
         from stuntbroker.groups.records import read_record as read_group
 
         return repr(read_group(record.offset, record.key, record.value))
     headers = f" headers={dict(record.headers)}" if record.headers else ""
     return f"key={_short(record.key)} value={_short(record.value)}{headers}"
+
+
+def _transaction(txn: Txn) -> str:
+    partitions = ",".join(f"{topic}-{index}" for topic, index in sorted(txn.partitions))
+    following = f" next={txn.next_producer_id}:{txn.next_producer_epoch}" if txn.next_producer_id >= 0 else ""
+    return (
+        f"{txn.phase.kafka_name} producer={txn.producer_id}:{txn.producer_epoch} previous={txn.previous_producer_id}"
+        f"{following} last_epoch={txn.last_producer_epoch} partitions=[{partitions}] timeout_ms={txn.timeout_ms} "
+        f"started_at_ms={txn.started_at_ms} updated_at_ms={txn.updated_at_ms} client_version={txn.client_version}"
+    )
 
 
 def _short(data: bytes | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from stuntbroker.storage.compaction import Cleaning, needs_cleaning
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 
@@ -26,6 +25,8 @@ class Housekeeping:
         """Looks for logs worth cleaning, and cleans them one after another, a slice a turn of the event loop."""
         if self._slices is not None or self._waiting:
             return
+        from stuntbroker.storage.compaction import needs_cleaning  # Not loaded before the broker is ready.
+
         ends: dict[PartitionLog, int] = {}
         for topic in self.broker.topics:
             for log in topic.partitions:
@@ -42,6 +43,8 @@ class Housekeeping:
         if self._slices is None:
             if not self._waiting:
                 return
+            from stuntbroker.storage.compaction import Cleaning
+
             self._log = self._waiting.pop()
             self._slices = Cleaning(self._log, broker.clock.now_ms()).slices()
         assert self._log is not None

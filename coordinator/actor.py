@@ -1,13 +1,14 @@
 """One actor per transactional id: a mailbox and the performing of effects, no rules.
 
-Everything about an id enters through `ask`. When nothing stands in the way a request is answered before `ask` returns: no
-task, no timer and no future is made. A log that must sync first (`TxnLog.synced` is False) suspends the actor until it has;
-requests wait in the mailbox meanwhile. An idle actor is its state and two empty slots.
+Everything about an id enters through `ask`. When nothing stands in the way a request is answered before `ask` returns:
+no task, no timer and no future is made. A log that must sync first (`Ports.append` is False) suspends the actor until
+it has; requests wait in the mailbox meanwhile. An idle actor is its state and two empty slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol
 
 from stuntbroker.coordinator.machine import decide
@@ -89,7 +90,7 @@ class Actor:
                 self._rest(ports)
 
     def _rest(self, ports: Ports) -> None:
-        """Nothing is under way: on to who waits. A fault stops nobody but the request that met it; it is raised at the end."""
+        """Nothing is under way: on to who waits. A fault stops only the request that met it; it is raised last."""
         fault: Exception | None = None
         while self.mailbox:
             request, done = self.mailbox.pop(0)
@@ -116,14 +117,13 @@ class Actor:
         self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
     ) -> bool:
         """Performs effects in order; True when the log must sync before the rest."""
-        for at in range(at, len(effects)):
-            effect: Any = effects[at]
+        for position in range(at, len(effects)):
+            effect: Any = effects[position]
             kind = effect.__class__
             if kind is Append:
                 synced = self._append(effect.txn, ports)
                 if not synced:
-                    rest = (effects, at + 1, request, done, ports, context)
-                    ports.when_synced(lambda: self._resume(*rest))
+                    ports.when_synced(partial(self._resume, effects, position + 1, request, done, ports, context))
                     return True
             elif kind is WriteMarkers:
                 ports.write_markers(effect.txn)

@@ -91,9 +91,7 @@ def _value_v0(txn: Txn) -> bytes:
         producer_epoch=txn.producer_epoch,
         transaction_timeout_ms=txn.timeout_ms,
         transaction_status=txn.phase,
-        transaction_partitions=(
-            None if txn.phase is Phase.EMPTY else [PartitionsSchema(topic, indexes) for topic, indexes in topics.items()]
-        ),
+        transaction_partitions=None if txn.phase is Phase.EMPTY else [PartitionsSchema(*one) for one in topics.items()],
         transaction_last_update_timestamp_ms=txn.updated_at_ms,
         transaction_start_timestamp_ms=txn.started_at_ms,
     ).encode(out, 0)

@@ -1,7 +1,7 @@
 """What a partition remembers of its producers: sequences, epochs, open transactions (Kafka: ProducerStateManager).
 
-Snapshot file `<20-digit offset>.snapshot`, state as of that offset: int16 version 1, uint32 CRC-32C of byte 6 to the end, then
-an array of entries; only the last batch of each producer is kept in it.
+Snapshot file `<20-digit offset>.snapshot`, state as of that offset: int16 version 1, uint32 CRC-32C of byte 6 to the
+end, then an array of entries; only the last batch of each producer is kept in it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Producer:
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
 
-    def __init__(self, epoch: int, last_timestamp: int, coordinator_epoch: int = -1, txn_first_offset: int = -1) -> None:
+    def __init__(
+        self, epoch: int, last_timestamp: int, coordinator_epoch: int = -1, txn_first_offset: int = -1
+    ) -> None:
         self.epoch = epoch
         self.batches: list[RememberedBatch] = []
         """The last batches of this epoch, at most BATCHES_REMEMBERED, oldest first."""

@@ -41,9 +41,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
         cut_here = _scan(segment)
         cut += cut_here
         if cut_here:
-            for stray in segments[index + 1 :]:
-                stray.delete()
-            del segments[index + 1 :]
+            del segments[index + 1 :]  # Their files go with the orphans.
             break
     log.segments = segments
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
@@ -71,7 +69,7 @@ def finish_compaction(folder: str) -> None:
 
 
 def _remove_orphans(folder: str, bases: set[int], end: int) -> None:
-    """Indexes without their log; snapshots that are ahead of it, or neither at a segment's beginning nor the last."""
+    """Files of segments that are gone; snapshots ahead of the log, or neither at a segment's beginning nor the last."""
     snapshots = set(_snapshots(folder))
     last = max((offset for offset in snapshots if offset <= end), default=-1)
     for name in os.listdir(folder):

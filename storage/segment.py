@@ -7,8 +7,8 @@ Files of a segment are named by its first offset, twenty digits:
     .timeindex  12 bytes an entry: int64 largest timestamp so far, int32 offset that has it less the base offset
     .txnindex   34 bytes an entry: int16 version 0, then producer id, first and last offset, last stable offset (int64)
 
-The log is valid up to its longest run of whole batches with a right CRC and rising offsets. The indexes are kept in memory
-and written when the segment is closed; after a crash they are made anew from the log.
+The log is valid up to its longest run of whole batches with a right CRC and rising offsets. The indexes are kept in
+memory and written when the segment is closed; after a crash they are made anew from the log.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Segment:
             if written != size:
                 self._write_rest(fd, memoryview(data), written, position)
         except OSError as fault:
-            with contextlib.suppress(OSError):  # What it leaves is overwritten, or cut when the segment is closed.
+            with contextlib.suppress(OSError):  # What it leaves is overwritten, or cut at the next start.
                 os.ftruncate(fd, position)
             raise StorageError(f"cannot write to {self.path}.log: {fault.strerror}") from fault
 
@@ -198,7 +198,7 @@ class Segment:
         return taken
 
     def offset_for_time(self, timestamp: int, from_offset: int = 0) -> int | None:
-        """Position of the first batch whose largest timestamp is not below `timestamp`; `from_offset` is in it or before."""
+        """Position of the first batch, from `from_offset` on, whose largest timestamp is not below `timestamp`."""
         if self.max_timestamp < timestamp:
             return None
         at = bisect_left(self.index_times, (timestamp, -1)) - 1
@@ -251,7 +251,7 @@ class Segment:
             os.ftruncate(fd, self.size)
 
     def load(self) -> bool:
-        """Takes size and indexes from a segment that was closed; False when they do not fit, and it must be recovered."""
+        """Takes size and indexes from a segment that was closed; False when they do not fit: it must be recovered."""
         try:
             self.size = os.stat(self.path + ".log").st_size
             with open(self.path + ".index", "rb") as file:
@@ -292,8 +292,6 @@ class Segment:
     def write_indexes(self) -> None:
         """Closes the books: what `load` needs. All three files, so that one that is missing is missed."""
         base = self.base_offset
-        if self.fd >= 0 and os.fstat(self.fd).st_size != self.size:
-            os.ftruncate(self.fd, self.size)
         times = self.index_times.copy()
         if self.max_timestamp > (times[-1][0] if times else -1):
             times.append((self.max_timestamp, self.max_timestamp_offset))

@@ -154,8 +154,7 @@ def runs(struct: Struct, versions: Range) -> Iterator[list[Field]]:
 class Decoder:
     w: Writer
     flexible: bool
-    counted: bool
-    """Elements of arrays, and tagged fields in them, are counted: a request may have so many in all, however nested."""
+    counted: bool  # A request has a limit of elements, and tagged fields in them, in all.
 
     def struct(self, struct: Struct, versions: Range, prefix: str, target: str) -> None:
         """Reads `struct` at `pos` and assigns it to `target`."""

@@ -5,6 +5,7 @@ v9 flexible. v11 TRANSACTION_ABORTABLE may be answered. v12 adds the partition t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
@@ -12,7 +13,7 @@ from stuntbroker.broker.produce_checks import check_content, record_errors
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.batch_check import check_batch
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.produce_request import ProduceRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import (
     PartitionProduceResponse,
     ProduceResponse,
@@ -52,7 +53,10 @@ def handle(connection: Connection, request: ProduceRequest, version: int) -> Any
     failed = acks_wrong = request.acks not in (-1, 0, 1)
     first: BatchHeader | None = None  # of the transactional batches
     mixed = False
-    for wanted in request.topic_data:
+    topic_data = request.topic_data
+    if len(topic_data) != 1 or len(topic_data[0].partition_data) != 1:
+        topic_data = _once(topic_data)
+    for wanted in topic_data:
         topic = topics.get(wanted.name) if version < TOPIC_IDS_FROM else topics.by_id(wanted.topic_id)
         partitions: list[PartitionProduceResponse] = []
         for part in wanted.partition_data:
@@ -89,6 +93,16 @@ def handle(connection: Connection, request: ProduceRequest, version: int) -> Any
     if request.acks == 0:
         return _unacknowledged(connection, failed)
     return answer
+
+
+def _once(topics: Sequence[TopicProduceData]) -> Sequence[TopicProduceData]:
+    """Of a partition that is there twice, the last one counts; a topic without partitions does not."""
+    merged: dict[tuple[str, bytes], dict[int, PartitionProduceData]] = {}
+    for topic in topics:
+        parts = merged.setdefault((topic.name, topic.topic_id), {})
+        for part in topic.partition_data:
+            parts[part.index] = part
+    return [TopicProduceData(name, topic_id, [*parts.values()]) for (name, topic_id), parts in merged.items() if parts]
 
 
 def _accept(

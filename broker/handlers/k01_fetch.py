@@ -40,6 +40,10 @@ ZSTD_FROM: Final = 10
 TOPIC_IDS_FROM: Final = 13
 READ_COMMITTED: Final = 1
 OK = ErrorCode.NONE
+WITHOUT_ABORTED: Final = frozenset({
+    ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH,
+})  # fmt: skip
+"""Errors with which the list of aborted transactions is null, not empty."""
 
 
 def handle(connection: Connection, request: FetchRequest, version: int) -> FetchResponse | None:
@@ -66,17 +70,17 @@ def _session(
     if request.session_epoch == INITIAL_EPOCH:
         if request.session_id:
             broker.fetch_sessions.close(request.session_id)
-        session = broker.fetch_sessions.new(uses_ids) if request.topics else None
+        session = broker.fetch_sessions.new(uses_ids)
         if session is not None:
             _wish(session, request, version)
         return session, OK
     session, error = broker.fetch_sessions.use(request.session_id, request.session_epoch, uses_ids)
     if session is not None:
-        for topic in request.forgotten_topics_data:
+        _wish(session, request, version)
+        for topic in request.forgotten_topics_data:  # What is wished for and forgotten is forgotten.
             name = topic.topic_id if uses_ids else topic.topic
             for index in topic.partitions:
                 session.partitions.pop((name, index), None)
-        _wish(session, request, version)
     return session, error
 
 
@@ -113,11 +117,11 @@ class _Fetch:
         if self.session is not None:
             return [(key, known.wish) for key, known in self.session.partitions.items()]
         ids = self.version >= TOPIC_IDS_FROM
-        return [
-            ((topic.topic_id if ids else topic.topic, part.partition), part)
+        return {  # Of a partition that is there twice, the last one counts.
+            (topic.topic_id if ids else topic.topic, part.partition): part
             for topic in self.request.topics
             for part in topic.partitions
-        ]
+        }.items()
 
     def read(self, last_try: bool = False) -> FetchResponse | None:
         """The response; None when there is too little and time to wait for more."""
@@ -127,6 +131,7 @@ class _Fetch:
         found: list[tuple[Key, PartitionData]] = []
         self.logs = []
         size, failed = 0, False
+        refusal = _refusal(request)
         for key, wish in self._wanted():
             name, index = key
             topic = broker.topics.by_id(name) if self.version >= TOPIC_IDS_FROM else broker.topics.get(name)
@@ -134,6 +139,8 @@ class _Fetch:
                 unknown_id = topic is None and self.version >= TOPIC_IDS_FROM
                 error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 data = PartitionData(index, error, -1)
+            elif refusal or wish.partition_max_bytes < 0:
+                data = PartitionData(index, refusal or ErrorCode.UNKNOWN_SERVER_ERROR, -1)
             else:
                 log = topic.partitions[index]
                 self.logs.append(log)
@@ -230,13 +237,15 @@ def _read_partition(
     index = wish.partition
     error = _check(log, wish, version)
     if error:
-        return PartitionData(index, error, -1), 0
+        untold = None if error in WITHOUT_ABORTED else ()
+        return PartitionData(index, error, -1, aborted_transactions=untold), 0
     high_watermark = log.next_offset
     stable = log.last_stable_offset
     offset = wish.fetch_offset
     end = stable if committed else high_watermark
     data = PartitionData(index, OK, high_watermark, stable, log.log_start_offset)
-    if wish.last_fetched_epoch > LEADER_EPOCH:
+    if wish.last_fetched_epoch == LEADER_EPOCH and offset > high_watermark:
+        data.aborted_transactions = () if committed else None
         data.diverging_epoch = EpochEndOffset(LEADER_EPOCH, high_watermark)
         data.records = b""
         return data, 0
@@ -270,11 +279,21 @@ def _end_of(records: Buffer, end: int) -> int:
     return last
 
 
+def _refusal(request: FetchRequest) -> ErrorCode:
+    """What is wrong with a request is answered for each of its partitions. Nobody here has followers."""
+    if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if request.isolation_level not in (0, READ_COMMITTED) or request.max_bytes < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return OK
+
+
 def _check(log: PartitionLog, wish: FetchPartition, version: int) -> ErrorCode:
     if wish.current_leader_epoch > LEADER_EPOCH:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if not log.log_start_offset <= wish.fetch_offset <= log.next_offset:
-        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if not log.log_start_offset <= wish.fetch_offset <= log.next_offset or wish.last_fetched_epoch > LEADER_EPOCH:
+        if wish.last_fetched_epoch != LEADER_EPOCH or wish.fetch_offset < log.log_start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE  # Otherwise the reader has diverged from this log, and is told where.
     if version < ZSTD_FROM and log.config.zstd:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return OK

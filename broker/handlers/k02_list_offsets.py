@@ -5,6 +5,7 @@ v2 isolation level. v4 leader epochs. v6 flexible. v7 the largest timestamp (-3)
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.protocol.errors import ErrorCode
@@ -32,12 +33,11 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
     committed = request.isolation_level == 1
     responses = []
     for topic in request.topics:
-        seen: set[int] = set()
-        twice = {p.partition_index for p in topic.partitions if p.partition_index in seen or seen.add(p.partition_index)}
+        times = Counter(part.partition_index for part in topic.partitions)
         partitions = []
         for part in {part.partition_index: part for part in topic.partitions}.values():
             log = topics.log(topic.name, part.partition_index)
-            if part.partition_index in twice:
+            if times[part.partition_index] > 1:
                 answer = _error(part, ErrorCode.INVALID_REQUEST)
             elif log is None:
                 answer = _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -54,7 +54,8 @@ def handle(connection: Connection, request: OffsetCommitRequest, version: int) -
                     )
                 )
                 answered.append(answer)
-        answers.append(OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions))
+        if partitions:
+            answers.append(OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions))
     response = OffsetCommitResponse(topics=answers)
     if not commits:
         return response

@@ -45,6 +45,7 @@ def _twice(
     names = Counter(one.name for one in wanted if one.topic_id == ZERO_UUID)
     ids = Counter(one.topic_id for one in wanted if one.name is None)
     refused: dict[tuple[str | None, bytes], str] = {}
+    results: list[DeletableTopicResult] = []
     for one in wanted:
         what = one.name, one.topic_id
         if one.name is None and one.topic_id != ZERO_UUID:
@@ -52,11 +53,12 @@ def _twice(
             if ids[one.topic_id] > 1:
                 refused[what] = "Duplicate topic id."
             elif topic is not None and names[topic.name]:
-                refused[topic.name, ZERO_UUID] = "The provided topic name maps to an ID that was already supplied."
-                refused[what] = ""
+                message = "The provided topic name maps to an ID that was already supplied."
+                results.append(DeletableTopicResult(topic.name, topic.id, ErrorCode.INVALID_REQUEST, message))
+                refused[topic.name, ZERO_UUID] = refused[what] = ""
         elif one.name is not None and one.topic_id == ZERO_UUID and names[one.name] > 1:
             refused[what] = "Duplicate topic name."
-    results = [
+    results += [
         DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, message)
         for (name, topic_id), message in refused.items()
         if message

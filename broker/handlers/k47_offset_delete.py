@@ -39,7 +39,8 @@ def handle(connection: Connection, request: OffsetDeleteRequest, version: int) -
                 answered.append(answer)
             else:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        topics.append(OffsetDeleteResponseTopic(asked.name, partitions))
+        if partitions:
+            topics.append(OffsetDeleteResponseTopic(asked.name, partitions))
     error, errors = connection.broker.groups.delete_offsets(request.group_id, places)
     if error is not ErrorCode.NONE:
         return OffsetDeleteResponse(error_code=error)

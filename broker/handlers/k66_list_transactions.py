@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.patterns import Pattern
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -27,7 +28,7 @@ def handle(connection: Connection, request: ListTransactionsRequest, version: in
     pattern = None
     if request.transactional_id_pattern:
         try:
-            pattern = re.compile(request.transactional_id_pattern)
+            pattern = Pattern(request.transactional_id_pattern)
         except re.error:
             return ListTransactionsResponse(0, ErrorCode.INVALID_REGULAR_EXPRESSION)
     now_ms = broker.clock.now_ms()
@@ -41,7 +42,7 @@ def handle(connection: Connection, request: ListTransactionsRequest, version: in
         # An id that is Empty has no start, counts from -1 and passes every duration, as in Kafka.
         if request.duration_filter >= 0 and now_ms - txn.started_at_ms <= request.duration_filter:
             continue
-        if pattern is not None and not pattern.fullmatch(transactional_id):
+        if pattern is not None and not pattern.matches(transactional_id):
             continue
         found.append(TransactionState(transactional_id, txn.producer_id, txn.phase.kafka_name))
     return ListTransactionsResponse(0, ErrorCode.NONE, unknown, found)

@@ -39,7 +39,7 @@ def handle(
         if names and names[0] == cursor.topic_name:
             first = cursor.partition_index
     left = max(1, min(request.response_partition_limit, LIMIT_MAX))
-    answered = []
+    answered: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         topic = broker.topics.get(name)
         if left <= 0:

@@ -207,6 +207,17 @@ class Rig:
         made = {key.replace("_", "."): value for key, value in configs.items()}
         return found or self.broker.topics.create(name, partitions, made)
 
+    def logs(self, topic: str) -> Any:
+        found = self.broker.topics.get(topic)
+        assert found is not None
+        return found.partitions
+
+    def log(self, topic: str, index: int) -> Any:
+        return self.logs(topic)[index]
+
+    def actor(self, transactional_id: str) -> Any:
+        return self.broker.transactions.find(transactional_id)
+
     def pass_time(self, ms: int) -> None:
         """Moves the clock on; what is due happens now."""
         self.clock.ms += ms

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from broker_harness import Client, Rig
+from valid_requests import batch
+
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from valid_requests import batch
 
 TOPIC = "calm"
 TXN = "calm-txn"
@@ -49,6 +50,10 @@ class Bystander:
     def fetch(self, offset: int, topic: str = TOPIC) -> Any:
         wish = FetchPartition(0, -1, offset, -1, -1, 100_000)
         asked = FetchRequest(
-            max_wait_ms=0, min_bytes=1, max_bytes=100_000, isolation_level=1, topics=[FetchTopic(topic, partitions=[wish])]
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=100_000,
+            isolation_level=1,
+            topics=[FetchTopic(topic, partitions=[wish])],
         )
         return self.client.ask(asked, 12).responses[0].partitions[0]

@@ -150,9 +150,12 @@ def test_without_a_data_folder_nothing_is_left_behind(tmp_path: Path) -> None:
 def test_a_setting_wins_over_the_file_and_every_way_to_write_a_property_counts(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(
         '"num.partitions" = 3\nlog.retention.ms = 5000\n[transaction]\nmax.timeout.ms = 7000\nversion = 1\n'
-        '[delete]\ntopic.enable = false\n'
+        "[delete]\ntopic.enable = false\n"
     )
-    with serving("--config", str(tmp_path / "x.toml"), "--set", "num.partitions=5") as broker, Peer(broker.address) as peer:
+    with (
+        serving("--config", str(tmp_path / "x.toml"), "--set", "num.partitions=5") as broker,
+        Peer(broker.address) as peer,
+    ):
         (found,) = peer.ask(DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]), 4).results
     values = {one.name: one.value for one in found.configs}
     names = ("num.partitions", "log.retention.ms", "transaction.max.timeout.ms", "delete.topic.enable")

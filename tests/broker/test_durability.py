@@ -112,7 +112,7 @@ async def test_nobody_is_told_of_what_is_not_on_the_disk_yet(data_dir: Path) -> 
         assert numbers(again) == []
         disk.rest()
         assert (numbers(writer), numbers(again)) == ([7], [7])
-        assert made.broker.topics.log(TOPIC, 0).next_offset == 2
+        assert made.log(TOPIC, 0).next_offset == 2
 
 
 async def test_pipelined_requests_of_a_transaction_are_answered_once_each_and_in_order(data_dir: Path) -> None:
@@ -151,8 +151,8 @@ async def test_requests_of_a_busy_id_wait_in_its_mailbox_and_are_answered_in_ord
             disk.sync()
             order += [number for number, client in enumerate([*clients, late]) if numbers(client)]
         assert order == [0, 1, 2, 3]
-        assert made.broker.transactions.find(TXN).txn.phase.name == "COMPLETE_COMMIT"
-        assert [made.broker.topics.log(TOPIC, index).next_offset for index in range(3)] == [1, 1, 1]
+        assert made.actor(TXN).txn.phase.name == "COMPLETE_COMMIT"
+        assert [made.log(TOPIC, index).next_offset for index in range(3)] == [1, 1, 1]
 
 
 async def test_a_write_that_fails_for_one_who_waited_hurts_nobody_else(data_dir: Path, monkeypatch: Any) -> None:
@@ -166,7 +166,8 @@ async def test_a_write_that_fails_for_one_who_waited_hurts_nobody_else(data_dir:
         first.feed(frame(AddPartitionsToTxnRequest([], TXN, producer_id, epoch, topics), 3))
         second.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
         third.feed(frame(AddPartitionsToTxnRequest([], "other", *other, topics), 3))
-        append, refused = type(made.broker.transactions).append, []
+        append = type(made.broker.transactions).append
+        refused: list[Any] = []
 
         def full(self: Any, actor: Any, txn: Any, *rest: Any, **more: Any) -> bool:
             if txn.transactional_id == TXN and not refused:
@@ -199,7 +200,8 @@ async def test_a_client_that_leaves_while_the_disk_syncs_is_not_answered(data_di
 
 @pytest.mark.parametrize("more", [False, True])
 async def test_a_sync_that_fails_ends_the_broker_and_the_answers_are_never_sent(more: bool, data_dir: Path) -> None:
-    disk, told = Disk(), []
+    disk = Disk()
+    told: list[str] = []
     async with rig(data_dir, durability="power", executor=disk) as made:
         made.topic(TOPIC)
         made.broker.failed = told.append
@@ -216,7 +218,7 @@ async def test_a_sync_that_fails_ends_the_broker_and_the_answers_are_never_sent(
         assert made.events.names() == ["sync_failed"]
     assert not (data_dir / ".kafka_cleanshutdown").exists()
     async with rig(data_dir) as made:  # It starts again, as after a crash.
-        assert made.broker.topics.log(TOPIC, 0).next_offset == 4
+        assert made.log(TOPIC, 0).next_offset == 4
 
 
 # --- durability process: one write a turn
@@ -232,7 +234,7 @@ async def test_a_write_that_fails_at_the_end_of_a_turn_ends_the_broker_unanswere
         client = made.client()
         client.feed(frame(produce(batch()), 9))
         assert numbers(client) == [7]
-        log = made.broker.topics.log(TOPIC, 0)
+        log = made.log(TOPIC, 0)
 
         def full(*_: Any) -> None:
             raise StorageError("no space is left")
@@ -246,17 +248,19 @@ async def test_a_write_that_fails_at_the_end_of_a_turn_ends_the_broker_unanswere
         assert numbers(other) == []
         assert told == ["no space is left"]
     async with rig(data_dir) as made:
-        assert made.broker.topics.log(TOPIC, 0).next_offset == 2
+        assert made.log(TOPIC, 0).next_offset == 2
 
 
-async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go(data_dir: Path, monkeypatch: Any) -> None:
+async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go(
+    data_dir: Path, monkeypatch: Any
+) -> None:
     told: list[str] = []
     async with rig(data_dir) as made:
         made.topic(TOPIC)
         made.broker.failed = told.append
         writer, reader = made.client(), made.client()
         writer.feed(frame(produce(batch()), 9))
-        log = made.broker.topics.log(TOPIC, 0)
+        log = made.log(TOPIC, 0)
 
         def full(*_: Any) -> None:
             raise StorageError("no space is left")

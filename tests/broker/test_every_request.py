@@ -1,4 +1,4 @@
-"""Every API in every version: as it should be, cut at every byte, and with every byte, length and count at its extremes.
+"""Every API in every version: as it should be, cut at every byte, with every byte, length and count at its extremes.
 
 Whatever comes, a request is answered, or waits by right, or its connection is closed; nobody else notices.
 """
@@ -16,12 +16,13 @@ from broker_harness import Client, Rig, decode, frame, raw_frame, rig, turn
 from bystander import Bystander
 from message_samples import CASES as SAMPLE_CASES
 from message_samples import random_message
+from valid_requests import CASES, IDS, MAY_WAIT, TOPIC, TXN, valid_request
+
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import ProduceRequest
 from stuntbroker.protocol.primitives import DecodeError
-from valid_requests import CASES, IDS, MAY_WAIT, TOPIC, TXN, valid_request
 
 EXTREME_BYTES = (0x00, 0x7F, 0x80, 0xFF)
 EXTREME_WORDS = (pack(">i", 2**31 - 1), pack(">I", 2**32 - 1), pack(">i", -(2**31)), bytes(4), b"\xff\xff\xff\xff\x0f")
@@ -165,7 +166,9 @@ async def test_a_lying_length_allocates_nothing(key: int, version: int, data_dir
             tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("key", "version"), [(3, 14), (3, -1), (0, 2), (1, 3), (22, 6), (17, 0), (4, 0), (-1, 0), (999, 0)])
+@pytest.mark.parametrize(
+    ("key", "version"), [(3, 14), (3, -1), (0, 2), (1, 3), (22, 6), (17, 0), (4, 0), (-1, 0), (999, 0)]
+)
 async def test_an_unknown_key_or_version_closes_the_connection_with_one_line(
     key: int, version: int, data_dir: Path
 ) -> None:
@@ -202,7 +205,11 @@ async def test_names_that_are_not_utf_8_are_answered_or_refused(data_dir: Path) 
                 if version >= APIS[key].flexible_from:
                     end = at + body[at - 1] - 1
                     length = size + 1
-                    head = bytes((length & 0x7F | 0x80, length >> 7 & 0x7F | 0x80, length >> 14)) if size > 99 else bytes((length,))
+                    head = (
+                        bytes((length & 0x7F | 0x80, length >> 7 & 0x7F | 0x80, length >> 14))
+                        if size > 99
+                        else bytes((length,))
+                    )
                     body = body[: at - 1] + head + bad + body[end:]
                 else:
                     end = at + int.from_bytes(body[at - 2 : at], "big")

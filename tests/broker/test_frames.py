@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from struct import pack
 
@@ -131,7 +132,7 @@ async def test_a_header_of_too_many_tagged_fields_is_refused_unread(count: int, 
         bystander.work()
 
 
-FLOODS = {
+FLOODS: dict[str, tuple[int, int, Callable[[int], bytes]]] = {
     "Metadata": (3, 9, lambda n: uvarint(n + 1) + b"\x01\0" * n + bytes(4)),
     "DeleteTopics": (20, 4, lambda n: uvarint(n + 1) + b"\x01" * n + bytes(5)),
     "OffsetFetch": (9, 8, lambda n: uvarint(n + 1) + b"\x01\0\0" * n + bytes(2)),
@@ -156,7 +157,9 @@ async def test_a_flood_of_tiny_elements_costs_a_bounded_time(what: str, count: i
         loop = asyncio.get_running_loop()
         began = loop.time()
         client.feed(memoryview(data))
-        assert loop.time() - began < 3  # A hundredth of that as a rule; minutes without the limit, or with a loop in a loop.
+        assert (
+            loop.time() - began < 3
+        )  # A hundredth of that as a rule; minutes without the limit, or with a loop in a loop.
         if count > ELEMENTS_MAX:
             assert client.transport.closed
             assert made.events.names() == ["request_malformed"]
@@ -179,7 +182,9 @@ async def test_a_huge_client_id_is_read_and_not_kept_whole(data_dir: Path) -> No
     async with rig(data_dir) as made:
         client = made.client()
         made.topic(TOPIC)
-        assert client.ask(produce(batch()), 9, client_id=b"c" * 32_767).responses[0].partition_responses[0].error_code == 0
+        assert (
+            client.ask(produce(batch()), 9, client_id=b"c" * 32_767).responses[0].partition_responses[0].error_code == 0
+        )
         assert client.connection.client_id == "c" * 255
 
 
@@ -241,13 +246,17 @@ async def test_a_thousand_requests_at_once_are_answered_in_order(data_dir: Path)
         made.topic(TOPIC)
         client = made.client()
         requests = [
-            frame(produce(batch(size=n % 500)), 9, correlation=n) if n % 3 else frame(ApiVersionsRequest(), 0, correlation=n)
+            frame(produce(batch(size=n % 500)), 9, correlation=n)
+            if n % 3
+            else frame(ApiVersionsRequest(), 0, correlation=n)
             for n in range(1_000)
         ]
         client.feed(b"".join(requests))
         answers = client.answers()
         assert [int.from_bytes(answer[:4], "big") for answer in answers] == list(range(1_000))
-        offsets = [decode(a, 0, 9).responses[0].partition_responses[0].base_offset for n, a in enumerate(answers) if n % 3]
+        offsets = [
+            decode(a, 0, 9).responses[0].partition_responses[0].base_offset for n, a in enumerate(answers) if n % 3
+        ]
         assert offsets == [2 * n for n in range(len(offsets))]
 
 
@@ -324,7 +333,7 @@ async def test_a_batch_in_a_large_frame_is_written_before_its_buffer_is_used_aga
         client.feed(frame(produce(first, partitions=4), 9))
         client.feed(frame(produce(b"\xee" * 15_000), 9))
         client.answers()
-        for log in made.broker.topics.get(TOPIC).partitions:
+        for log in made.logs(TOPIC):
             assert b"".join(log.read(0, 1 << 20, 1).parts)[20:] == first[20:]
 
 

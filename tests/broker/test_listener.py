@@ -1,4 +1,4 @@
-"""The address that a client is told: the one by which it came, unless the configuration or a container says otherwise."""
+"""The address that a client is told: the one by which it came, unless configuration or a container says otherwise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ TABLE = {
     #                                        advertised, mapped, gateway, came by, from -> told
     "by loopback": ("", 0, None, ("127.0.0.1", 9092), "127.0.0.1", ("127.0.0.1", 9092)),
     "by IPv6 loopback": ("", 0, None, ("::1", 9092), "::1", ("::1", 9092)),
-    "by an IPv4 address on an IPv6 socket": ("", 0, None, ("::ffff:10.0.0.5", 9092), "::ffff:10.0.0.9", ("10.0.0.5", 9092)),
+    "by an IPv4 address on an IPv6 socket": (
+        "",
+        0,
+        None,
+        ("::ffff:10.0.0.5", 9092),
+        "::ffff:10.0.0.9",
+        ("10.0.0.5", 9092),
+    ),
     "by a network address": ("", 0, None, ("10.0.0.5", 9092), "10.0.0.9", ("10.0.0.5", 9092)),
     "as configured": ("kafka:29092", 0, None, ("10.0.0.5", 9092), "10.0.0.9", ("kafka", 29092)),
     "as configured, with a scheme": ("PLAINTEXT://kafka:29092", 0, None, ("::1", 1), "::1", ("kafka", 29092)),
@@ -65,7 +72,9 @@ def test_an_address_is_read_and_shown(text: str, address: tuple[str, int], shown
     assert str(found) == shown
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:", "host:port", "host:65536", "host:-1", "SSL://h:1", "SASL_SSL://h:1"])
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:", "host:port", "host:65536", "host:-1", "SSL://h:1", "SASL_SSL://h:1"]
+)
 def test_an_address_that_is_none_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^--what: "):
         parse_address(text, "--what")

@@ -34,7 +34,9 @@ from stuntbroker.protocol.records import build_batch, seal
 Code = ErrorCode
 
 
-def produce(data: bytes | None, name: str = TOPIC, acks: int = -1, transactional_id: str | None = None) -> ProduceRequest:
+def produce(
+    data: bytes | None, name: str = TOPIC, acks: int = -1, transactional_id: str | None = None
+) -> ProduceRequest:
     return ProduceRequest(
         transactional_id, acks, 1_000, [TopicProduceData(name, partition_data=[PartitionProduceData(0, data)])]
     )
@@ -55,12 +57,18 @@ def changed(data: bytes, at: int, new: bytes, *, sealed: bool = True) -> bytes:
 
 def fetch(offset: int = 0, max_wait_ms: int = 60_000, **fields: Any) -> FetchRequest:
     wish = FetchPartition(0, -1, offset, -1, -1, 1_000_000)
-    given = {"min_bytes": 1, "max_bytes": 1_000_000, "topics": [FetchTopic(TOPIC, partitions=[wish])]} | fields
+    given: dict[str, Any] = {
+        "min_bytes": 1,
+        "max_bytes": 1_000_000,
+        "topics": [FetchTopic(TOPIC, partitions=[wish])],
+    } | fields
     return FetchRequest(max_wait_ms=max_wait_ms, **given)
 
 
-def first(answer: bytes, version: int = 12) -> Any:
-    return decode(answer, 1, version).responses[0].partitions[0]
+def first(answers: list[bytes]) -> Any:
+    """The one partition of the one answer."""
+    (answer,) = answers
+    return decode(answer, 1, 12).responses[0].partitions[0]
 
 
 # --- corrupt batches
@@ -82,7 +90,10 @@ CORRUPT = {
     "count 0": (changed(GOOD, 57, pack(">i", 0)), Code.INVALID_RECORD),
     "count -1": (changed(GOOD, 57, pack(">i", -1)), Code.INVALID_RECORD),
     "count 2^31-1": (changed(GOOD, 57, pack(">i", 2**31 - 1)), Code.INVALID_RECORD),
-    "count and delta 2^31-1": (changed(changed(GOOD, 57, pack(">i", 2**31 - 1)), 23, pack(">i", 2**31 - 2)), Code.INVALID_RECORD),
+    "count and delta 2^31-1": (
+        changed(changed(GOOD, 57, pack(">i", 2**31 - 1)), 23, pack(">i", 2**31 - 2)),
+        Code.INVALID_RECORD,
+    ),
     "base offset 1": (changed(GOOD, 0, pack(">q", 1)), Code.INVALID_RECORD),
     "a record that runs over": (changed(GOOD, 61, b"\x7e"), Code.INVALID_RECORD),
     "far in the future": (batch(timestamp=2**62), Code.INVALID_TIMESTAMP),
@@ -147,7 +158,7 @@ async def test_acks_0_gets_no_answer_and_the_next_request_one(data_dir: Path) ->
         client = made.client()
         client.feed(frame(produce(GOOD, acks=0), 9, correlation=1) + frame(ApiVersionsRequest(), 0, correlation=2))
         assert [answer[:4] for answer in client.answers()] == [pack(">i", 2)]
-        assert made.broker.topics.log(TOPIC, 0).next_offset == 3
+        assert made.log(TOPIC, 0).next_offset == 3
 
 
 @pytest.mark.parametrize("data", [GOOD[:-1], CORRUPT["wrong CRC"][0]])
@@ -166,7 +177,7 @@ async def test_acks_that_there_are_not_are_refused(acks: int, data_dir: Path) ->
         made.topic(TOPIC)
         answer = made.client().ask(produce(GOOD, acks=acks), 9)
         assert answer.responses[0].partition_responses[0].error_code == Code.INVALID_REQUIRED_ACKS
-        assert made.broker.topics.log(TOPIC, 0).next_offset == 0
+        assert made.log(TOPIC, 0).next_offset == 0
 
 
 # --- waiting fetches
@@ -185,8 +196,7 @@ async def test_a_fetch_is_answered_when_a_record_comes(data_dir: Path) -> None:
         assert not reader.answers()
         assert error_of(made.client(), GOOD) == Code.NONE
         await turn()
-        (answer,) = reader.answers()
-        assert len(first(answer).records) == len(GOOD)
+        assert len(first(reader.answers()).records) == len(GOOD)
         assert waiters(made) == 0
 
 
@@ -200,7 +210,7 @@ async def test_a_fetch_waits_for_its_min_bytes(data_dir: Path) -> None:
         assert not reader.answers()
         assert error_of(writer, GOOD) == Code.NONE
         await turn()
-        assert len(first(*reader.answers()).records) == 2 * len(GOOD)
+        assert len(first(reader.answers()).records) == 2 * len(GOOD)
 
 
 async def test_a_fetch_is_answered_with_what_there_is_when_its_time_is_over(data_dir: Path) -> None:
@@ -212,7 +222,7 @@ async def test_a_fetch_is_answered_with_what_there_is_when_its_time_is_over(data
         made.pass_time(499)
         assert not reader.answers()
         made.pass_time(1)
-        assert len(first(*reader.answers()).records) == len(GOOD)
+        assert len(first(reader.answers()).records) == len(GOOD)
         assert waiters(made) == 0
 
 
@@ -228,7 +238,7 @@ async def test_a_read_committed_fetch_is_woken_by_the_commit_and_not_by_the_reco
         assert not reader.answers()
         writer.ask(EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, True), 5)
         await turn()
-        assert len(first(*reader.answers()).records) > len(records)
+        assert len(first(reader.answers()).records) > len(records)
 
 
 async def test_a_fetch_is_answered_when_its_topic_is_deleted(data_dir: Path) -> None:
@@ -238,7 +248,7 @@ async def test_a_fetch_is_answered_when_its_topic_is_deleted(data_dir: Path) -> 
         reader.feed(frame(fetch(), 12))
         made.client().ask(DeleteTopicsRequest([DeleteTopicState(TOPIC)], timeout_ms=1), 6)
         await turn()
-        assert first(*reader.answers()).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+        assert first(reader.answers()).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_a_fetch_that_waits_on_a_topic_made_anew_hears_of_its_records(data_dir: Path) -> None:
@@ -253,7 +263,7 @@ async def test_a_fetch_that_waits_on_a_topic_made_anew_hears_of_its_records(data
         assert not reader.answers()
         error_of(other, GOOD)
         await turn()
-        assert len(first(*reader.answers()).records) == len(GOOD)
+        assert len(first(reader.answers()).records) == len(GOOD)
 
 
 async def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(data_dir: Path) -> None:
@@ -277,7 +287,9 @@ async def test_a_fetch_session_answers_what_changed(data_dir: Path) -> None:
         made.topic(TOPIC)
         made.topic("other")
         client = made.client()
-        topics = [FetchTopic(name, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)]) for name in (TOPIC, "other")]
+        topics = [
+            FetchTopic(name, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)]) for name in (TOPIC, "other")
+        ]
         opened = client.ask(fetch(max_wait_ms=0, session_epoch=0, topics=topics), 12)
         assert opened.session_id
         assert len(opened.responses) == 2
@@ -311,7 +323,7 @@ async def test_a_marker_in_the_transaction_log_does_not_keep_the_broker_from_sta
     async with rig(data_dir) as made:
         client = made.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
-        count = len(made.broker.topics.get(log).partitions)
+        count = len(made.logs(log))
         topics = [WritableTxnMarkerTopic(log, list(range(count)))]
         client.ask(WriteTxnMarkersRequest([WritableTxnMarker(77, 0, True, topics, 0, 0)]), 2)
         added = AddPartitionsToTxnTransaction(
@@ -332,7 +344,7 @@ async def test_timestamps_at_the_ends_of_time_are_stored_and_found(data_dir: Pat
         for timestamp in (0, START_MS, 2**62):
             made_batch = bytes(build_batch([(b"k", b"v")], timestamp))
             assert error_of(client, made_batch) == Code.NONE
-        made.broker.topics.log(TOPIC, 0).roll()
+        made.log(TOPIC, 0).roll()
         assert error_of(client, GOOD) == Code.NONE
     async with rig(data_dir) as made:
-        assert made.broker.topics.log(TOPIC, 0).next_offset == 6
+        assert made.log(TOPIC, 0).next_offset == 6

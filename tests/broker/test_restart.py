@@ -20,7 +20,11 @@ from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from stuntbroker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from stuntbroker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -62,7 +66,11 @@ def end_offset(peer: Peer, committed: bool = False) -> int:
 def fetched(peer: Peer) -> Any:
     wish = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
     asked = FetchRequest(
-        max_wait_ms=0, min_bytes=1, max_bytes=10_000_000, isolation_level=1, topics=[FetchTopic(TOPIC, partitions=[wish])]
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=10_000_000,
+        isolation_level=1,
+        topics=[FetchTopic(TOPIC, partitions=[wish])],
     )
     return peer.ask(asked, 12).responses[0].partitions[0]
 
@@ -126,7 +134,11 @@ def test_an_ended_transaction_stays_ended_after_kill_9(commit: bool, tmp_path: P
     with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
         # The retry of a client that never heard the answer.
         retry = peer.ask(EndTxnRequest(TXN, owner.producer_id, owner.producer_epoch, commit), 5)
-        assert (retry.error_code, retry.producer_id, retry.producer_epoch) == (0, ended.producer_id, ended.producer_epoch)
+        assert (retry.error_code, retry.producer_id, retry.producer_epoch) == (
+            0,
+            ended.producer_id,
+            ended.producer_epoch,
+        )
         read = fetched(peer)
         assert read.last_stable_offset == read.high_watermark
         assert bool(read.aborted_transactions) is not commit
@@ -212,22 +224,24 @@ async def test_a_prepared_transaction_without_markers_is_finished_at_the_start(p
         client = made.client()
         owner = client.ask(InitProducerIdRequest(TXN, 60_000), 4)
         client.ask(produce(batch(2, owner.producer_id, owner.producer_epoch, 0), TXN), 12)
-        txn: Txn = made.broker.transactions.find(TXN).txn
+        txn: Txn = made.actor(TXN).txn
         assert txn.phase is Phase.ONGOING
         prepared = txn._replace(
             phase=phase, producer_epoch=txn.producer_epoch + 1, last_producer_epoch=txn.producer_epoch,
             previous_producer_id=txn.producer_id,
         )  # fmt: skip
-        logs = made.broker.topics.get(TXN_LOG).partitions
+        logs = made.logs(TXN_LOG)
         logs[partition_for(TXN, len(logs))].append_record(key_of(TXN), value_of(prepared, 1), START_MS)
     async with rig(data_dir) as made:
         assert "txn_finished_after_restart" in made.events.names()
-        done = made.broker.transactions.find(TXN).txn
+        done = made.actor(TXN).txn
         assert done.phase.name == phase.name.replace("PREPARE", "COMPLETE")
-        log = made.broker.topics.log(TOPIC, 0)
+        log = made.log(TOPIC, 0)
         assert (log.next_offset, log.last_stable_offset) == (3, 3)
         assert len(log.aborted) == (phase is Phase.PREPARE_ABORT)
-        again = made.client().ask(EndTxnRequest(TXN, txn.producer_id, txn.producer_epoch, phase is Phase.PREPARE_COMMIT), 5)
+        again = made.client().ask(
+            EndTxnRequest(TXN, txn.producer_id, txn.producer_epoch, phase is Phase.PREPARE_COMMIT), 5
+        )
         assert (again.error_code, again.producer_epoch) == (0, txn.producer_epoch + 1)
         Bystander(made).work()
 
@@ -236,12 +250,12 @@ async def test_a_prepared_transaction_whose_topic_is_gone_is_finished_too(data_d
     async with rig(data_dir) as made:
         client = made.client()
         client.ask(InitProducerIdRequest(TXN, 60_000), 4)
-        txn: Txn = made.broker.transactions.find(TXN).txn
+        txn: Txn = made.actor(TXN).txn
         prepared = txn._replace(phase=Phase.PREPARE_COMMIT, partitions=frozenset({("gone", 0)}), started_at_ms=START_MS)
-        logs = made.broker.topics.get(TXN_LOG).partitions
+        logs = made.logs(TXN_LOG)
         logs[partition_for(TXN, len(logs))].append_record(key_of(TXN), value_of(prepared, 1), START_MS)
     async with rig(data_dir) as made:
-        assert made.broker.transactions.find(TXN).txn.phase is Phase.COMPLETE_COMMIT
+        assert made.actor(TXN).txn.phase is Phase.COMPLETE_COMMIT
 
 
 async def test_an_open_transaction_times_out_after_a_restart_as_it_would_have_before(data_dir: Path) -> None:
@@ -252,7 +266,7 @@ async def test_an_open_transaction_times_out_after_a_restart_as_it_would_have_be
         client.ask(produce(batch(2, owner.producer_id, owner.producer_epoch, 0), TXN), 12)
     async with rig(data_dir) as made:
         made.pass_time(60_000)
-        assert made.broker.transactions.find(TXN).txn.phase is Phase.ONGOING
+        assert made.actor(TXN).txn.phase is Phase.ONGOING
         made.pass_time(200)
-        assert made.broker.transactions.find(TXN).txn.phase is Phase.COMPLETE_ABORT
+        assert made.actor(TXN).txn.phase is Phase.COMPLETE_ABORT
         assert "txn_timed_out" in made.events.names()

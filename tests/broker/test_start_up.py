@@ -1,4 +1,4 @@
-"""Starting up is part of the product: what is loaded when the broker is ready is on a list, and the list may not grow."""
+"""Starting up is part of the product: what is loaded when the broker is ready is on a list, which may not grow."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ serve.serve({"--port": ["0"]})
 """
 
 NEVER = {
-    "aiokafka", "argparse", "cramjam", "gzip", "hypothesis", "importlib.metadata", "logging.config", "numpy", "pytest", "rich",
-    "structlog", "tomllib", "unittest", "urllib.request", "zlib",
+    "aiokafka", "argparse", "cramjam", "gzip", "hypothesis", "importlib.metadata", "logging.config", "numpy", "pytest",
+    "rich", "shutil", "structlog", "tempfile", "tomllib", "unittest", "urllib.request", "zlib",
 }  # fmt: skip
 """Loaded when it is needed: the log's library at the first event, codecs of compression at the first such batch."""
 
@@ -34,7 +34,7 @@ OURS = {
     "stuntbroker.protocol.api_keys", "stuntbroker.protocol.crc", "stuntbroker.protocol.errors",
     "stuntbroker.protocol.hashing", "stuntbroker.protocol.messages", "stuntbroker.protocol.messages.producer_snapshot",
     "stuntbroker.protocol.messages.transaction_log_key", "stuntbroker.protocol.messages.transaction_log_value",
-    "stuntbroker.protocol.primitives", "stuntbroker.protocol.records", "stuntbroker.storage.compaction",
+    "stuntbroker.protocol.primitives", "stuntbroker.protocol.records",
     "stuntbroker.storage.data_dir", "stuntbroker.storage.errors", "stuntbroker.storage.partition",
     "stuntbroker.storage.producers", "stuntbroker.storage.recovery", "stuntbroker.storage.segment",
     "stuntbroker.storage.syncer", "stuntbroker.storage.turn",

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from broker_harness import START_MS
+
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
@@ -70,9 +71,14 @@ def _fields(key: int, version: int, topic_id: bytes, producer_id: int, epoch: in
                 "forgotten_topics_data": [new("ForgottenTopic", TOPIC, topic_id, [0])],
             }  # fmt: skip
         case 2:
-            return {"replica_id": -1, "topics": [new("ListOffsetsTopic", TOPIC, [new("ListOffsetsPartition", 0, -1, -1)])]}
+            return {
+                "replica_id": -1,
+                "topics": [new("ListOffsetsTopic", TOPIC, [new("ListOffsetsPartition", 0, -1, -1)])],
+            }
         case 3:
-            wanted = new("MetadataRequestTopic", topic_id if version >= 12 else ZERO_UUID, None if version >= 12 else TOPIC)
+            wanted = new(
+                "MetadataRequestTopic", topic_id if version >= 12 else ZERO_UUID, None if version >= 12 else TOPIC
+            )
             return {"topics": [wanted]}
         case 8:
             one = new("OffsetCommitRequestPartition", 0, 1, -1, "note")
@@ -158,7 +164,10 @@ def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoc
         case 42:
             return {"groups_names": [GROUP]}
         case 47:
-            return {"group_id": GROUP, "topics": [new("OffsetDeleteRequestTopic", TOPIC, [new("OffsetDeleteRequestPartition", 0)])]}
+            return {
+                "group_id": GROUP,
+                "topics": [new("OffsetDeleteRequestTopic", TOPIC, [new("OffsetDeleteRequestPartition", 0)])],
+            }
         case 60:
             return {}
         case 61:
@@ -168,5 +177,9 @@ def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoc
         case 66:
             return {"state_filters": ["Ongoing"], "producer_id_filters": [producer_id]}
         case 75:
-            return {"topics": [new("TopicRequest", TOPIC)], "response_partition_limit": 10, "cursor": new("Cursor", TOPIC, 0)}
+            return {
+                "topics": [new("TopicRequest", TOPIC)],
+                "response_partition_limit": 10,
+                "cursor": new("Cursor", TOPIC, 0),
+            }
     raise AssertionError(f"no request of API {key} is known here: add one")

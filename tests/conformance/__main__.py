@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from tests.conformance.cases import GROUPS
 from tests.conformance.compare import Difference, run_case
+from tests.conformance.side import prepare
 
 
 LINES_PER_STEP_MAX = 4
@@ -20,6 +21,8 @@ LINES_PER_STEP_MAX = 4
 
 def main(kafka: str, ours: str, *wanted: str) -> int:
     failed = 0
+    for address in (kafka, ours):
+        prepare(address)
     run = uuid4().hex[:6]
     for group, cases in GROUPS.items():
         for case in cases:

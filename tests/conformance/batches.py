@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
-from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
+from aiokafka.codec import lz4_encode, snappy_encode, zstd_encode
 from stuntbroker.protocol.crc import crc32c
 
 T0: Final = int(time.time()) * 1_000 - 3_600_000
 """When the records of cases were made. Not long ago: records of other years would come into segments of their own."""
 GZIP, SNAPPY, LZ4, ZSTD = range(1, 5)
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 8, 16, 32, 64
-CODECS: Final = {GZIP: gzip_encode, SNAPPY: snappy_encode, LZ4: lz4_encode, ZSTD: zstd_encode}
+CODECS: Final = {GZIP: partial(gzip.compress, mtime=0), SNAPPY: snappy_encode, LZ4: lz4_encode, ZSTD: zstd_encode}
 
 
 def varint(value: int) -> bytes:

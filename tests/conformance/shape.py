@@ -52,6 +52,9 @@ class Names:
     def __init__(self) -> None:
         self._names: dict[tuple[str, Any], str] = {}
 
+    def knows(self, text: str) -> bool:
+        return any(value == found[0] for _, value in self._names for found in UUID.finditer(text))
+
     def of(self, kind: str, value: Any) -> str:
         count = sum(1 for known, _ in self._names if known == kind)
         return self._names.setdefault((kind, value), f"{kind}-{count + 1}")
@@ -66,6 +69,9 @@ def shape(value: Any, names: Names, field: str = "") -> Any:
         case bytes() | bytearray() | memoryview() if field == "records":
             return batches(bytes(value), names)
         case list() | tuple():
+            # Those that have a name already first, lest the order decide what the others are called.
+            if field == "members":
+                value = sorted(value, key=lambda member: not names.knows(member.member_id))
             return [shape(each, names, field) for each in value]
         case _:
             return _scalar(value, names, field)

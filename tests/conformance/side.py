@@ -25,6 +25,8 @@ from tests.conformance.wire import (
 )
 
 SETTLE_S_MAX: Final = 10.0
+COORDINATORS: Final = 12
+"""So many names meet every partition of the topics of coordinators, of which there are four."""
 PAUSE_S: Final = 0.02
 NOT_READY: Final = frozenset({
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR,
@@ -206,6 +208,21 @@ class Side:
         return found
 
 
+def prepare(address: str) -> None:
+    """Waits until a broker that was just started has its coordinators, and takes producer id 0, which cannot be renamed."""
+    side = Side(address, "prepare")
+    try:
+        side.quiet("FindCoordinator", 2, key="g", key_type=0)
+        side.quiet("FindCoordinator", 2, key="t", key_type=1)
+        for number in range(COORDINATORS):
+            side.quiet("InitProducerId", 1, transactional_id=f"prepare-{number}", transaction_timeout_ms=1_000)
+            group = f"prepare-{number}"
+            side.quiet("OffsetFetch", 7, group_id=group, topics=[{"name": "none", "partition_indexes": [0]}])
+            side.quiet("DescribeGroups", 5, groups=[group])
+    finally:
+        side.close()
+
+
 def errors_of(reply: Any) -> set[int]:
     """Every error code anywhere in a reply."""
     if isinstance(reply, list | tuple):
@@ -216,4 +233,4 @@ def errors_of(reply: Any) -> set[int]:
     return own.union(*(errors_of(getattr(reply, name)) for name in reply.__slots__))
 
 
-__all__ = ["BUSY", "CLOSED", "Side", "Step", "errors_of"]
+__all__ = ["BUSY", "CLOSED", "Side", "Step", "errors_of", "prepare"]

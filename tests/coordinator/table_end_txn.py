@@ -28,10 +28,14 @@ def ask_v4(phase: Phase, asker: str, commit: bool, version: int) -> Asked:
     return txn_in(phase), EndTxn(*ASKERS_V4[asker], commit, 0), context(version)
 
 
+PREPARED = {
+    COMMIT: becomes("append markers reply", P.PREPARE_COMMIT, (-1, -1)),
+    ABORT: becomes("append markers reply", P.PREPARE_ABORT, (-1, -1)),
+}
 ROWS_V4 = [
     # phase            asker                        outcome  TV
-    (P.ONGOING,         "owner",                    COMMIT, ALL, becomes("append markers reply", P.PREPARE_COMMIT, (-1, -1))),
-    (P.ONGOING,         "owner",                    ABORT,  ALL, becomes("append markers reply", P.PREPARE_ABORT, (-1, -1))),
+    (P.ONGOING,         "owner",                    COMMIT, ALL, PREPARED[COMMIT]),
+    (P.ONGOING,         "owner",                    ABORT,  ALL, PREPARED[ABORT]),
     (P.PREPARE_COMMIT,  "owner",                    COMMIT, ALL, stays(CONCURRENT)),
     (P.PREPARE_COMMIT,  "owner",                    ABORT,  ALL, stays(INVALID_STATE)),
     (P.PREPARE_ABORT,   "owner",                    COMMIT, ALL, stays(INVALID_STATE)),

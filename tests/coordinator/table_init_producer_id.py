@@ -51,8 +51,10 @@ def always(phase: Phase, stored: str, asker: str, version: int) -> dict[str, Any
     before = txn_in(phase, **STORED[stored])
     if phase is P.ONGOING:
         return {
-            "updated_at_ms": NOW, "client_version": 2 if version == 2 else 0, "previous_producer_id": before.producer_id,
-        }  # fmt: skip
+            "updated_at_ms": NOW,
+            "client_version": 2 if version == 2 else 0,
+            "previous_producer_id": before.producer_id,
+        }
     return {
         "timeout_ms": ASKED_TIMEOUT_MS, "partitions": frozenset(), "started_at_ms": -1, "updated_at_ms": NOW,
         "previous_producer_id": before.producer_id,
@@ -78,7 +80,7 @@ def fences(epoch: int, last: int, **changes: Any) -> Any:
 
 
 SPARED: dict[str, Any] = {"took_spare": True}
-FENCED_WITH_SPARE: dict[str, Any] = {"took_spare": True, "next_producer_id": SPARE}
+ROTATES: dict[str, Any] = {"took_spare": True, "next_producer_id": SPARE}
 OLD = ("older", "newer")
 OWNERS = ("anyone", "current", "one before", *OLD)
 
@@ -107,9 +109,9 @@ ROWS = [
     (P.ONGOING, ("bumped", "taken"),         OWNERS,                     (0, 1), fences(6, -1)),
     (P.ONGOING, ("bumped", "taken"),         OWNERS,                     2,      fences(6, 5)),
     (P.ONGOING, "last",                      OWNERS,                     (0, 1), fences(32_767, -1)),
-    (P.ONGOING, "last",                      OWNERS,                     2,      fences(32_767, 32_766, **FENCED_WITH_SPARE)),
+    (P.ONGOING, "last",                      OWNERS,                     2,      fences(32_767, 32_766, **ROTATES)),
     (P.ONGOING, "fence",                     OWNERS,                     (0, 1), fences(32_767, -1)),
-    (P.ONGOING, "fence",                     OWNERS,                     2,      fences(32_767, 32_767, **FENCED_WITH_SPARE)),
+    (P.ONGOING, "fence",                     OWNERS,                     2,      fences(32_767, 32_767, **ROTATES)),
     (P.ONGOING, "rotated",                   ("anyone", "current", "one before", "newer"), (0, 1), fences(1, -1)),
     (P.ONGOING, "rotated",                   ("anyone", "current", "one before", "newer"), 2, fences(1, 0)),
     (P.ONGOING, "rotated",                   "older",                    ALL,    stays(FENCED)),

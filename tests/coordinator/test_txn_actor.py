@@ -6,6 +6,8 @@ import asyncio
 import gc
 import sys
 from collections.abc import Callable
+from functools import partial
+from types import CellType, FunctionType, GeneratorType, MethodType
 
 import pytest
 from txn_harness import AUDIT, ID, ORDERS, PRODUCER, Refused, World, txn_in
@@ -20,6 +22,7 @@ ADD_AUDIT = AddPartitions(PRODUCER, 5, frozenset({AUDIT}), 2)
 COMMIT = EndTxn(PRODUCER, 5, True, 2)
 COMMIT_TOLD = ["append PREPARE_COMMIT", "markers commit", "append COMPLETE_COMMIT", "reply NONE"]
 VERIFY = Verify(PRODUCER, 5, ORDERS)
+COSTLY = (asyncio.Future, asyncio.Handle, FunctionType, MethodType, CellType, GeneratorType, partial)
 IDLE_BYTES_MAX = 400
 """Of an actor and its state, without the id, the numbers and the set of partitions, which others share."""
 
@@ -105,7 +108,8 @@ def test_nothing_after_the_append_is_done_before_the_log_is_synced(world: World)
 def test_requests_wait_in_order_while_the_log_syncs(world: World) -> None:
     world.must_sync = True
     actor = actor_in(Phase.EMPTY)
-    for name, request in (("add", ADD), ("verify", VERIFY), ("more", ADD_AUDIT), ("stale", ADD._replace(producer_epoch=4))):
+    stale = ADD._replace(producer_epoch=4)
+    for name, request in (("add", ADD), ("verify", VERIFY), ("more", ADD_AUDIT), ("stale", stale)):
         actor.ask(request, world.hear(name), world)
     told = [
         "append ONGOING",
@@ -219,16 +223,17 @@ def test_what_cannot_be_finished_can_be_finished_later(world: World) -> None:
     with pytest.raises(Refused):
         actor.finish(world)
 
-    assert actor.txn.phase is Phase.PREPARE_ABORT
+    assert world.told == ["markers abort"]
 
     world.refuse_append = False
     actor.finish(world)
 
     assert actor.txn.phase is Phase.COMPLETE_ABORT
-    assert world.told == ["markers abort", "markers abort", "append COMPLETE_ABORT"]  # Written twice: that does no harm.
+    assert world.told == ["markers abort", "markers abort", "append COMPLETE_ABORT"]  # Twice: that does no harm.
 
 
 def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(world: World) -> None:
+    """Who was told to wait hears that it may try again; the fault itself goes to the edge of the shell."""
     world.must_sync = world.refuse_markers = True
     actor = actor_in(Phase.ONGOING)
     ask(actor, world, COMMIT)
@@ -236,7 +241,9 @@ def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(wor
     with pytest.raises(Refused):
         world.sync()
 
-    assert world.told == ["append PREPARE_COMMIT", "synced", "waiting reply CONCURRENT_TRANSACTIONS"]
+    assert world.told == [
+        "append PREPARE_COMMIT", "synced", "reply COORDINATOR_NOT_AVAILABLE", "waiting reply CONCURRENT_TRANSACTIONS",
+    ]  # fmt: skip
     assert not actor.busy and actor.mailbox is None
 
     world.refuse_markers = False
@@ -255,7 +262,10 @@ def test_a_fault_of_one_that_waited_does_not_stop_the_others(world: World) -> No
     with pytest.raises(Refused):
         world.sync()
 
-    assert world.told[1:] == ["synced", "reply NONE", "two reply NONE", "four reply NONE"]
+    assert world.told[1:] == [
+        "synced", "reply NONE", "one reply COORDINATOR_NOT_AVAILABLE", "two reply NONE",
+        "three reply COORDINATOR_NOT_AVAILABLE", "four reply NONE",
+    ]  # fmt: skip
     assert not actor.busy and actor.mailbox is None
     assert actor.txn.partitions == {ORDERS}
 
@@ -345,8 +355,7 @@ def test_an_actor_holds_no_task_timer_or_future(world: World) -> None:
                     todo.append(held)
 
     assert actor.txn.phase is Phase.COMPLETE_COMMIT
-    assert not any(issubclass(kind, asyncio.Future | asyncio.Handle) or callable(kind.__call__) and kind.__name__ in
-                   ("function", "method", "cell") for kind in kinds)  # fmt: skip
+    assert [kind for kind in kinds if issubclass(kind, COSTLY)] == []
 
 
 def test_asking_needs_no_event_loop(world: World) -> None:

@@ -118,12 +118,17 @@ def generated(txn: Txn, version: int) -> bytes:
     return bytes(out)
 
 
+def bare(txn: Txn) -> Txn:
+    """Without what is in tagged fields."""
+    return txn._replace(
+        previous_producer_id=-1, next_producer_id=-1, next_producer_epoch=-1, last_producer_epoch=-1, client_version=0,
+    )  # fmt: skip
+
+
 @given(TXNS, st.sampled_from([0, 1]))
 def test_the_value_written_by_hand_is_that_of_the_generated_codec(txn: Txn, version: int) -> None:
     if version == 0:  # Has no tagged fields.
-        txn = txn._replace(
-            previous_producer_id=-1, next_producer_id=-1, next_producer_epoch=-1, last_producer_epoch=-1, client_version=0
-        )
+        txn = bare(txn)
 
     assert value_of(txn, version) == generated(txn, version)
 
@@ -155,11 +160,8 @@ def test_what_is_written_is_read_again(txn: Txn) -> None:
 def test_version_0_keeps_all_but_the_tagged_fields(txn: Txn) -> None:
     """`transaction.version` 0: nothing tells a retry after a restart, and no producer id is changed by EndTxn."""
     found = read_record(record(key_of(txn.transactional_id), value_of(txn, 0)))
-    bare = txn._replace(
-        previous_producer_id=-1, next_producer_id=-1, next_producer_epoch=-1, last_producer_epoch=-1, client_version=0
-    )
 
-    assert found == (txn.transactional_id, bare)
+    assert found == (txn.transactional_id, bare(txn))
 
 
 # --- what else may stand in the log

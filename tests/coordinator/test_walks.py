@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from txn_harness import AUDIT, ID, ORDERS, STRANGER, play, replies
 
@@ -96,6 +96,7 @@ VERSIONS = st.sampled_from([0, 1, 2])
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_a_walk_stays_on_the_diagram_and_the_log_has_every_step_of_it(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     for before, _, done in walk.steps():
@@ -106,12 +107,14 @@ def test_a_walk_stays_on_the_diagram_and_the_log_has_every_step_of_it(data: st.D
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_a_request_of_a_client_has_one_reply_and_a_time_out_none(data: st.DataObject) -> None:
     for _, request, done in Walk(data, VERSIONS).steps():
         assert len(replies(done)) == (0 if isinstance(request, TimeOut) else 1)
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_an_error_changes_nothing(data: st.DataObject) -> None:
     """But for a take-over, which aborts first and may learn only then that it was refused."""
     for before, request, done in Walk(data, VERSIONS).steps():
@@ -123,12 +126,14 @@ def test_an_error_changes_nothing(data: st.DataObject) -> None:
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_an_error_carries_no_producer_id(data: st.DataObject) -> None:
     for _, _, done in Walk(data, VERSIONS).steps():
         assert [reply for reply in replies(done) if reply.error and reply[1:] != (-1, -1)] == []
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_the_log_is_written_before_the_markers_and_both_before_the_answer(data: st.DataObject) -> None:
     for _, _, done in Walk(data, VERSIONS).steps():
         kinds = "".join({Append: "a", WriteMarkers: "m", Reply: "r", Again: "g"}[type(effect)] for effect in done)
@@ -137,6 +142,7 @@ def test_the_log_is_written_before_the_markers_and_both_before_the_answer(data: 
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_epochs_of_a_producer_id_never_go_back_and_none_is_used_after_another(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     walk.steps()
@@ -148,6 +154,7 @@ def test_epochs_of_a_producer_id_never_go_back_and_none_is_used_after_another(da
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_markers_never_carry_an_epoch_below_that_of_the_records(data: st.DataObject) -> None:
     """Under TV2 they carry a new one, but for the epoch that is kept for fencing (KIP-890, KIP-1228)."""
     for before, request, done in Walk(data, VERSIONS).steps():
@@ -163,6 +170,7 @@ def test_markers_never_carry_an_epoch_below_that_of_the_records(data: st.DataObj
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_who_was_fenced_never_succeeds_again(data: st.DataObject) -> None:
     """Not even by chance; only the retry of an EndTxn of TV2 hears what the first one would have heard (KIP-890)."""
     walk = Walk(data, VERSIONS)
@@ -178,6 +186,7 @@ def test_who_was_fenced_never_succeeds_again(data: st.DataObject) -> None:
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_a_new_instance_fences_all_that_came_before_it(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     walk.steps()
@@ -193,6 +202,7 @@ def test_a_new_instance_fences_all_that_came_before_it(data: st.DataObject) -> N
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_no_walk_leaves_an_id_that_a_new_instance_cannot_have(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     walk.steps()
@@ -204,6 +214,7 @@ def test_no_walk_leaves_an_id_that_a_new_instance_cannot_have(data: st.DataObjec
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_the_same_question_has_the_same_answer(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     for before, request, _ in walk.steps():

@@ -1,6 +1,6 @@
 """Plays a scenario file against the pure core.
 
-A file is blocks with an empty line between them: command lines (and `#` comments), `----`, and what came of the commands.
+A file is blocks with an empty line between them: command lines (and `#` comments), `----`, and what came of them.
 
     cluster tv=2 [epoch=32766]                    transaction.version; first epoch that a new id gets
     init ID [id=1000 epoch=3]                     InitProducerId

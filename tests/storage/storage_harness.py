@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +47,10 @@ def killed(log: PartitionLog) -> None:
         segment.close()
 
 
+def ended(log: PartitionLog, *, clean: bool) -> None:
+    (log.close if clean else partial(killed, log))()
+
+
 def batch(
     records: Sequence[Pair] | int = 1,
     *,
@@ -82,7 +87,14 @@ def put(log: PartitionLog, data: bytes, *, now: int = NOW_MS) -> int:
 
 
 def mark(
-    log: PartitionLog, commit: bool, pid: int, epoch: int = 0, *, coordinator_epoch: int = 0, tv: int = 1, at: int = NOW_MS
+    log: PartitionLog,
+    commit: bool,
+    pid: int,
+    epoch: int = 0,
+    *,
+    coordinator_epoch: int = 0,
+    tv: int = 1,
+    at: int = NOW_MS,
 ) -> int:
     """The offset of a marker that must be taken."""
     offset = log.next_offset

@@ -18,6 +18,7 @@ from storage_harness import (
     Seen,
     batch,
     committed,
+    ended,
     files_of,
     killed,
     mark,
@@ -32,6 +33,7 @@ from stuntbroker.protocol.records import HEADER_SIZE, build_batch, read_header, 
 from stuntbroker.storage import compaction
 from stuntbroker.storage.compaction import SLICE_BYTES, Cleaning, groups, needs_cleaning
 from stuntbroker.storage.compression import decompress
+from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.segment import Segment
 
@@ -48,7 +50,7 @@ def clean(log: PartitionLog, *, now: int = NOW_MS) -> int:
 
 
 def seen(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
-    return [tuple(record) for record in committed(log)]
+    return [(record.offset, record.key, record.value) for record in committed(log)]
 
 
 def offsets(log: PartitionLog) -> list[int]:
@@ -74,12 +76,14 @@ def test_the_last_value_of_each_key_stays_where_it_was(tmp_path: Path) -> None:
 def test_a_batch_of_which_a_part_stays_is_rebuilt_with_its_codec(tmp_path: Path, codec: int) -> None:
     """Offsets, timestamps, producer and sequence stay; also when it is cleaned again and again."""
     log = compacted(tmp_path / "t-0")
-    put(log, batch([(b"k%d" % n, b"v%d" % n * 40) for n in range(6)], pid=8, epoch=1, seq=4, codec=codec, at=NOW_MS - 7))
+    pairs: list[tuple[bytes | None, bytes | None]] = [(b"k%d" % n, b"v%d" % n * 40) for n in range(6)]
+    put(log, batch(pairs, pid=8, epoch=1, seq=4, codec=codec, at=NOW_MS - 7))
     first = next(log.batches())[0]
     left = {n: (n, b"k%d" % n, b"v%d" % n * 40) for n in range(6)}
     for key in (3, 5, 0, 4, 1):
         put(log, batch([(b"k%d" % key, b"new")]))
         del left[key]
+        clean(log)
         clean(log)
         assert [record for record in seen(log) if record[0] < 6] == list(left.values())
         header, data = next(log.batches())
@@ -242,7 +246,7 @@ history = st.lists(
 def test_a_replay_of_a_compacted_log_tells_the_same(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
 ) -> None:
-    """The newest committed values, what is pending, what a producer may send next: as of a log that keeps everything."""
+    """The newest committed values, what is pending, what a producer may send next: as if everything had been kept."""
     root = tmp_path_factory.mktemp("history")
     config: dict[str, Any] = {"segment_bytes": 400, "delete_retention_ms": 1 << 50}
     whole, log = new_log(root / "whole", **config), compacted(root / "t-0", **config)
@@ -252,7 +256,7 @@ def test_a_replay_of_a_compacted_log_tells_the_same(
         if kind == "clean":
             clean(log)
         elif kind == "restart":
-            (log.close if what else lambda log=log: killed(log))()
+            ended(log, clean=what)
             log = reopened(root / "t-0", clean=what, compact=True, delete=False, **config)
         else:
             for one in (whole, log):
@@ -283,7 +287,8 @@ def readable(log: PartitionLog, end: int) -> Iterable[Seen]:
             data = bytes(part[at : at + header.size])
             at += header.size
             dropped = header.transactional and any(
-                e.producer_id == header.producer_id and e.first_offset <= header.base_offset < e.last_offset for e in gone
+                header.producer_id == entry.producer_id and entry.first_offset <= header.base_offset < entry.last_offset
+                for entry in gone
             )
             if header.control or dropped:
                 continue
@@ -412,9 +417,10 @@ def test_a_restart_finds_the_same_log_and_snapshots_do_not_pile_up(tmp_path: Pat
         clean(log)
     before = view(log, batches_remembered=1)
     killed(log)
+    snapshots = [name for name in files_of(tmp_path / "t-0") if name.endswith(".snapshot")]
 
     assert view(reopened(tmp_path / "t-0", compact=True), batches_remembered=1) == before
-    assert len(files_of(tmp_path / "t-0")) <= 7
+    assert snapshots == [f"{log.segments[-1].base_offset:020d}.snapshot"]
 
 
 # --- a crash at any step
@@ -493,11 +499,12 @@ def test_a_disk_that_refuses_to_swap_leaves_the_log_readable_and_is_asked_again(
 
     monkeypatch.setattr(os, "replace", refuse)
     for _ in range(2):
-        with pytest.raises(compaction.StorageError, match="cannot clean"):
+        with pytest.raises(StorageError, match="cannot clean"):
             clean(log)
         assert newest(committed(log)) == expected
         log.append_record(b"id-0", b"n", NOW_MS)
         expected[b"id-0"] = b"n"
+        assert sum(name.endswith(".swap") for name in files_of(tmp_path / "t-0")) == 1
     monkeypatch.undo()
     clean(log)
     assert newest(committed(log)) == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import time
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import cramjam
@@ -28,7 +29,7 @@ WRITERS = {
     "snappy raw, librdkafka and franz-go": (SNAPPY, lambda data: bytes(codecs.snappy.compress_raw(data))),
     "lz4, aiokafka": (LZ4, aiokafka_codec.lz4_encode),
     "zstd, aiokafka": (ZSTD, aiokafka_codec.zstd_encode),
-    **{f"{codec}, ours": (codec, lambda data, codec=codec: compress(codec, data)) for codec in (GZIP, SNAPPY, LZ4, ZSTD)},
+    **{f"{codec}, ours": (codec, partial(compress, codec)) for codec in (GZIP, SNAPPY, LZ4, ZSTD)},
 }
 written = pytest.mark.parametrize(("codec", "write"), WRITERS.values(), ids=WRITERS)
 

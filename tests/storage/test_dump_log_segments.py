@@ -1,4 +1,4 @@
-"""Apache Kafka's own DumpLogSegments reads every file that a broker of ours leaves, and has nothing to say against one."""
+"""Apache Kafka's own DumpLogSegments reads every file that a broker of ours leaves, and finds fault with none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import confluent_kafka as ck
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from storage_harness import NOW_MS, batch, killed, mark, new_log, put, reopened
 
 from stuntbroker.protocol.records import CODECS, read_header
@@ -61,15 +62,16 @@ class Running:
 
 def produce_everything(broker: Running) -> None:
     """Every codec, transactions of both outcomes, offsets of a group, in a transaction and outside."""
-    admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+    client = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
     topics = [NewTopic("plain", 2, config={"segment.bytes": "1048576"}),
               NewTopic("states", 1, config={"cleanup.policy": "compact"})]  # fmt: skip
-    for created in admin.create_topics(topics).values():
+    for created in client.create_topics(topics).values():
         created.result(10)
     for codec in CODECS.values():
         producer = broker.producer(compression_type=codec, enable_idempotence=True)
         for n in range(600):
-            producer.produce("plain", b"%04d" % n * 1_000, b"k%d" % n, headers={"h": b"1", "none": None}, partition=n % 2)
+            headers = {"h": b"1", "none": None}
+            producer.produce("plain", b"%04d" % n * 1_000, b"k%d" % n, headers=headers, partition=n % 2)
             producer.produce("states", b"%d" % n, b"k%d" % (n % 20))
         assert producer.flush(20) == 0
     producer = broker.producer(transactional_id="tx-1")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_harness import NOW_MS, batch, files_of, killed, mark, new_log, put, reopened, view
+from storage_harness import NOW_MS, batch, ended, files_of, killed, mark, new_log, put, reopened, view
 
 from stuntbroker.storage import segment as segment_module
 from stuntbroker.storage.errors import StorageError
@@ -46,7 +46,8 @@ def test_deleting_records_moves_the_start_and_drops_whole_segments_below_it(tmp_
     assert offsets(log) == list(range(before, 7))
     assert [s.base_offset for s in log.segments] == [base for base in (0, 2, 4, 6) if base + 2 > before or base == 6]
     assert log.size == sum(s.size for s in log.segments)
-    assert {name.split(".")[0] for name in files_of(tmp_path / "t-0")} == {f"{s.base_offset:020d}" for s in log.segments}
+    names = {f"{segment.base_offset:020d}" for segment in log.segments}
+    assert {name.split(".")[0] for name in files_of(tmp_path / "t-0")} == names
 
 
 def test_the_start_never_goes_back(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_an_empty_first_segment_does_not_hold_up_retention(tmp_path: Path) -> No
     log = filled(tmp_path / "t-0", 6, retention_ms=100)
     first = log.segments[0]
     first.close()
-    first.size = 0
+    first.size, first.max_timestamp = 0, -1
 
     assert log.apply_retention(NOW_MS + 104)
     assert log.log_start_offset == 4
@@ -163,7 +164,7 @@ def test_a_restart_begins_where_records_were_deleted(
         put(log, batch(1))
     log.apply_retention(NOW_MS)  # What was the last segment when its records were deleted goes only now.
     before = view(log)
-    (log.close if clean else lambda: killed(log))()
+    ended(log, clean=clean)
 
     assert view(reopened(folder, clean=clean, start=before.start)) == before
 
@@ -219,7 +220,7 @@ def test_an_append_that_the_disk_refuses_leaves_nothing_behind(
     assert view(reopened(tmp_path / "t-0")) == after
 
 
-def test_what_cannot_be_taken_back_is_cut_when_the_log_is_closed(
+def test_what_cannot_be_taken_back_is_cut_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_harness import NOW_MS, OK, batch, files_of, killed, mark, new_log, put, reopened, try_put, view
+from storage_harness import NOW_MS, OK, View, batch, files_of, killed, mark, new_log, put, reopened, try_put, view
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.records import LOG_APPEND_TIME, build_batch, crc_of, read_header
@@ -313,7 +314,7 @@ def test_a_log_without_timestamps_has_no_time_index_and_opens_again(tmp_path: Pa
 def test_the_last_stable_offset_is_where_the_oldest_open_transaction_began(tmp_path: Path) -> None:
     log = new_log(tmp_path / "t-0")
     seen = [log.last_stable_offset]
-    for step in (
+    steps: list[Callable[[], int]] = [
         lambda: put(log, batch(2)),
         lambda: put(log, batch(2, pid=1, seq=0, txn=True)),
         lambda: put(log, batch(2, pid=2, seq=0, txn=True)),
@@ -321,7 +322,8 @@ def test_the_last_stable_offset_is_where_the_oldest_open_transaction_began(tmp_p
         lambda: mark(log, True, 1),
         lambda: mark(log, False, 9),
         lambda: mark(log, False, 2),
-    ):
+    ]
+    for step in steps:
         step()
         seen.append(log.last_stable_offset)
 
@@ -387,7 +389,7 @@ def test_a_reader_is_told_of_exactly_the_aborted_transactions_in_its_range(
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 12_000), st.sampled_from("tpfre")), max_size=40))
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_log_that_gathers_its_turn_ends_with_the_files_of_one_that_does_not(
+def test_a_log_that_gathers_its_turn_ends_as_one_that_does_not(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, str]]
 ) -> None:
     folder = tmp_path_factory.mktemp("turn")
@@ -398,7 +400,8 @@ def test_a_log_that_gathers_its_turn_ends_with_the_files_of_one_that_does_not(
     for pid, size, kind in steps:
         for log in (plain, gathering):
             if kind in "tp":
-                put(log, batch([(b"k", b"x" * size)], pid=pid, seq=sent[pid], txn=kind == "t" or pid in log.producers.open_txns))
+                txn = kind == "t" or pid in log.producers.open_txns
+                put(log, batch([(b"k", b"x" * size)], pid=pid, seq=sent[pid], txn=txn))
             elif kind == "e":
                 mark(log, bool(size % 2), pid)
             elif kind == "r":
@@ -409,9 +412,23 @@ def test_a_log_that_gathers_its_turn_ends_with_the_files_of_one_that_does_not(
         if kind in "fr":
             assert read_all(plain, 0) == read_all(gathering, 0)
     turn.end()
-    assert view(plain) == view(gathering)
-    for log in (plain, gathering):
+    before = view(plain)
+    assert view(gathering) == before
+    assert plain.latest_timestamp() == gathering.latest_timestamp()
+    if not before.end:
+        return
+    for log, name in ((plain, "a"), (gathering, "b")):
         log.close()
+        again = reopened(folder / name, clean=True, segment_bytes=20_000)
+        assert view(again, batches_remembered=1) == view(plain, batches_remembered=1)
+        assert [read_all(again, offset, 1) for offset in range(before.end)] == before_each(before)
+        killed(again)
+    logs = [{n: c for n, c in files_of(folder / name).items() if n.endswith(".log")} for name in "ab"]
+    assert logs[0] == logs[1]
+    for log in (plain, gathering):
+        killed(log)
 
-    assert not sent[1] or files_of(folder / "a") == files_of(folder / "b")
-    killed(plain)
+
+def before_each(before: View) -> list[bytes]:
+    """For each offset the batch that holds it."""
+    return [data for data in before.batches for _ in range(read_header(data).last_offset_delta + 1)]

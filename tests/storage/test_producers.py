@@ -1,4 +1,4 @@
-"""What a partition accepts from a producer: ProducerAppendInfo and ProducerStateManager of Apache Kafka 4.3, row by row."""
+"""What a partition accepts from a producer: Kafka 4.3's ProducerAppendInfo and ProducerStateManager, row by row."""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
-from tests.conformance.side import Side
+from tests.conformance.side import Side, errors_of
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -61,8 +62,8 @@ def alter_configs(side: Side) -> None:
 
         def ask(note: str, *configs: tuple[str, str | None], kind: int = TOPIC, name: str = topic, version: int = version, **more: Any) -> None:
             given = [{"name": key, "value": value} for key, value in configs]
-            side.ask("AlterConfigs", version, note, resources=[{"resource_type": kind, "resource_name": name, "configs": given}], **more)
-            _show(side, topic)
+            reply = side.ask("AlterConfigs", version, note, resources=[{"resource_type": kind, "resource_name": name, "configs": given}], **more)
+            _show(side, topic, reply)
 
         ask("validate only", ("retention.ms", "5000"), validate_only=True)
         ask("set", ("retention.ms", "5000"), ("cleanup.policy", "compact"))
@@ -88,8 +89,8 @@ def incremental_alter_configs(side: Side) -> None:
 
         def ask(note: str, *configs: tuple[int, str, str | None], kind: int = TOPIC, name: str = topic, version: int = version, **more: Any) -> None:
             given = [{"config_operation": operation, "name": key, "value": value} for operation, key, value in configs]
-            side.ask("IncrementalAlterConfigs", version, note, resources=[{"resource_type": kind, "resource_name": name, "configs": given}], **more)
-            _show(side, topic)
+            reply = side.ask("IncrementalAlterConfigs", version, note, resources=[{"resource_type": kind, "resource_name": name, "configs": given}], **more)
+            _show(side, topic, reply)
 
         ask("validate only", (SET, "retention.ms", "5000"), validate_only=True)
         ask("set", (SET, "retention.ms", "5000"))
@@ -140,10 +141,10 @@ def configs_in_force(side: Side) -> None:
     side.note("configs of CreateTopics", reply.topics[0].configs)
 
 
-def _show(side: Side, topic: str) -> None:
+def _show(side: Side, topic: str, reply: Any) -> None:
     """What is set on the topic; alterations are asynchronous, so it is compared when it stopped changing."""
-    import time
-
+    if errors_of(reply) != {0}:
+        return
     time.sleep(0.03)
-    reply = side.quiet("DescribeConfigs", 1, resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}])
-    side.note("set now", [f"{c.name}={c.value}" for c in reply.results[0].configs if c.config_source == 1])
+    told = side.quiet("DescribeConfigs", 1, resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}])
+    side.table("set now", {c.name: c.value for c in told.results[0].configs if c.config_source == 1})

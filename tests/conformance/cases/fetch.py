@@ -154,7 +154,8 @@ def fetch_sessions(side: Side) -> None:
         ask("replace", two.session_id, 0, [_part(1)])
         ask("replaced", two.session_id, 1)
         ask("epoch -2", two.session_id, -2)
-        ask("new and empty", 0, 0)
+        empty = side.quiet("Fetch", version, session_id=0, session_epoch=0, topics=[])
+        side.note("new and empty", empty.session_id != 0)
 
 
 def fetch_sessions_and_other_topics(side: Side) -> None:

@@ -195,17 +195,17 @@ def records_that_are_wrong(side: Side) -> None:
 
 
 def compressed(side: Side) -> None:
-    topic = side.topic("t", 8)
+    topic, wrong = side.topic("t", 8), side.topic("w", 8 * 7)
     for version in (3, 6, 7, 9, 12):
         for codec in (*CODECS, 5, 6, 7):
             _put(side, topic, f"codec {codec}", some(3, attributes=codec), version, partition=codec)
             payload = some(3, attributes=codec)[61:]
-            for note, broken in (
+            for at, (note, broken) in enumerate((
                 ("not compressed", b"plain"), ("empty", b""), ("cut", payload[: len(payload) // 2]), ("zeroes", bytes(40)),
                 ("a byte wrong", payload[:-6] + bytes([payload[-6] ^ 255]) + payload[-5:]), ("more behind", payload + b"xyz"), ("twice", payload + payload),
-            ):  # fmt: skip
+            )):  # fmt: skip
                 if version in (3, 12):
-                    _put(side, topic, f"codec {codec}, {note}", batch(broken, attributes=codec, plain=True, count=3), version, partition=codec)
+                    _put(side, wrong, f"codec {codec}, {note}", batch(broken, attributes=codec, plain=True, count=3), version, partition=7 * codec + at)
     for version in (4, 9, 10, 12):
         for codec in CODECS:
             part = {"partition": codec, "fetch_offset": 0, "partition_max_bytes": 1 << 20}

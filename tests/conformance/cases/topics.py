@@ -35,7 +35,7 @@ def create_topics_wrongly(side: Side) -> None:
         own = side.name(f"v{version}")
         for bad in BAD_NAMES:
             ask(f"name {bad[:9]!r}", _new(bad))
-        for count in (0, -1, -2, 100_000_000):
+        for count in (0, -1, -2, 20_000):
             ask(f"{count} partitions", _new(own, count))
         for factor in (0, -1, -2, 2, 32_767):
             ask(f"factor {factor}", _new(own, 1, factor))
@@ -129,7 +129,7 @@ def create_partitions(side: Side) -> None:
         ask("to 3", grow(3))
         side.wait_for_topic(topic, 3)
         ask("to 3 again", grow(3))
-        for count in (2, 0, -1, 100_000_000):
+        for count in (2, 0, -1, 20_000):
             ask(f"to {count}", grow(count))
         ask("unknown", grow(3, name=side.name("none")))
         ask("bad name", grow(3, name="a b"), grow(3, name=""))

@@ -1,0 +1,141 @@
+"""Real sockets to a real process: what bad clients cost everybody else."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import struct
+from pathlib import Path
+from struct import pack
+
+from broker_harness import frame
+from process_harness import Peer, Process, serving, until
+from valid_requests import TOPIC, batch
+
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER: closing the socket resets the connection."""
+
+
+def memory(broker: Process) -> int:
+    """Bytes of the process that are in memory."""
+    for line in Path(f"/proc/{broker.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("no VmRSS")
+
+
+def produce(data: bytes) -> ProduceRequest:
+    return ProduceRequest(None, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
+
+
+def work(peer: Peer) -> int:
+    """Produces two records; gives their offset."""
+    part = peer.ask(produce(batch()), 9).responses[0].partition_responses[0]
+    assert part.error_code == 0
+    offset: int = part.base_offset
+    return offset
+
+
+def make_topic(peer: Peer) -> None:
+    assert peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9).topics[0].error_code == 0
+
+
+def fetch(max_wait_ms: int) -> FetchRequest:
+    topics = [FetchTopic(TOPIC, partitions=[FetchPartition(0, -1, 0, -1, -1, 10_000_000)])]
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1 << 30, max_bytes=1 << 30, topics=topics)
+
+
+def test_a_thousand_pipelined_requests_are_answered_in_order() -> None:
+    with serving() as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        peer.socket.sendall(b"".join(frame(produce(batch()), 9, correlation=number) for number in range(1_000)))
+        assert [peer.receive()[:4] for _ in range(1_000)] == [pack(">i", number) for number in range(1_000)]
+
+
+def test_clients_that_never_read_hold_nobody_up_and_cost_bounded_memory() -> None:
+    with serving("--set", "stuntbroker.write.buffer.bytes=65536") as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        work(peer)
+        before = memory(broker)
+        bad = [Peer(broker.address) for _ in range(10)]
+        one = frame(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
+        for client in bad:
+            client.socket.setblocking(False)
+            left = memoryview(one * 200_000)
+            while left:  # Until the broker reads no more of it.
+                try:
+                    left = left[client.socket.send(left) :]
+                except BlockingIOError:
+                    work(peer)
+                    work(peer)
+                    try:
+                        left = left[client.socket.send(left) :]
+                    except BlockingIOError:
+                        break
+            assert left
+        assert memory(broker) - before < 100 << 20
+        assert work(peer) > 0
+        for client in bad:
+            client.socket.close()
+        assert broker.end()[0] == 0
+
+
+def test_declared_lengths_of_a_hundred_megabytes_cost_nothing() -> None:
+    with serving() as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        before = memory(broker)
+        bad = [Peer(broker.address) for _ in range(100)]
+        for client in bad:
+            client.socket.sendall(pack(">i", 104_857_600) + b"abc")
+        work(peer)
+        assert memory(broker) - before < 50 << 20
+        for client in bad:
+            client.socket.close()
+
+
+def test_garbage_and_resets_from_many_clients_hurt_nobody() -> None:
+    chance = random.Random(1)
+    with serving("--log-level", "error") as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        for number in range(300):
+            with Peer(broker.address) as bad:
+                data = chance.randbytes(chance.randrange(200))
+                if number % 3:
+                    data = pack(">ihhih", len(data) + 10, chance.randrange(70), chance.randrange(10), 1, -1) + data
+                bad.socket.sendall(data)
+                if number % 2:
+                    bad.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            if number % 30 == 0:
+                work(peer)
+        assert work(peer) == 20
+        assert broker.end() == (0, "", "")
+
+
+def test_a_stop_does_not_wait_for_those_who_wait() -> None:
+    with serving() as broker, Peer(broker.address) as peer, Peer(broker.address) as half:
+        make_topic(peer)
+        peer.send(fetch(2_000_000_000), 12)
+        half.socket.sendall(frame(ApiVersionsRequest(), 0)[:-1])
+        assert broker.end(signal.SIGTERM)[0] == 0
+
+
+def test_a_client_that_leaves_while_it_waits_is_forgotten() -> None:
+    with serving("--set", "max.connections=2") as broker, Peer(broker.address) as peer:
+        make_topic(peer)
+        with Peer(broker.address) as waiting:
+            waiting.send(fetch(2_000_000_000), 12)
+
+        def back() -> bool:
+            try:
+                with Peer(broker.address) as other:
+                    return bool(other.ask(ApiVersionsRequest(), 0).api_keys)
+            except ConnectionError:
+                return False
+
+        until(back, "the place of the one that left")
