@@ -1,5 +1,7 @@
-"""Regular expressions that clients send. Python's own matcher can be made to run for years by a pattern of ten characters;
-this one takes a step a character, as RE2 does for Kafka: the pattern becomes an automaton, whose states are found as needed.
+"""Regular expressions that clients send: matched in time that grows with the text only.
+
+Python's own matcher can be made to run for years by a pattern of ten characters; this one takes a step a character, as
+RE2 does for Kafka: the pattern becomes an automaton, whose states are found as they are needed.
 
 Python reads the pattern. What no automaton can do, or RE2 does not know, is refused: references, looking around, flags.
 """

@@ -73,6 +73,7 @@ class Broker:
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn)
         others = self.topics.restore(self.data_dir.read_journal())
         first = max(others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
+        self.data_dir.compact_journal([*self.topics.as_changes(), {"producer_ids_below": first}])
         self.transactions = Transactions(self, ProducerIds(first, self._reserve_producer_ids))
 
     def _identify(self) -> str:

@@ -160,7 +160,7 @@ class DataDir:
     def delete_partition(self, log: PartitionLog) -> None:
         """Removes a partition's folder. A crash on the way leaves a stray one."""
         self.logs.pop((log.topic, log.index), None)
-        self.start_offsets.pop((log.topic, log.index), None)
+        self._forget_start(log.topic, log.index)
         log.delete()
         if os.path.isdir(log.folder):
             _remove_partition(log.folder)
@@ -180,6 +180,8 @@ class DataDir:
         return found
 
     def remove_stray(self, name: str) -> None:
+        topic, _, index = name.rpartition("-")
+        self._forget_start(topic, int(index))
         _remove_partition(f"{self.path}/{name}")
 
     # --- log start offsets
@@ -187,9 +189,17 @@ class DataDir:
     def write_start_offsets(self) -> None:
         """Notes where logs begin after records were deleted; survives a crash, as the answer to the deletion says."""
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset}
+        self._write_start_offsets(starts)
+        self.start_offsets = starts
+
+    def _forget_start(self, topic: str, index: int) -> None:
+        """Else the next topic of that name would begin there after a crash."""
+        if self.start_offsets.pop((topic, index), None) is not None:
+            self._write_start_offsets(self.start_offsets)
+
+    def _write_start_offsets(self, starts: dict[tuple[str, int], int]) -> None:
         lines = [f"{topic} {index} {offset}\n" for (topic, index), offset in starts.items()]
         self._replace(START_OFFSETS, f"0\n{len(lines)}\n{''.join(lines)}".encode())
-        self.start_offsets = starts
 
     def _read_start_offsets(self) -> dict[tuple[str, int], int]:
         try:

@@ -47,7 +47,10 @@ def test_a_pattern_that_would_run_for_years_takes_a_moment(pattern: str) -> None
     assert process_time() - began < 2
 
 
-@pytest.mark.parametrize("pattern", ["(", "*", "[a", r"(a)\1", "(?=a)", "(?<!a)b", "(?i)a", r"\ba", "a{2000}", "x" * 1_001])
+REFUSED = ["(", "*", "[a", r"(a)\1", "(?=a)", "(?<!a)b", "(?i)a", r"\ba", "a{2000}", "x" * 1_001]
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
 def test_what_is_no_pattern_or_needs_more_than_an_automaton_is_refused(pattern: str) -> None:
     with pytest.raises(re.error):
         Pattern(pattern)

@@ -152,7 +152,7 @@ def markers_with_the_old_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     rewritten(monkeypatch, (EndTxn, InitProducerId, TimeOut), change)
 
 
-def an_abort_that_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def an_end_that_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is right, but a crash forgets it."""
 
     def change(_: Txn, decision: Decision) -> tuple[Effect, ...]:
@@ -207,7 +207,7 @@ FAULTS: list[tuple[Seed, str, str]] = [
     (a_reply_before_the_append,                 "TV2",                      "told to be committed, and open"),
     (markers_before_the_append,                 "TV2",                      "and open in the other"),
     (markers_with_the_old_epoch,                "TV2",                      "stays open for ever"),
-    (an_abort_that_is_not_logged,               "TV2",                      "told to be committed, and open"),
+    (an_end_that_is_not_logged,                 "TV2",                      "told to be committed, and open"),
     (an_end_txn_of_any_epoch,                   "TV2, a late copy",         "is committed, which nobody asked for"),
     (a_new_instance_that_the_old_one_may_follow, "TV1, two transactions",   "two producers go on as"),
     (a_restart_that_finishes_nothing,           "TV1",                      "does not get the id"),

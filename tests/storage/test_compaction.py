@@ -210,6 +210,21 @@ def test_an_aborted_transaction_goes_with_its_entry_and_its_producer_is_remember
     assert (again.aborted, again.producers.producers[1].epoch) == ([], 3)
 
 
+def test_a_marker_stays_while_something_of_its_transaction_does(tmp_path: Path) -> None:
+    """And the last one of each producer: what else would tell its epoch."""
+    log = compacted(tmp_path / "t-0")
+    for n, (key, commit) in enumerate([(b"a", True), (b"a", True), (b"b", False), (b"c", True), (b"d", False)]):
+        put(log, batch([(key, b"%d" % n)], pid=1, seq=n, txn=True))
+        mark(log, commit, 1)
+    expected = newest(committed(log))
+    assert expected == {b"a": b"1", b"c": b"3"}
+
+    for _ in range(2):
+        clean(log)
+        assert newest(committed(log)) == expected
+        assert offsets(log) == [2, 3, 6, 7, 9]
+
+
 def test_producers_whose_batches_were_cleaned_away_are_known_after_a_crash(tmp_path: Path) -> None:
     """Also when the crash left the compacted segment without its indexes, so that it is read again."""
     log = compacted(tmp_path / "t-0")

@@ -88,6 +88,7 @@ LYING = {
     "snappy: blocks that open to nothing": (SNAPPY, XERIAL + bytes(8) + b"\x00\x00\x00\x01\x00" * 100_000),
     "snappy: a block of 2 GiB": (SNAPPY, XERIAL + bytes(8) + b"\x7f\xff\xff\xff" + b"\x00" * 99),
     "snappy: a block of less than nothing": (SNAPPY, XERIAL + bytes(8) + b"\xff\xff\xff\xff" + b"\x00" * 99),
+    "snappy: a block that ends where it begins": (SNAPPY, XERIAL + bytes(8) + b"\xff\xff\xff\xfc" + b"\x00" * 99),
     "zstd: says it opens to an exabyte": (ZSTD, b"\x28\xb5\x2f\xfd\xe0" + b"\x00" * 7 + b"\x10" + b"\x01\x00\x00"),
     "zstd: a window of 2 GiB": (ZSTD, b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00"),
     "gzip: very many members": (GZIP, gzip.compress(b"", mtime=0) * 50_000),

@@ -291,7 +291,31 @@ def test_a_partition_that_was_deleted_is_gone_and_may_come_back_empty(tmp_path: 
     folder.close()
 
 
-@pytest.mark.parametrize("step", range(12))
+@pytest.mark.parametrize("stray", [False, True])
+def test_a_topic_of_the_same_name_does_not_begin_where_the_deleted_one_did(tmp_path: Path, stray: bool) -> None:
+    """Not even when a crash comes before log starts are noted again."""
+    folder = DataDir(str(tmp_path))
+    log = partition(folder)
+    put(log, batch(9))
+    log.delete_records(5)
+    folder.write_start_offsets()
+    if stray:
+        crashed(folder)
+        folder = DataDir(str(tmp_path))
+        assert folder.strays(set()) == ["orders-0"]
+        folder.remove_stray("orders-0")
+    else:
+        folder.delete_partition(log)
+    put(partition(folder), batch(2))
+    crashed(folder)
+
+    folder = DataDir(str(tmp_path))
+    again = partition(folder)
+    assert (again.log_start_offset, again.next_offset) == (0, 2)
+    crashed(folder)
+
+
+@pytest.mark.parametrize("step", range(18))
 def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
