@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test peers-kafka bench generate types lint readme wheel clean check-python check-java
+.PHONY: help run test peers-kafka bench generate types lint scenarios readme wheel clean check-python check-java
 
 help:           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,9 @@ types: $(VENV)/dev  ## mypy --strict
 
 lint: $(VENV)/dev  ## ruff
 	$(BIN)/python -m ruff check .
+
+scenarios: $(VENV)/dev  ## write the transcripts of tests/coordinator/scenarios anew, for a review of the difference
+	$(BIN)/python -m pytest -q tests/coordinator --rewrite-scenarios
 
 readme: $(VENV)/run  ## write the table of APIs into README.md
 	$(BIN)/python tools/api_table.py

@@ -82,7 +82,7 @@ class Transactions:
     def _new_actor(self, transactional_id: str) -> Actor:
         if not self._log:
             self._log = self.broker.topics.internal(TXN_STATE).partitions
-        txn = new_txn(transactional_id, self.producer_ids.take(), self._first_epoch - 1)
+        txn = new_txn(transactional_id, self.producer_ids.take())
         actor = Actor(txn, partition_for(transactional_id, len(self._log)))
         self.actors[transactional_id] = actor
         return actor
@@ -96,7 +96,10 @@ class Transactions:
     # --- ports of the actors
 
     def context(self) -> Context:
-        return _new(Context, (self.broker.clock.now_ms(), self.transaction_version, self.producer_ids.peek()))
+        return _new(
+            Context,
+            (self.broker.clock.now_ms(), self.transaction_version, self.producer_ids.peek(), self._first_epoch),
+        )
 
     def took_spare(self) -> None:
         self.producer_ids.take()

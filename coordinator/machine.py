@@ -94,7 +94,7 @@ def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decisi
             return _stay(txn, Reply(ErrorCode.UNKNOWN_SERVER_ERROR))
         producer_id, new_epoch, last, took_spare = context.spare_producer_id, 0, epoch, True
     elif stored == -1:
-        new_epoch, last = 0, -1
+        new_epoch, last = context.first_epoch, -1
     elif epoch == -1:
         new_epoch, last = stored + 1, -1  # The instance before this one is fenced for good.
     elif epoch == stored:

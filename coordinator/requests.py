@@ -61,6 +61,8 @@ class Context(NamedTuple):
     """Finalized level of the feature `transaction.version`: 0, 1 or 2."""
     spare_producer_id: int
     """A producer id that nobody has; the decision says whether it took it."""
+    first_epoch: int = 0
+    """Epoch that a new transactional id begins with."""
 
 
 class Append(NamedTuple):

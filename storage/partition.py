@@ -102,7 +102,7 @@ class PartitionLog:
         """Something was written since the last sync. Only kept when `touched` is there to hear of it."""
         self.touched: Callable[[PartitionLog], None] | None = None
         self.waiters: set[Callable[[], None]] = set()
-        """Called after every append, before producers and markers are noted: they may only take note of it themselves."""
+        """Called after every append, before producers and markers are noted: they may only take note of it."""
         self.turn: Turn | None = None
         """When there is one, small appends are gathered, and written when it ends."""
         self.leads = False

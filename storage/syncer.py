@@ -1,6 +1,7 @@
 """`--durability power`: nothing is answered before it is on the disk.
 
-One fdatasync for all answers that wait: while a sync runs in its thread, the appends of the next turns gather for the one after.
+One fdatasync for all answers that wait: while a sync runs in its thread, the appends of the next turns gather for the
+one after.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from stuntbroker.storage.partition import PartitionLog
 
 
 class Executor(Protocol):
-    """Runs `work` beside the owner of the logs, then `done` with the fault that it raised, if any, on the owner's side."""
+    """Runs `work` beside the owner of the logs; then, on the owner's side, `done` with the fault that it raised."""
 
     def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None: ...
 
@@ -67,9 +68,15 @@ class Syncer:
                 self._waiting.clear()
                 self._failed(fault)
                 return
+            met: Exception | None = None
             for callback in waiting:
-                callback()
+                try:
+                    callback()
+                except Exception as one:  # It stops nobody else; the first is raised at the end.
+                    met = met or one
             if self._waiting:
                 self._start()
+            if met is not None:
+                raise met
 
         self._run(work, done)

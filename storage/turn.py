@@ -1,14 +1,14 @@
 """One turn of the event loop: decide, write, answer.
 
-Small appends of a turn are gathered and written with one write a file; answers leave when that is done. The order of the
-writes is the order in which they count after a crash:
+Small appends of a turn are gathered and written with one write a file; answers leave when that is done. The order of
+the writes is the order in which they count after a crash:
 
     1  the transaction log: what a transaction is going to do (Ongoing, Prepare)
     2  the partitions: its records and markers
     3  whoever waits for records is woken, and the answers leave
 
-The Complete record of a transaction decides nothing, so it may come late: it waits for the next write to its file. What is
-deferred like that is never told to anybody before the markers are written.
+The Complete record of a transaction decides nothing, so it may come late: it waits for the next write to its file. What
+is deferred like that is never told to anybody before the markers are written.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ WITHOUT_ABORTED: Final = frozenset({
 
 
 def handle(connection: Connection, request: FetchRequest, version: int) -> FetchResponse | None:
+    if version >= SESSIONS_FROM and request.isolation_level not in (0, READ_COMMITTED):
+        return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     session, error = _session(connection.broker, request, version)
     if error:
         return FetchResponse(error_code=error)
@@ -140,7 +142,9 @@ class _Fetch:
                 error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 data = PartitionData(index, error, -1)
             elif refusal or wish.partition_max_bytes < 0:
-                data = PartitionData(index, refusal or ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+                untold = () if refusal == ErrorCode.UNKNOWN_SERVER_ERROR else None
+                error = refusal or ErrorCode.UNKNOWN_SERVER_ERROR
+                data = PartitionData(index, error, -1, aborted_transactions=untold)
             else:
                 log = topic.partitions[index]
                 self.logs.append(log)
@@ -283,7 +287,7 @@ def _refusal(request: FetchRequest) -> ErrorCode:
     """What is wrong with a request is answered for each of its partitions. Nobody here has followers."""
     if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if request.isolation_level not in (0, READ_COMMITTED) or request.max_bytes < 0:
+    if request.isolation_level not in (0, READ_COMMITTED):
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return OK
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_response import (
@@ -24,10 +25,11 @@ def handle(connection: Connection, request: DescribeProducersRequest, version: i
     topics = []
     for topic in request.topics:
         partitions = []
+        missing = _missing(topic.name)
         for index in topic.partition_indexes:
             log = connection.broker.topics.log(topic.name, index)
             if log is None:
-                partitions.append(PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                partitions.append(PartitionResponse(index, missing))
                 continue
             producers = [
                 ProducerState(
@@ -43,3 +45,12 @@ def handle(connection: Connection, request: DescribeProducersRequest, version: i
             partitions.append(PartitionResponse(index, ErrorCode.NONE, None, producers))
         topics.append(TopicResponse(topic.name, partitions))
     return DescribeProducersResponse(topics=topics)
+
+
+def _missing(name: str) -> ErrorCode:
+    """What is said of a partition that is not there."""
+    try:
+        check_name(name)
+    except TopicNameError:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -11,12 +11,79 @@ def _any(kafka: Any, ours: Any) -> bool:
     return True
 
 
+def _we_have_none(kafka: Any, ours: Any) -> bool:
+    return bool(ours == "nothing")
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
     reason: str
     where: str
     """A regular expression over `case | step | path`."""
     holds: Callable[[Any, Any], bool] = _any
+    """Of the two values there."""
 
 
-ALLOWANCES: Final[dict[str, Allowance]] = {}
+ABSENT_APIS: Final = "17|29|30|31|34|36|38|39|40|41|43|45|46|48|49|50|51|55|57|64|68|69|74|76|77|78|79|80|81|83|84|85|86|87|88|89|90|91|92"
+
+ALLOWANCES: Final[dict[str, Allowance]] = {
+    "absent APIs": Allowance(
+        "security, quotas, quorum, reassignment, and the groups of KIP-848, KIP-932 and KIP-1071 are not served",
+        rf"^api_versions \| .*ranges v\d \| ({ABSENT_APIS})$",
+        _we_have_none,
+    ),
+    "absent features": Allowance(
+        "of Kafka's features there is transaction.version; the others switch APIs that are not served",
+        r"^api_versions \| .*(supported|finalized) v\d \| (metadata|group|kraft|share|streams|eligible\.leader\.replicas)\.version$",
+        _we_have_none,
+    ),
+    "answer instead of closing": Allowance(
+        "an ApiVersions request of an unknown version is answered whatever its header is",
+        r"^api_versions_of_a_later_day \| .*header v1",
+        lambda kafka, ours: bool(kafka == "closed"),
+    ),
+    "strict tags": Allowance(
+        "a tag that is there twice, or a count of tags that no frame can hold, closes the connection",
+        r"^client_ids \| .*header v2, (a tag twice|2\^32-1 tags)",
+        lambda kafka, ours: bool(ours == "closed"),
+    ),
+    "topics of this run": Allowance(
+        "the answer lists all topics, and the brokers have not the same ones",
+        r"^bodies_that_lie \| .*Metadata v1 with -\d+ topics",
+    ),
+    "bytes that are no text": Allowance(
+        "a group id that is not UTF-8 is no group id here, Kafka puts question marks into it",
+        r"^bodies_that_lie \| .*Heartbeat v3, (group not UTF-8|instance -2)",
+    ),
+    "topics at once": Allowance(
+        "a topic that Metadata makes is there at once, Kafka says UNKNOWN_TOPIC_OR_PARTITION and has it a little later",
+        r"^metadata_makes_topics \| .*(first|collides)",
+    ),
+    "fixed broker": Allowance(
+        "the configuration of a running broker cannot be changed: all of it is read-only",
+        r"^describe_configs_.* \| .*\.read_only$",
+        lambda kafka, ours: bool(kafka is False and ours is True),
+    ),
+    "no other resources": Allowance(
+        "client metrics (16) and groups (32) have no configuration here",
+        r"^describe_configs_by_key \| .*type (16|32) \|",
+    ),
+    "start of the log in refusals": Allowance(
+        "a batch that is refused before the log is looked at is refused without its start offset, which clients do not read then",
+        r"^\w+ \| .*Produce v\d+ .*\.log_start_offset$",
+        lambda kafka, ours: bool(ours == -1),
+    ),
+    "batches of no client": Allowance(
+        "the headers of these batches lie, and are refused for another reason, or kept as they came where Kafka mends them",
+        r"^batches_that_are_wrong \| .*(17 bytes too many|length huge|control, transactional|log append time|max timestamp|timestamp -2) \|",
+    ),
+    "records of no client": Allowance(
+        "offset deltas, lengths and headers of records that no client writes: of larger batches we look at less than Kafka, "
+        "of small ones at more",
+        r"^records_that_are_wrong \| .*(delta .*|length .*|header count .*|key length -2|nothing at all|garbage|zeroes|time delta huge) \|",
+    ),
+    "bytes behind compressed records": Allowance(
+        "a payload must be one whole stream of its codec, Kafka reads as far as it needs",
+        r"^compressed \| .*(more behind|twice|, empty) \|",
+    ),
+}

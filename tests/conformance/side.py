@@ -24,7 +24,7 @@ from tests.conformance.wire import (
     request_body,
 )
 
-SETTLE_S_MAX: Final = 10.0
+SETTLE_S_MAX: Final = 20.0
 COORDINATORS: Final = 12
 """So many names meet every partition of the topics of coordinators, of which there are four."""
 PAUSE_S: Final = 0.02

@@ -20,6 +20,7 @@ from stuntbroker.protocol.records import (
     read_records,
     seal,
 )
+from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.compression import compress, decompress
 from stuntbroker.storage.partition import LogConfig, PartitionLog
 from stuntbroker.storage.recovery import recover
@@ -170,3 +171,27 @@ def newest(records: Iterable[Seen]) -> dict[bytes | None, bytes | None]:
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def compacted(folder: Path, **config: Any) -> PartitionLog:
+    return new_log(folder, **{"compact": True, "delete": False} | config)
+
+
+def clean(log: PartitionLog, *, now: int = NOW_MS) -> int:
+    """A whole cleaning; the number of its slices."""
+    return sum(1 for _ in Cleaning(log, now).slices())
+
+
+def seen(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(record.offset, record.key, record.value) for record in committed(log)]
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    return [header.base_offset for header, _ in log.batches()]
+
+
+def dirty(folder: Path, count: int = 3_000, ids: int = 20, **config: Any) -> PartitionLog:
+    log = compacted(folder, **config)
+    for n in range(count):
+        log.append_record(b"id-%d" % (n % ids), b"%08d" % n + b"x" * 90, NOW_MS)
+    return log

@@ -44,7 +44,8 @@ def commit_at_every_version(side: Side) -> None:
             ask("instance", (0, 1, ""), group_instance_id="i")
         if version <= 4:
             ask("retention", (0, 7, ""), retention_time_ms=1_000_000)
-        _fetch(side, version, group, topic, known)
+        if version in (2, 7, 10):
+            _fetch(side, version, group, topic, known)
 
 
 def _fetch(side: Side, version: int, group: str, topic: str, known: bytes) -> None:

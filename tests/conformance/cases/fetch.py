@@ -21,11 +21,11 @@ def _part(partition: int = 0, offset: int = 0, limit: int = WHOLE, **more: Any) 
     return {"partition": partition, "fetch_offset": offset, "partition_max_bytes": limit, **more}
 
 
-def fetch_at_every_version(side: Side) -> None:
+def fetch_at_many_versions(side: Side) -> None:
     topic = side.topic("t", 2)
     known = side.topic_id(topic)
     _fill(side, topic, some(3), some(2, attributes=GZIP), some(1))
-    for version in range(4, 19):
+    for version in (4, 6, 7, 9, 11, 12, 13, 14, 15, 16, 18):
         def ask(note: str, *parts: dict[str, Any], topics: Any = None, version: int = version, **more: Any) -> None:
             asked = [{"topic": topic, "topic_id": known, "partitions": list(parts)}] if topics is None else topics
             side.ask("Fetch", version, note, topics=asked, **more)
@@ -60,7 +60,8 @@ def fetch_limits(side: Side) -> None:
             side.ask("Fetch", version, f"partition {limit}", topics=[{"topic": topic, "partitions": [_part(0, 0, limit)]}])
             side.ask("Fetch", version, f"partition {limit} from 4", topics=[{"topic": topic, "partitions": [_part(0, 4, limit)]}])
             three = [_part(at) for at in range(3)]
-            side.ask("Fetch", version, f"all {limit}", topics=[{"topic": topic, "partitions": three}], max_bytes=limit)
+            if limit >= 0:
+                side.ask("Fetch", version, f"all {limit}", topics=[{"topic": topic, "partitions": three}], max_bytes=limit)
             side.ask("Fetch", version, f"each {limit}", topics=[{"topic": topic, "partitions": [_part(at, 0, limit) for at in range(3)]}])
         side.ask("Fetch", version, "one byte in all, first empty", topics=[{"topic": topic, "partitions": [_part(0, 9), _part(1), _part(2)]}], max_bytes=1)
         side.ask("Fetch", version, "min bytes there", topics=[{"topic": topic, "partitions": [_part(0)]}], min_bytes=size, max_wait_ms=5_000)
@@ -108,7 +109,7 @@ def _session(side: Side, version: int, topic: str, known: bytes, note: str, sess
 
 
 def fetch_sessions(side: Side) -> None:
-    for version in (7, 11, 12, 13, 15, 18):
+    for version in (7, 12, 13, 18):
         topic = side.topic(f"v{version}", 3)
         known = side.topic_id(topic)
         for partition in range(3):

@@ -1,0 +1,239 @@
+"""Compaction in slices: bounded, while the log is used, and through crashes and a refusing disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from storage_harness import (
+    NOW_MS,
+    batch,
+    clean,
+    committed,
+    compacted,
+    dirty,
+    files_of,
+    killed,
+    mark,
+    newest,
+    put,
+    reopened,
+    seen,
+    view,
+)
+
+from stuntbroker.storage.compaction import SLICE_BYTES, Cleaning, groups
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.segment import Segment
+
+# --- in slices
+
+
+def test_a_slice_reads_a_bounded_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = dirty(tmp_path / "t-0", 6_000)
+    put(log, batch([(b"large", b"x" * 200_000)]))
+    mark(log, True, 1)
+    total, largest = log.size, 200_100
+    read = Segment.read
+    taken = [0]
+
+    def counted(segment: Segment, position: int, size: int) -> Any:
+        taken[-1] += size
+        return read(segment, position, size)
+
+    monkeypatch.setattr(Segment, "read", counted)
+    for _ in Cleaning(log, NOW_MS).slices():
+        taken.append(0)
+
+    assert len(taken) > 2 * total // (SLICE_BYTES + largest)
+    assert max(taken) <= largest + 2 * SLICE_BYTES
+    assert sum(taken) < 2.5 * total
+
+
+def test_the_log_is_read_and_written_between_slices(tmp_path: Path) -> None:
+    """Segments may be closed by the way, transactions begin and end."""
+    log = dirty(tmp_path / "t-0", segment_bytes=40_000)
+    expected, added = newest(committed(log)), 0
+    for step in Cleaning(log, NOW_MS).slices():
+        assert step is None
+        for n in range(20):
+            log.append_record(b"new-%d" % n, b"%d" % added + b"y" * 100, NOW_MS)
+            expected[b"new-%d" % n] = b"%d" % added + b"y" * 100
+        put(log, batch([(b"id-1", b"pending")], pid=1, seq=added, txn=True))
+        mark(log, False, 1)
+        added += 1
+        assert newest(committed(log)) == expected
+        assert log.read(log.next_offset - 1, 1, log.next_offset).size
+    assert added > 5
+    assert newest(committed(log)) == expected
+    log.close()
+    assert newest(committed(reopened(tmp_path / "t-0", clean=True))) == expected
+
+
+def half_way(log: PartitionLog, slices: int) -> Iterator[None]:
+    running = Cleaning(log, NOW_MS).slices()
+    for _ in range(slices):
+        next(running)
+    return running
+
+
+@pytest.mark.parametrize("slices", range(1, 15, 2))
+@pytest.mark.parametrize("how", ["records", "retention", "topic", "close", "dropped", "nothing"])
+def test_anything_may_happen_between_slices(tmp_path: Path, how: str, slices: int) -> None:
+    log = dirty(tmp_path / "t-0", segment_bytes=40_000, delete=True, retention_bytes=200_000, retention_ms=-1)
+    running = half_way(log, slices)
+    log.append_record(b"id-0", b"newest", NOW_MS)
+    if how == "records":
+        log.delete_records(1_234)
+    elif how == "retention":
+        assert log.apply_retention(NOW_MS)
+    elif how == "topic":
+        log.delete()
+    elif how == "close":
+        log.close()
+    elif how == "dropped":
+        del running
+        running = iter(())
+    start, expected = log.log_start_offset, newest(committed(log))
+
+    for _ in running:
+        pass
+
+    assert newest(r for r in committed(log) if r.offset >= start) == expected
+    assert (log.log_start_offset, log.size) == (start, sum(s.size for s in log.segments))
+    assert not [name for name in files_of(tmp_path / "t-0") if name.endswith((".cleaned", ".swap"))]
+    if how == "topic":
+        assert files_of(tmp_path / "t-0") == {}
+        return
+    clean(log)
+    assert newest(r for r in committed(log) if r.offset >= start) == expected
+    killed(log)
+    again = reopened(tmp_path / "t-0", start=start)
+    assert newest(committed(again)) == expected
+    killed(again)
+
+
+def test_a_compacted_log_keeps_to_the_size_of_its_segments(tmp_path: Path) -> None:
+    """So that positions and offsets of an index fit into its entries."""
+    log = dirty(tmp_path / "t-0", 2_000, ids=1_000, segment_bytes=40_000)
+    clean(log)
+
+    assert len(log.segments) > 3
+    assert all(segment.size <= 40_000 for segment in log.segments)
+    clean(log)
+    assert len(seen(log)) == 1_000
+
+
+def test_segments_whose_offsets_are_too_far_apart_are_not_joined() -> None:
+    made = [Segment("x", base) for base in (0, 10, 2**31 - 1, 2**31 + 10)]
+
+    assert [[s.base_offset for s in group] for group in groups(made, 2**31 + 99, 1 << 30)] == [
+        [0, 10], [2**31 - 1, 2**31 + 10],
+    ]  # fmt: skip
+
+
+def test_a_restart_finds_the_same_log_and_snapshots_do_not_pile_up(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0")
+    for n in range(12):
+        put(log, batch([(b"a", b"%d" % n)], pid=1, seq=n, txn=True))
+        mark(log, n % 3 > 0, 1)
+        clean(log)
+    before = view(log, batches_remembered=1)
+    killed(log)
+    snapshots = [name for name in files_of(tmp_path / "t-0") if name.endswith(".snapshot")]
+
+    assert view(reopened(tmp_path / "t-0", compact=True), batches_remembered=1) == before
+    assert snapshots == [f"{log.segments[-1].base_offset:020d}.snapshot"]
+
+
+# --- a crash at any step
+
+
+class Crash(BaseException):
+    pass
+
+
+FILE_STEPS = ("replace", "unlink", "open", "ftruncate")
+
+
+def crashing(monkeypatch: pytest.MonkeyPatch, at: int, *, after: bool) -> list[str]:
+    """Every operation on files from the at-th on raises, before or after it is done."""
+    done: list[str] = []
+    for name in FILE_STEPS:
+        original = getattr(os, name)
+
+        def step(*args: Any, _original: Any = original, _name: str = name, **how: Any) -> Any:
+            done.append(f"{_name} {args[0]}")
+            if len(done) > at and not (after and len(done) == at + 1):
+                raise Crash
+            result = _original(*args, **how)
+            if after and len(done) == at + 1:
+                raise Crash
+            return result
+
+        monkeypatch.setattr(os, name, step)
+    return done
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_at_any_step_of_a_cleaning_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    for at in range(200):
+        folder = tmp_path / str(at)
+        log = compacted(folder, segment_bytes=500)
+        for n in range(12):
+            put(log, batch([(b"%d" % (n % 3), b"%d" % n), (b"x", b"%d" % n)]))
+            put(log, batch([(b"y%d" % (n % 2), b"%d" % n)], pid=1, seq=n, txn=True))
+            mark(log, n % 3 > 0, 1)
+        expected, end = newest(committed(log)), log.next_offset
+        with monkeypatch.context() as patched:
+            steps = crashing(patched, at, after=after)
+            try:
+                clean(log)
+            except Crash:
+                pass
+            else:
+                assert len(steps) >= 20
+                return
+        killed(log)
+        for _ in range(2):
+            again = reopened(folder, compact=True, delete=False, segment_bytes=500)
+            assert (newest(committed(again)), again.next_offset) == (expected, end)
+            assert not [name for name in files_of(folder) if name.endswith((".cleaned", ".swap", ".new"))]
+            assert again.producers.producers[1].last_sequence == 11
+            clean(again)
+            assert newest(committed(again)) == expected
+            killed(again)
+    pytest.fail("a cleaning never ends")
+
+
+def test_a_disk_that_refuses_to_swap_leaves_the_log_readable_and_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = dirty(tmp_path / "t-0", segment_bytes=40_000)
+    expected = newest(committed(log))
+    replace = os.replace
+
+    def refuse(source: str, target: str) -> None:
+        if source.endswith(".swap"):
+            raise OSError(5, "not today")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="cannot clean"):
+            clean(log)
+        assert newest(committed(log)) == expected
+        log.append_record(b"id-0", b"n", NOW_MS)
+        expected[b"id-0"] = b"n"
+        assert sum(name.endswith(".swap") for name in files_of(tmp_path / "t-0")) == 1
+    monkeypatch.undo()
+    clean(log)
+    assert newest(committed(log)) == expected
+    killed(log)
+    assert newest(committed(reopened(tmp_path / "t-0"))) == expected
