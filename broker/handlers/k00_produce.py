@@ -250,9 +250,7 @@ class _Enlisting:
         implicit = self.version >= IMPLICIT_ADD_FROM
         failed = False
         for one in self.taken:
-            if one[0].error_code:
-                failed = True
-            elif _append(broker, one, now_ms, implicit and one[3].attributes & TRANSACTIONAL != 0):
+            if one[0].error_code or _append(broker, one, now_ms, implicit and one[3].attributes & TRANSACTIONAL != 0):
                 failed = True
         if self.request.acks == 0:
             self.connection.reply(_unacknowledged(self.connection, failed))

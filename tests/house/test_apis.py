@@ -25,7 +25,7 @@ def test_the_table_and_the_handler_name_the_same_key_and_versions(key: int) -> N
     low, high, module = SERVED[key]
     handler = import_module(f"stuntbroker.broker.handlers.{module}")
 
-    assert (handler.KEY, handler.VERSIONS) == (key, range(low, high + 1))
+    assert (key, range(low, high + 1)) == (handler.KEY, handler.VERSIONS)
     assert module.startswith(f"k{key:02d}_")
 
 

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from schema import ALWAYS, Field, Message, Struct, python_name, read_schemas
+
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 ROOT = Path(__file__).parent.parent.parent

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from message_samples import CASES, IDS, class_of, encoded, random_message
 from schema import Message
+
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
 from stuntbroker.protocol.messages.request_header import RequestHeader

@@ -12,6 +12,7 @@ import pytest
 from codegen import module_of
 from message_samples import ROOT, encoded, random_struct
 from schema import Message, SchemaError, parse
+
 from stuntbroker.protocol.primitives import DecodeError
 
 EVERYTHING = """

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from message_samples import encoded
 from schema import python_name
+
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.messages.request_header import RequestHeader

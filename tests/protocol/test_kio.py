@@ -19,6 +19,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from message_samples import CASES, class_of, encoded, module_of, random_plain
 from schema import Message, Range, python_name
+
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 SAMPLES = 8

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stuntbroker.protocol import primitives
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import (

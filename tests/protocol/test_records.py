@@ -9,6 +9,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.records import (
     ABORT_KEY,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from message_samples import CASES, IDS, MESSAGES, class_of, encoded, module_of, random_message, random_struct
 from schema import Field, Message, Range, Struct
+
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 
