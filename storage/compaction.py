@@ -18,6 +18,9 @@ Between slices anything may happen to the log. Appends do not matter. When its f
 DeleteRecords, deletion of the topic), the cleaning gives up; the next one begins anew.
 """
 
+# Unlike Kafka: it keeps tombstones and markers for `delete.retention.ms` from the first cleaning that found them, and an
+# empty batch for the last one of each producer; here the snapshot of the producers remembers them.
+
 from __future__ import annotations
 
 import contextlib

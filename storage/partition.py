@@ -438,10 +438,8 @@ class PartitionLog:
         segment.delete()
 
     def apply_retention(self, now_ms: int) -> bool:
-        """Drops segments that are too old or over the size limit; True when the log start moved.
-
-        What an open transaction wrote stays, and what follows it. (Kafka drops up to the high watermark.)
-        """
+        """Drops segments that are too old or over the size limit; True when the log start moved."""
+        # Unlike Kafka: what an open transaction wrote stays, and what follows it. Kafka drops up to the high watermark.
         config, before = self.config, self.log_start_offset
         self._drop_below_start()  # A segment that could not go before, as nothing followed it.
         if not config.delete:
