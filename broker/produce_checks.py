@@ -21,7 +21,6 @@ READ_MAX: Final = 2
 """Uncompressed batches of more records are not read: only the chain of their lengths is followed."""
 OPENED_FOR_KEYS_MAX: Final = 64 << 20
 
-ZSTD: Final = 4
 NO_LIMIT: Final = 2**63 - 1
 NO_TIMESTAMP: Final = -1
 
@@ -99,6 +98,6 @@ def _check_compressed(
     except TooLarge as fault:
         return (ErrorCode.INVALID_RECORD, str(fault)) if compact else _FINE
     except CompressionError as fault:
-        return ErrorCode.UNKNOWN_SERVER_ERROR if codec != ZSTD else ErrorCode.CORRUPT_MESSAGE, str(fault)
+        return ErrorCode.UNKNOWN_SERVER_ERROR, str(fault)
     wrong = check_records(header, payload, 0, keys_needed=compact)
     return (ErrorCode.INVALID_RECORD, wrong) if wrong else _FINE

@@ -71,6 +71,7 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
         )
     if producer_id >= 0 and base_sequence < 0:
         return _refuse(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a base sequence")
+    # Unlike Kafka: it mends a max timestamp or a timestamp type that is wrong; here a batch is stored as it came.
     return header, _OK, None
 
 

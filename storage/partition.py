@@ -135,9 +135,9 @@ class PartitionLog:
         producer_id = header.producer_id
         if producer_id >= 0:
             admitted = producers.admit(header, must_start_at_zero)
-            if isinstance(admitted, RememberedBatch):
-                return OK, admitted.first_offset, admitted.timestamp
-            if admitted:
+            if admitted is not OK:
+                if isinstance(admitted, RememberedBatch):
+                    return OK, admitted.first_offset, admitted.timestamp
                 return admitted, -1, -1
         stamped_ms = -1
         if self.config.log_append_time:

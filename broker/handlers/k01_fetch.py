@@ -47,8 +47,8 @@ WITHOUT_ABORTED: Final = frozenset({
 
 
 def handle(connection: Connection, request: FetchRequest, version: int) -> FetchResponse | None:
-    if version >= SESSIONS_FROM and request.isolation_level not in (0, READ_COMMITTED):
-        return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    if request.isolation_level not in (0, READ_COMMITTED):
+        return _unreadable(request, version)
     session, error = _session(connection.broker, request, version)
     if error:
         return FetchResponse(error_code=error)
@@ -58,6 +58,17 @@ def handle(connection: Connection, request: FetchRequest, version: int) -> Fetch
         return response
     fetch.wait()
     return None
+
+
+def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
+    """For an isolation level that does not exist."""
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    told = request.topics if version < TOPIC_IDS_FROM else ()
+    topics = [
+        FetchableTopicResponse(topic.topic, bytes(16), [PartitionData(part.partition, error, -1) for part in topic.partitions])
+        for topic in told
+    ]
+    return FetchResponse(error_code=error, responses=topics)
 
 
 def _session(
@@ -142,9 +153,8 @@ class _Fetch:
                 error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 data = PartitionData(index, error, -1)
             elif refusal or wish.partition_max_bytes < 0:
-                untold = () if refusal == ErrorCode.UNKNOWN_SERVER_ERROR else None
                 error = refusal or ErrorCode.UNKNOWN_SERVER_ERROR
-                data = PartitionData(index, error, -1, aborted_transactions=untold)
+                data = PartitionData(index, error, -1, aborted_transactions=None)
             else:
                 log = topic.partitions[index]
                 self.logs.append(log)
@@ -284,11 +294,9 @@ def _end_of(records: Buffer, end: int) -> int:
 
 
 def _refusal(request: FetchRequest) -> ErrorCode:
-    """What is wrong with a request is answered for each of its partitions. Nobody here has followers."""
+    """What is answered for each partition of a request. Nobody here has followers."""
     if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if request.isolation_level not in (0, READ_COMMITTED):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
     return OK
 
 

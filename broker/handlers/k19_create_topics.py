@@ -139,6 +139,7 @@ def _partitions(broker: Broker, wanted: CreatableTopic) -> int:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {wanted.replication_factor} time(s): "
-            "The target replication factor of " f"{wanted.replication_factor} cannot be reached because only 1 broker(s) are registered.",
+            f"The target replication factor of {wanted.replication_factor} "
+            "cannot be reached because only 1 broker(s) are registered.",
         )
     return count

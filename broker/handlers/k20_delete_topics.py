@@ -69,7 +69,8 @@ def _twice(
 def _one(broker: Broker, wanted: DeleteTopicState, version: int) -> DeletableTopicResult:
     name, topic_id = wanted.name, wanted.topic_id
     if name is not None and topic_id != ZERO_UUID:
-        return DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        message = "You may not specify both topic name and topic id."
+        return DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, message)
     topic: Topic | None
     if name is None:
         if topic_id == ZERO_UUID:

@@ -63,6 +63,7 @@ def _one(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> D
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
             )
         return answer(ErrorCode.NONE, None, broker_configs(broker))
+    # Unlike Kafka: client metrics (16) and groups (32) have no configuration.
     return answer(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 
 

@@ -15,7 +15,6 @@ from tests.conformance.cases import GROUPS
 from tests.conformance.compare import Difference, run_case
 from tests.conformance.side import prepare
 
-
 LINES_PER_STEP_MAX = 4
 
 

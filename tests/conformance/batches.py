@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from aiokafka.codec import lz4_encode, snappy_encode, zstd_encode
+
 from stuntbroker.protocol.crc import crc32c
 
 T0: Final = int(time.time()) * 1_000 - 3_600_000
@@ -60,17 +61,20 @@ def batch(records: Sequence[bytes] | bytes = (record(),), **fields: Any) -> byte
     payload += fields.pop("behind", b"")
     count = fields.pop("count", 1 if isinstance(records, bytes) else len(records))
     base_timestamp = fields.pop("base_timestamp", T0)
-    body = struct.pack(
-        ">hiqqqhii",
-        attributes,
-        fields.pop("last_offset_delta", count - 1),
-        base_timestamp,
-        fields.pop("max_timestamp", base_timestamp),
-        fields.pop("producer_id", -1),
-        fields.pop("producer_epoch", -1),
-        fields.pop("base_sequence", -1),
-        count,
-    ) + payload
+    body = (
+        struct.pack(
+            ">hiqqqhii",
+            attributes,
+            fields.pop("last_offset_delta", count - 1),
+            base_timestamp,
+            fields.pop("max_timestamp", base_timestamp),
+            fields.pop("producer_id", -1),
+            fields.pop("producer_epoch", -1),
+            fields.pop("base_sequence", -1),
+            count,
+        )
+        + payload
+    )
     head = struct.pack(
         ">qiibI",
         fields.pop("base_offset", 0),

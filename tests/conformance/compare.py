@@ -16,7 +16,17 @@ Case = Callable[[Side], None]
 NOTHING: Final = "nothing"
 ORDER: Final = "(order)"
 KEYS: Final = (
-    "name", "topic", "key", "group_id", "transactional_id", "partition_index", "index", "partition", "topic_id", "producer_id", "member_id",
+    "name",
+    "topic",
+    "key",
+    "group_id",
+    "transactional_id",
+    "partition_index",
+    "index",
+    "partition",
+    "topic_id",
+    "producer_id",
+    "member_id",
 )
 
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
 from stuntbroker.protocol.records import HEADER_SIZE, LENGTH_AT, LOG_APPEND_TIME, LOG_OVERHEAD, read_header
-
 from tests.conformance.batches import T0
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])")
@@ -83,7 +82,11 @@ def _scalar(value: Any, names: Names, field: str) -> Any:
     if field == "host":
         return "host" if value else value
     if field in RENAMED:
-        return value if value in (None, 0, -1, "", ZERO_UUID) or value in OUR_PRODUCERS else names.of(RENAMED[field], value)
+        return (
+            value
+            if value in (None, 0, -1, "", ZERO_UUID) or value in OUR_PRODUCERS
+            else names.of(RENAMED[field], value)
+        )
     if field in WITH_UUID and value:
         return UUID.sub(lambda found: names.of("uuid", found[0]), value)
     if field in TIMES:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import DecodeError, Message
-
 from tests.conformance.shape import Names, shape
 from tests.conformance.wire import (
     ANSWER_S_MAX,
@@ -86,9 +85,7 @@ class Side:
 
     # --- requests that are not
 
-    def quiet(
-        self, api: str, version: int, *, retry: Collection[int] = (), on: str = "main", **fields: Any
-    ) -> Any:
+    def quiet(self, api: str, version: int, *, retry: Collection[int] = (), on: str = "main", **fields: Any) -> Any:
         deadline = time.monotonic() + SETTLE_S_MAX
         while True:
             self.send(api, version, on=on, **fields)
@@ -198,9 +195,7 @@ class Side:
 
     def wait_for_topic(self, name: str, partitions: int = 1) -> None:
         wanted = [{"name": name, "partitions": [{"partition_index": at, "timestamp": -2} for at in range(partitions)]}]
-        self.until(
-            lambda r: errors_of(r) == {0}, "ListOffsets", 7, replica_id=-1, topics=wanted
-        )
+        self.until(lambda r: errors_of(r) == {0}, "ListOffsets", 7, replica_id=-1, topics=wanted)
 
     def topic_id(self, name: str) -> bytes:
         reply = self.quiet("Metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)

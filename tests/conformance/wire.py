@@ -108,7 +108,9 @@ def build(kind: type[Message], fields: dict[str, Any]) -> Message:
     known = kind.__init__.__annotations__
     made: dict[str, Any] = {}
     for name, value in fields.items():
-        nested = next((n for n in re.findall(r"\w+", known[name]) if n in vars(module) and _is_message(module, n)), None)
+        nested = next(
+            (n for n in re.findall(r"\w+", known[name]) if n in vars(module) and _is_message(module, n)), None
+        )
         if nested is None or value is None:
             made[name] = value
         elif isinstance(value, dict):

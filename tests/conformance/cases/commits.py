@@ -19,10 +19,28 @@ def commit_at_every_version(side: Side) -> None:
     for version in range(2, 11):
         group = side.name(f"g{version}")
 
-        def ask(note: str, *parts: tuple[int, int, str | None], group: str = group, name: str = topic, topic_id: bytes = known, version: int = version, **more: Any) -> None:
+        def ask(
+            note: str,
+            *parts: tuple[int, int, str | None],
+            group: str = group,
+            name: str = topic,
+            topic_id: bytes = known,
+            version: int = version,
+            **more: Any,
+        ) -> None:
             fields: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": ""} | more
-            told = [{"partition_index": at, "committed_offset": offset, "committed_metadata": text} for at, offset, text in parts]
-            side.ask("OffsetCommit", version, note, group_id=group, topics=[{"name": name, "topic_id": topic_id, "partitions": told}], **fields)
+            told = [
+                {"partition_index": at, "committed_offset": offset, "committed_metadata": text}
+                for at, offset, text in parts
+            ]
+            side.ask(
+                "OffsetCommit",
+                version,
+                note,
+                group_id=group,
+                topics=[{"name": name, "topic_id": topic_id, "partitions": told}],
+                **fields,
+            )
 
         ask("right", (0, 5, "m"), (1, 6, None))
         ask("backwards", (0, 3, ""))
@@ -36,7 +54,13 @@ def commit_at_every_version(side: Side) -> None:
         ask("no partitions")
         side.ask("OffsetCommit", version, "nothing", group_id=group, generation_id_or_member_epoch=-1, topics=[])
         ask("empty group", (0, 1, ""), group="")
-        ask("generation of no group", (0, 1, ""), generation_id_or_member_epoch=3, member_id="x", group=side.name("none"))
+        ask(
+            "generation of no group",
+            (0, 1, ""),
+            generation_id_or_member_epoch=3,
+            member_id="x",
+            group=side.name("none"),
+        )
         ask("generation of an empty group", (0, 1, ""), generation_id_or_member_epoch=3, member_id="x")
         ask("member only", (0, 1, ""), member_id="x")
         ask("member only, no group", (0, 1, ""), member_id="x", group=side.name(f"none{version}"))
@@ -54,17 +78,37 @@ def _fetch(side: Side, version: int, group: str, topic: str, known: bytes) -> No
             where: list[dict[str, Any]] = [{"name": topic, "topic_id": known, "partition_indexes": [0, 1, 2, 7]}]
             if at < 8:
                 where[0].pop("topic_id")
-                for note, topics in (("some", where), ("all", None), ("none", []), ("unknown", [{"name": side.name("none"), "partition_indexes": [0]}])):
+                for note, topics in (
+                    ("some", where),
+                    ("all", None),
+                    ("none", []),
+                    ("unknown", [{"name": side.name("none"), "partition_indexes": [0]}]),
+                ):
                     if topics is not None or at >= 2:
-                        side.ask("OffsetFetch", at, f"{note} of {version}, stable {stable}", group_id=group, topics=topics, **({"require_stable": stable} if at >= 7 else {}))
+                        side.ask(
+                            "OffsetFetch",
+                            at,
+                            f"{note} of {version}, stable {stable}",
+                            group_id=group,
+                            topics=topics,
+                            **({"require_stable": stable} if at >= 7 else {}),
+                        )
             else:
                 groups = [
                     {"group_id": group, "topics": where}, {"group_id": group, "topics": None}, {"group_id": group, "topics": []},
                     {"group_id": side.name("none"), "topics": None}, {"group_id": "", "topics": where},
-                    {"group_id": group, "topics": [{"name": side.name("none"), "topic_id": UNKNOWN_ID, "partition_indexes": [0]}]},
+                    {"group_id": group, "topics": [
+                        {"name": side.name("none"), "topic_id": UNKNOWN_ID, "partition_indexes": [0]},
+                    ]},
                 ]  # fmt: skip
                 for one in groups:
-                    side.ask("OffsetFetch", at, f"{str(one['topics'])[:9]} of {version}, stable {stable}", groups=[one], require_stable=stable)
+                    side.ask(
+                        "OffsetFetch",
+                        at,
+                        f"{str(one['topics'])[:9]} of {version}, stable {stable}",
+                        groups=[one],
+                        require_stable=stable,
+                    )
 
 
 def fetch_for_members(side: Side) -> None:
@@ -72,7 +116,13 @@ def fetch_for_members(side: Side) -> None:
     topic, known = _topic(side, "t")
     group = side.name("g")
     part = {"partition_index": 0, "committed_offset": 1}
-    side.quiet("OffsetCommit", 8, group_id=group, generation_id_or_member_epoch=-1, topics=[{"name": topic, "partitions": [part]}])
+    side.quiet(
+        "OffsetCommit",
+        8,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        topics=[{"name": topic, "partitions": [part]}],
+    )
     where = [{"name": topic, "topic_id": known, "partition_indexes": [0]}]
     for version in (9, 10):
         for member, epoch in ((None, -1), ("", -1), ("x", -1), ("x", 0), ("x", 5), (None, 5)):
@@ -80,7 +130,12 @@ def fetch_for_members(side: Side) -> None:
             side.ask("OffsetFetch", version, f"{member!r} {epoch}", groups=[one])
         other = {"group_id": side.name("h"), "topics": where}
         side.ask("OffsetFetch", version, "two groups", groups=[{"group_id": group, "topics": where}, other])
-        side.ask("OffsetFetch", version, "a group twice", groups=[{"group_id": group, "topics": where}, {"group_id": group, "topics": where}])
+        side.ask(
+            "OffsetFetch",
+            version,
+            "a group twice",
+            groups=[{"group_id": group, "topics": where}, {"group_id": group, "topics": where}],
+        )
         side.ask("OffsetFetch", version, "no groups", groups=[])
 
 
@@ -88,16 +143,40 @@ def commit_as_a_member(side: Side) -> None:
     topic, known = _topic(side, "t")
     for version in (2, 6, 7, 8, 9, 10):
         group = side.name(f"g{version}")
-        joined = side.ask("JoinGroup", 3, group_id=group, session_timeout_ms=30_000, rebalance_timeout_ms=1_000, member_id="", protocol_type="consumer", protocols=[{"name": "range", "metadata": b""}])
+        joined = side.ask(
+            "JoinGroup",
+            3,
+            group_id=group,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=1_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
         member, generation = joined.member_id, joined.generation_id
 
         def ask(note: str, generation: int, member: str, version: int = version, group: str = group) -> None:
             part = {"partition_index": 0, "committed_offset": 4}
             told = [{"name": topic, "topic_id": known, "partitions": [part]}]
-            side.ask("OffsetCommit", version, note, group_id=group, generation_id_or_member_epoch=generation, member_id=member, topics=told)
+            side.ask(
+                "OffsetCommit",
+                version,
+                note,
+                group_id=group,
+                generation_id_or_member_epoch=generation,
+                member_id=member,
+                topics=told,
+            )
 
         ask("before the sync", generation, member)
-        side.ask("SyncGroup", 2, group_id=group, generation_id=generation, member_id=member, assignments=[{"member_id": member, "assignment": b"x"}])
+        side.ask(
+            "SyncGroup",
+            2,
+            group_id=group,
+            generation_id=generation,
+            member_id=member,
+            assignments=[{"member_id": member, "assignment": b"x"}],
+        )
         ask("right", generation, member)
         ask("old generation", generation - 1, member)
         ask("new generation", generation + 1, member)
@@ -105,8 +184,25 @@ def commit_as_a_member(side: Side) -> None:
         ask("no member", generation, "")
         ask("no generation", -1, member)
         ask("neither", -1, "")
-        side.ask("TxnOffsetCommit", 3, "no transaction", group_id=group, transactional_id=side.name("x"), producer_id=5_000_001, producer_epoch=0, generation_id_or_member_epoch=generation, member_id=member, topics=[])
-        side.ask("OffsetDelete", 0, "subscribed or not", group_id=group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}])
+        side.ask(
+            "TxnOffsetCommit",
+            3,
+            "no transaction",
+            group_id=group,
+            transactional_id=side.name("x"),
+            producer_id=5_000_001,
+            producer_epoch=0,
+            generation_id_or_member_epoch=generation,
+            member_id=member,
+            topics=[],
+        )
+        side.ask(
+            "OffsetDelete",
+            0,
+            "subscribed or not",
+            group_id=group,
+            topics=[{"name": topic, "partitions": [{"partition_index": 0}]}],
+        )
         side.ask("LeaveGroup", 2, group_id=group, member_id=member)
         ask("left", generation, member)
 
@@ -116,10 +212,22 @@ def offset_delete(side: Side) -> None:
     group = side.name("g")
     for at in range(2):
         part = {"partition_index": at, "committed_offset": 1}
-        side.quiet("OffsetCommit", 8, group_id=group, generation_id_or_member_epoch=-1, topics=[{"name": topic, "topic_id": known, "partitions": [part]}])
+        side.quiet(
+            "OffsetCommit",
+            8,
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            topics=[{"name": topic, "topic_id": known, "partitions": [part]}],
+        )
 
     def ask(note: str, *parts: int, group: str = group, name: str = topic) -> None:
-        side.ask("OffsetDelete", 0, note, group_id=group, topics=[{"name": name, "partitions": [{"partition_index": at} for at in parts]}])
+        side.ask(
+            "OffsetDelete",
+            0,
+            note,
+            group_id=group,
+            topics=[{"name": name, "partitions": [{"partition_index": at} for at in parts]}],
+        )
 
     ask("right", 0)
     ask("again", 0)

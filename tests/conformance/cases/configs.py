@@ -15,14 +15,20 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 def describe_configs_of_a_topic(side: Side) -> None:
     topic = side.topic("t", 1, retention_ms="60000", cleanup_policy="compact")
     for version in range(1, 5):
-        side.ask("DescribeConfigs", version, "everything", resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}])
+        side.ask(
+            "DescribeConfigs",
+            version,
+            "everything",
+            resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}],
+        )
         side.ask(
             "DescribeConfigs", version, "synonyms",
             resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}], include_synonyms=True,
         )  # fmt: skip
         side.ask(
             "DescribeConfigs", version, "documentation",
-            resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["retention.ms"]}], include_documentation=True,
+            resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["retention.ms"]}],
+            include_documentation=True,
         )  # fmt: skip
 
 
@@ -33,17 +39,32 @@ def describe_configs_by_key(side: Side) -> None:
             ("two", ["retention.ms", "cleanup.policy"]), ("none", []), ("unknown", ["no.such.config"]),
             ("a key twice", ["retention.ms", "retention.ms"]), ("broker's", ["log.retention.ms"]),
         ):  # fmt: skip
-            side.ask("DescribeConfigs", version, note, resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": keys}])
+            side.ask(
+                "DescribeConfigs",
+                version,
+                note,
+                resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": keys}],
+            )
         one = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["retention.ms"]}
         side.ask("DescribeConfigs", version, "a resource twice", resources=[one, one])
         side.ask("DescribeConfigs", version, "nothing", resources=[])
         for name in (side.name("none"), "a b", "", "x" * 250):
             side.ask("DescribeConfigs", version, f"topic {name[:9]!r}", resources=[{**one, "resource_name": name}])
         for kind in (0, 1, 3, 8, 9, 16, 32, -1, 99):
-            side.ask("DescribeConfigs", version, f"type {kind}", resources=[{**one, "resource_type": kind, "resource_name": "x"}])
+            side.ask(
+                "DescribeConfigs",
+                version,
+                f"type {kind}",
+                resources=[{**one, "resource_type": kind, "resource_name": "x"}],
+            )
         for broker in ("1", "2", "x", "", "-1"):
             keys = ["message.max.bytes", "num.partitions"]
-            side.ask("DescribeConfigs", version, f"broker {broker!r}", resources=[{"resource_type": BROKER, "resource_name": broker, "configuration_keys": keys}])
+            side.ask(
+                "DescribeConfigs",
+                version,
+                f"broker {broker!r}",
+                resources=[{"resource_type": BROKER, "resource_name": broker, "configuration_keys": keys}],
+            )
 
 
 def describe_configs_of_the_broker(side: Side) -> None:
@@ -53,17 +74,37 @@ def describe_configs_of_the_broker(side: Side) -> None:
         "group.min.session.timeout.ms", "log.cleanup.policy", "offsets.retention.minutes", "delete.topic.enable",
     ]  # fmt: skip
     for key in keys:
-        side.ask("DescribeConfigs", 4, key, include_synonyms=True, resources=[{"resource_type": BROKER, "resource_name": "1", "configuration_keys": [key]}])
+        side.ask(
+            "DescribeConfigs",
+            4,
+            key,
+            include_synonyms=True,
+            resources=[{"resource_type": BROKER, "resource_name": "1", "configuration_keys": [key]}],
+        )
 
 
 def alter_configs(side: Side) -> None:
     for version in range(3):
         topic = side.topic(f"v{version}")
 
-        def ask(note: str, *configs: tuple[str, str | None], kind: int = TOPIC, name: str = topic, version: int = version, **more: Any) -> None:
+        def ask(
+            note: str,
+            *configs: tuple[str, str | None],
+            kind: int = TOPIC,
+            name: str = topic,
+            version: int = version,
+            shown: str = topic,
+            **more: Any,
+        ) -> None:
             given = [{"name": key, "value": value} for key, value in configs]
-            reply = side.ask("AlterConfigs", version, note, resources=[{"resource_type": kind, "resource_name": name, "configs": given}], **more)
-            _show(side, topic, reply)
+            reply = side.ask(
+                "AlterConfigs",
+                version,
+                note,
+                resources=[{"resource_type": kind, "resource_name": name, "configs": given}],
+                **more,
+            )
+            _show(side, shown, reply)
 
         ask("validate only", ("retention.ms", "5000"), validate_only=True)
         ask("set", ("retention.ms", "5000"), ("cleanup.policy", "compact"))
@@ -87,10 +128,24 @@ def incremental_alter_configs(side: Side) -> None:
     for version in range(2):
         topic = side.topic(f"v{version}")
 
-        def ask(note: str, *configs: tuple[int, str, str | None], kind: int = TOPIC, name: str = topic, version: int = version, **more: Any) -> None:
+        def ask(
+            note: str,
+            *configs: tuple[int, str, str | None],
+            kind: int = TOPIC,
+            name: str = topic,
+            version: int = version,
+            shown: str = topic,
+            **more: Any,
+        ) -> None:
             given = [{"config_operation": operation, "name": key, "value": value} for operation, key, value in configs]
-            reply = side.ask("IncrementalAlterConfigs", version, note, resources=[{"resource_type": kind, "resource_name": name, "configs": given}], **more)
-            _show(side, topic, reply)
+            reply = side.ask(
+                "IncrementalAlterConfigs",
+                version,
+                note,
+                resources=[{"resource_type": kind, "resource_name": name, "configs": given}],
+                **more,
+            )
+            _show(side, shown, reply)
 
         ask("validate only", (SET, "retention.ms", "5000"), validate_only=True)
         ask("set", (SET, "retention.ms", "5000"))
@@ -126,7 +181,11 @@ def incremental_alter_configs(side: Side) -> None:
         ask("broker x", (SET, "message.max.bytes", "1000000"), kind=BROKER, name="x")
         ask("broker read-only", (SET, "node.id", "7"), kind=BROKER, name="1")
         side.ask("IncrementalAlterConfigs", version, "nothing", resources=[])
-        one = {"resource_type": TOPIC, "resource_name": topic, "configs": [{"config_operation": 0, "name": "retention.ms", "value": "1"}]}
+        one = {
+            "resource_type": TOPIC,
+            "resource_name": topic,
+            "configs": [{"config_operation": 0, "name": "retention.ms", "value": "1"}],
+        }
         side.ask("IncrementalAlterConfigs", version, "a topic twice", resources=[one, one])
         bad = {"resource_type": TOPIC, "resource_name": side.name("none"), "configs": one["configs"]}
         side.ask("IncrementalAlterConfigs", version, "one good, one bad", resources=[one, bad])
@@ -136,7 +195,10 @@ def configs_in_force(side: Side) -> None:
     """What a create answers is what a describe answers."""
     given = [{"name": "retention.ms", "value": "77"}, {"name": "cleanup.policy", "value": " compact , delete "}]
     reply = side.quiet(
-        "CreateTopics", 7, topics=[{"name": side.name("t"), "num_partitions": 1, "replication_factor": 1, "configs": given}], timeout_ms=9_000
+        "CreateTopics",
+        7,
+        topics=[{"name": side.name("t"), "num_partitions": 1, "replication_factor": 1, "configs": given}],
+        timeout_ms=9_000,
     )
     side.note("configs of CreateTopics", reply.topics[0].configs)
 
@@ -146,5 +208,7 @@ def _show(side: Side, topic: str, reply: Any) -> None:
     if errors_of(reply) != {0}:
         return
     time.sleep(0.03)
-    told = side.quiet("DescribeConfigs", 1, resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}])
+    told = side.quiet(
+        "DescribeConfigs", 1, resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}]
+    )
     side.table("set now", {c.name: c.value for c in told.results[0].configs if c.config_source == 1})

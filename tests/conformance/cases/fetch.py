@@ -26,6 +26,7 @@ def fetch_at_many_versions(side: Side) -> None:
     known = side.topic_id(topic)
     _fill(side, topic, some(3), some(2, attributes=GZIP), some(1))
     for version in (4, 6, 7, 9, 11, 12, 13, 14, 15, 16, 18):
+
         def ask(note: str, *parts: dict[str, Any], topics: Any = None, version: int = version, **more: Any) -> None:
             asked = [{"topic": topic, "topic_id": known, "partitions": list(parts)}] if topics is None else topics
             side.ask("Fetch", version, note, topics=asked, **more)
@@ -57,15 +58,49 @@ def fetch_limits(side: Side) -> None:
     size = len(some(3))
     for version in (4, 12):
         for limit in (0, 1, size - 1, size, size + 1, 2 * size, 2 * size + 70, -1):
-            side.ask("Fetch", version, f"partition {limit}", topics=[{"topic": topic, "partitions": [_part(0, 0, limit)]}])
-            side.ask("Fetch", version, f"partition {limit} from 4", topics=[{"topic": topic, "partitions": [_part(0, 4, limit)]}])
+            side.ask(
+                "Fetch", version, f"partition {limit}", topics=[{"topic": topic, "partitions": [_part(0, 0, limit)]}]
+            )
+            side.ask(
+                "Fetch",
+                version,
+                f"partition {limit} from 4",
+                topics=[{"topic": topic, "partitions": [_part(0, 4, limit)]}],
+            )
             three = [_part(at) for at in range(3)]
             if limit >= 0:
-                side.ask("Fetch", version, f"all {limit}", topics=[{"topic": topic, "partitions": three}], max_bytes=limit)
-            side.ask("Fetch", version, f"each {limit}", topics=[{"topic": topic, "partitions": [_part(at, 0, limit) for at in range(3)]}])
-        side.ask("Fetch", version, "one byte in all, first empty", topics=[{"topic": topic, "partitions": [_part(0, 9), _part(1), _part(2)]}], max_bytes=1)
-        side.ask("Fetch", version, "min bytes there", topics=[{"topic": topic, "partitions": [_part(0)]}], min_bytes=size, max_wait_ms=5_000)
-        side.ask("Fetch", version, "min bytes not there", topics=[{"topic": topic, "partitions": [_part(0)]}], min_bytes=1 << 20, max_wait_ms=50)
+                side.ask(
+                    "Fetch", version, f"all {limit}", topics=[{"topic": topic, "partitions": three}], max_bytes=limit
+                )
+            side.ask(
+                "Fetch",
+                version,
+                f"each {limit}",
+                topics=[{"topic": topic, "partitions": [_part(at, 0, limit) for at in range(3)]}],
+            )
+        side.ask(
+            "Fetch",
+            version,
+            "one byte in all, first empty",
+            topics=[{"topic": topic, "partitions": [_part(0, 9), _part(1), _part(2)]}],
+            max_bytes=1,
+        )
+        side.ask(
+            "Fetch",
+            version,
+            "min bytes there",
+            topics=[{"topic": topic, "partitions": [_part(0)]}],
+            min_bytes=size,
+            max_wait_ms=5_000,
+        )
+        side.ask(
+            "Fetch",
+            version,
+            "min bytes not there",
+            topics=[{"topic": topic, "partitions": [_part(0)]}],
+            min_bytes=1 << 20,
+            max_wait_ms=50,
+        )
 
 
 def fetch_epochs(side: Side) -> None:
@@ -75,12 +110,22 @@ def fetch_epochs(side: Side) -> None:
     for version in (9, 11, 12, 16, 18):
         for current in (-1, 0, 1, 5, -2):
             part = _part(0, 0, current_leader_epoch=current)
-            side.ask("Fetch", version, f"leader epoch {current}", topics=[{"topic": topic, "topic_id": known, "partitions": [part]}])
+            side.ask(
+                "Fetch",
+                version,
+                f"leader epoch {current}",
+                topics=[{"topic": topic, "topic_id": known, "partitions": [part]}],
+            )
         if version >= 12:
             for last in (-1, 0, 1, -2):
                 for offset in (0, 5, 6, 100):
                     part = _part(0, offset, last_fetched_epoch=last)
-                    side.ask("Fetch", version, f"last epoch {last} at {offset}", topics=[{"topic": topic, "topic_id": known, "partitions": [part]}])
+                    side.ask(
+                        "Fetch",
+                        version,
+                        f"last epoch {last} at {offset}",
+                        topics=[{"topic": topic, "topic_id": known, "partitions": [part]}],
+                    )
 
 
 def fetch_old_codecs(side: Side) -> None:
@@ -98,12 +143,20 @@ def fetch_from_the_middle(side: Side) -> None:
     _fill(side, topic, *[some(10) for _ in range(5)])
     for offset in (0, 5, 9, 10, 25, 49, 50):
         side.ask("Fetch", 12, f"from {offset}", topics=[{"topic": topic, "partitions": [_part(0, offset, 500)]}])
-    side.ask("DeleteRecords", 2, "to 15", topics=[{"name": topic, "partitions": [{"partition_index": 0, "offset": 15}]}], timeout_ms=5_000)
+    side.ask(
+        "DeleteRecords",
+        2,
+        "to 15",
+        topics=[{"name": topic, "partitions": [{"partition_index": 0, "offset": 15}]}],
+        timeout_ms=5_000,
+    )
     for offset in (0, 14, 15, 16, 50):
         side.ask("Fetch", 12, f"then from {offset}", topics=[{"topic": topic, "partitions": [_part(0, offset, 500)]}])
 
 
-def _session(side: Side, version: int, topic: str, known: bytes, note: str, session: int, epoch: int, parts: Any, **more: Any) -> Any:
+def _session(
+    side: Side, version: int, topic: str, known: bytes, note: str, session: int, epoch: int, parts: Any, **more: Any
+) -> Any:
     asked = [{"topic": topic, "topic_id": known, "partitions": parts}] if parts else []
     return side.ask("Fetch", version, note, session_id=session, session_epoch=epoch, topics=asked, **more)
 
@@ -115,7 +168,16 @@ def fetch_sessions(side: Side) -> None:
         for partition in range(3):
             _fill(side, topic, some(3), partition=partition)
 
-        def ask(note: str, session: int, epoch: int, parts: Any = (), version: int = version, topic: str = topic, known: bytes = known, **more: Any) -> Any:
+        def ask(
+            note: str,
+            session: int,
+            epoch: int,
+            parts: Any = (),
+            version: int = version,
+            topic: str = topic,
+            known: bytes = known,
+            **more: Any,
+        ) -> Any:
             return _session(side, version, topic, known, note, session, epoch, parts, **more)
 
         forget = {"topic": topic, "topic_id": known, "partitions": [1]}
@@ -165,7 +227,10 @@ def fetch_sessions_and_other_topics(side: Side) -> None:
     _fill(side, one, some(1))
     _fill(side, two, some(2))
     for version in (7, 12, 13, 16):
-        def ask(note: str, session: int, epoch: int, *names: str, gone: tuple[str, ...] = (), version: int = version) -> Any:
+
+        def ask(
+            note: str, session: int, epoch: int, *names: str, gone: tuple[str, ...] = (), version: int = version
+        ) -> Any:
             return side.ask(
                 "Fetch", version, note, session_id=session, session_epoch=epoch,
                 topics=[{"topic": n, "topic_id": ids.get(n, UNKNOWN_ID), "partitions": [_part(0)]} for n in names],
@@ -184,11 +249,28 @@ def fetch_sessions_and_other_topics(side: Side) -> None:
     for version in (12, 13):
         topics = [{"topic": gone, "topic_id": ids[gone], "partitions": [_part(0)]}]
         if version == 12:
-            number = side.ask("Fetch", version, "before it is deleted", session_id=0, session_epoch=0, topics=topics).session_id
+            number = side.ask(
+                "Fetch", version, "before it is deleted", session_id=0, session_epoch=0, topics=topics
+            ).session_id
             side.quiet("DeleteTopics", 1, topic_names=[gone], timeout_ms=9_000)
-            side.until(lambda r: r.topics[0].error_code == 3, "Metadata", 4, topics=[{"name": gone}], allow_auto_topic_creation=False)
+            side.until(
+                lambda r: r.topics[0].error_code == 3,
+                "Metadata",
+                4,
+                topics=[{"name": gone}],
+                allow_auto_topic_creation=False,
+            )
             side.ask("Fetch", version, "after", session_id=number, session_epoch=1)
         side.ask("Fetch", version, "deleted", topics=topics)
     ids[gone] = UNKNOWN_ID
-    mixed = side.ask("Fetch", 13, "by id", session_id=0, session_epoch=0, topics=[{"topic_id": ids[one], "partitions": [_part(0)]}])
-    side.ask("Fetch", 12, "then by name", session_id=mixed.session_id, session_epoch=1, topics=[{"topic": one, "partitions": [_part(0)]}])
+    mixed = side.ask(
+        "Fetch", 13, "by id", session_id=0, session_epoch=0, topics=[{"topic_id": ids[one], "partitions": [_part(0)]}]
+    )
+    side.ask(
+        "Fetch",
+        12,
+        "then by name",
+        session_id=mixed.session_id,
+        session_epoch=1,
+        topics=[{"topic": one, "partitions": [_part(0)]}],
+    )

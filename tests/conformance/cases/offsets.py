@@ -19,28 +19,49 @@ def list_offsets(side: Side) -> None:
     deltas = [record(at, time_delta=delta) for at, delta in enumerate((0, 50, 20, 60, 10))]
     _fill(
         side, topic, some(2, base_timestamp=T0 + 100), batch(deltas, base_timestamp=T0 + 200, max_timestamp=T0 + 260),
-        batch(deltas, base_timestamp=T0 + 150, max_timestamp=T0 + 210, attributes=GZIP), some(1, base_timestamp=-1), some(1, base_timestamp=T0 + 260),
+        batch(deltas, base_timestamp=T0 + 150, max_timestamp=T0 + 210, attributes=GZIP), some(1, base_timestamp=-1),
+        some(1, base_timestamp=T0 + 260),
     )  # fmt: skip
     for version in range(1, 12):
         for name in (topic, empty):
             for stamp in (
-                -1, -2, -3, -4, -5, -6, -7, -100, 0, T0, T0 + 100, T0 + 101, T0 + 150, T0 + 200, T0 + 210, T0 + 230, T0 + 251, T0 + 260, T0 + 261, 2**62,
+                -1, -2, -3, -4, -5, -6, -7, -100, 0, T0, T0 + 100, T0 + 101, T0 + 150, T0 + 200, T0 + 210, T0 + 230,
+                T0 + 251, T0 + 260, T0 + 261, 2**62,
             ):  # fmt: skip
                 for isolation in (0, 1) if stamp in (-1, -3, T0) and version > 1 else (0,):
                     part = {"partition_index": 0, "timestamp": stamp}
-                    side.ask("ListOffsets", version, f"{name[-1]} at {stamp}, isolation {isolation}", replica_id=-1, isolation_level=isolation, topics=[{"name": name, "partitions": [part]}])
+                    side.ask(
+                        "ListOffsets",
+                        version,
+                        f"{name[-1]} at {stamp}, isolation {isolation}",
+                        replica_id=-1,
+                        isolation_level=isolation,
+                        topics=[{"name": name, "partitions": [part]}],
+                    )
 
 
 def list_offsets_wrongly(side: Side) -> None:
     topic = side.topic("t")
     for version in (1, 4, 6, 11):
+
         def ask(note: str, name: str, *parts: dict[str, Any], version: int = version, **more: Any) -> None:
-            side.ask("ListOffsets", version, note, topics=[{"name": name, "partitions": list(parts)}], **({"replica_id": -1} | more))
+            side.ask(
+                "ListOffsets",
+                version,
+                note,
+                topics=[{"name": name, "partitions": list(parts)}],
+                **({"replica_id": -1} | more),
+            )
 
         one = {"partition_index": 0, "timestamp": -1}
         ask("unknown topic", side.name("none"), one)
         ask("bad topic", "a b", one)
-        ask("unknown partition", topic, {"partition_index": 1, "timestamp": -1}, {"partition_index": -1, "timestamp": -1})
+        ask(
+            "unknown partition",
+            topic,
+            {"partition_index": 1, "timestamp": -1},
+            {"partition_index": -1, "timestamp": -1},
+        )
         ask("twice", topic, one, one)
         ask("no partitions", topic)
         side.ask("ListOffsets", version, "nothing", topics=[], replica_id=-1)
@@ -60,9 +81,21 @@ def offset_for_leader_epoch(side: Side) -> None:
             for current in (-1, 0, 1):
                 for epoch in (-1, 0, 1, 5, -2):
                     part = {"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}
-                    side.ask("OffsetForLeaderEpoch", version, f"{name[-4:]} {current} {epoch}", replica_id=-1, topics=[{"topic": name, "partitions": [part]}])
+                    side.ask(
+                        "OffsetForLeaderEpoch",
+                        version,
+                        f"{name[-4:]} {current} {epoch}",
+                        replica_id=-1,
+                        topics=[{"topic": name, "partitions": [part]}],
+                    )
         part = {"partition": 7, "leader_epoch": 0}
-        side.ask("OffsetForLeaderEpoch", version, "unknown partition", replica_id=-1, topics=[{"topic": topic, "partitions": [part]}])
+        side.ask(
+            "OffsetForLeaderEpoch",
+            version,
+            "unknown partition",
+            replica_id=-1,
+            topics=[{"topic": topic, "partitions": [part]}],
+        )
         side.ask("OffsetForLeaderEpoch", version, "nothing", replica_id=-1, topics=[])
 
 
@@ -89,7 +122,26 @@ def delete_records(side: Side) -> None:
         ask("twice", topic, (0, 11), (0, 12))
         ask("no partitions", topic)
         side.ask("DeleteRecords", version, "nothing", topics=[], timeout_ms=5_000)
-        side.ask("ListOffsets", 7, "start", replica_id=-1, topics=[{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}])
-        side.ask("Fetch", 12, "start", topics=[{"topic": topic, "partitions": [{"partition": 0, "fetch_offset": 12, "partition_max_bytes": 9_999}]}])
+        side.ask(
+            "ListOffsets",
+            7,
+            "start",
+            replica_id=-1,
+            topics=[{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}],
+        )
+        side.ask(
+            "Fetch",
+            12,
+            "start",
+            topics=[
+                {"topic": topic, "partitions": [{"partition": 0, "fetch_offset": 12, "partition_max_bytes": 9_999}]}
+            ],
+        )
     side.quiet("FindCoordinator", 2, key="g", key_type=0)
-    side.ask("DeleteRecords", 2, "internal", topics=[{"name": "__consumer_offsets", "partitions": [{"partition_index": 0, "offset": 0}]}], timeout_ms=5_000)
+    side.ask(
+        "DeleteRecords",
+        2,
+        "internal",
+        topics=[{"name": "__consumer_offsets", "partitions": [{"partition_index": 0, "offset": 0}]}],
+        timeout_ms=5_000,
+    )

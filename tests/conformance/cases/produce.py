@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from stuntbroker.protocol.crc import crc32c
-
 from tests.conformance.batches import (
     CODECS,
     CONTROL,
@@ -26,7 +25,9 @@ UNKNOWN_ID: Final = bytes.fromhex("00112233445546778899aabbccddeeff")
 HOUR_MS: Final = 3_600_000
 
 
-def _put(side: Side, topic: str, note: str, records: bytes | None, version: int = 12, *, partition: int = 0, **more: Any) -> Any:
+def _put(
+    side: Side, topic: str, note: str, records: bytes | None, version: int = 12, *, partition: int = 0, **more: Any
+) -> Any:
     fields: dict[str, Any] = {"acks": -1, "timeout_ms": 5_000} | more
     data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
     return side.ask("Produce", version, note, topic_data=data, **fields)
@@ -70,12 +71,33 @@ def produce_nowhere(side: Side) -> None:
         for timeout in (-1, 0):
             _put(side, topic, f"timeout {timeout}", some(1), version, timeout_ms=timeout)
         part = {"index": 0, "records": some(1)}
-        side.ask("Produce", version, "a partition twice", acks=-1, timeout_ms=99, topic_data=[{"name": topic, "partition_data": [part, part]}])
+        side.ask(
+            "Produce",
+            version,
+            "a partition twice",
+            acks=-1,
+            timeout_ms=99,
+            topic_data=[{"name": topic, "partition_data": [part, part]}],
+        )
         one = {"name": topic, "partition_data": [part]}
         side.ask("Produce", version, "a topic twice", acks=-1, timeout_ms=99, topic_data=[one, one])
         side.ask("Produce", version, "nothing", acks=-1, timeout_ms=99, topic_data=[])
-        side.ask("Produce", version, "no partitions", acks=-1, timeout_ms=99, topic_data=[{"name": topic, "partition_data": []}])
-        side.ask("Produce", version, "good and bad", acks=-1, timeout_ms=99, topic_data=[one, {"name": side.name("no"), "partition_data": [part]}])
+        side.ask(
+            "Produce",
+            version,
+            "no partitions",
+            acks=-1,
+            timeout_ms=99,
+            topic_data=[{"name": topic, "partition_data": []}],
+        )
+        side.ask(
+            "Produce",
+            version,
+            "good and bad",
+            acks=-1,
+            timeout_ms=99,
+            topic_data=[one, {"name": side.name("no"), "partition_data": [part]}],
+        )
     for unknown in (UNKNOWN_ID, bytes(16)):
         data = [{"topic_id": unknown, "partition_data": [{"index": 0, "records": some(1)}]}]
         side.ask("Produce", 13, "unknown id", acks=-1, timeout_ms=99, topic_data=data)
@@ -86,10 +108,17 @@ def produce_without_answer(side: Side) -> None:
     """With acks=0 nothing comes back, unless it goes wrong: then the connection goes."""
     topic = side.topic("t")
     for note, name, records in (
-        ("right", topic, some(1)), ("unknown topic", side.name("none"), some(1)), ("bad crc", topic, some(1, crc=1)), ("magic 1", topic, some(1, magic=1)),
+        ("right", topic, some(1)), ("unknown topic", side.name("none"), some(1)),
+        ("bad crc", topic, some(1, crc=1)), ("magic 1", topic, some(1, magic=1)),
         ("empty", topic, b""), ("bad name", "a b", some(1)),
     ):  # fmt: skip
-        side.send("Produce", 9, acks=0, timeout_ms=99, topic_data=[{"name": name, "partition_data": [{"index": 0, "records": records}]}])
+        side.send(
+            "Produce",
+            9,
+            acks=0,
+            timeout_ms=99,
+            topic_data=[{"name": name, "partition_data": [{"index": 0, "records": records}]}],
+        )
         side._waiting["main"].clear()
         side.send("ApiVersions", 0)
         reply = side.hear()
@@ -136,7 +165,9 @@ def batches_that_are_wrong(side: Side) -> None:
         "leader epoch 7": some(2, leader_epoch=7),
         "log append time": some(2, attributes=LOG_APPEND_TIME),
         "control": some(1, attributes=CONTROL),
-        "control, transactional": some(1, attributes=CONTROL | TRANSACTIONAL, producer_id=PRODUCER, producer_epoch=0, base_sequence=0),
+        "control, transactional": some(
+            1, attributes=CONTROL | TRANSACTIONAL, producer_id=PRODUCER, producer_epoch=0, base_sequence=0
+        ),
         "delete horizon": some(2, attributes=DELETE_HORIZON),
         "attribute 128": some(2, attributes=128),
         "attribute 32768": some(2, attributes=-32768),
@@ -202,10 +233,18 @@ def compressed(side: Side) -> None:
             payload = some(3, attributes=codec)[61:]
             for at, (note, broken) in enumerate((
                 ("not compressed", b"plain"), ("empty", b""), ("cut", payload[: len(payload) // 2]), ("zeroes", bytes(40)),
-                ("a byte wrong", payload[:-6] + bytes([payload[-6] ^ 255]) + payload[-5:]), ("more behind", payload + b"xyz"), ("twice", payload + payload),
+                ("a byte wrong", payload[:-6] + bytes([payload[-6] ^ 255]) + payload[-5:]),
+                ("more behind", payload + b"xyz"), ("twice", payload + payload),
             )):  # fmt: skip
                 if version in (3, 12):
-                    _put(side, wrong, f"codec {codec}, {note}", batch(broken, attributes=codec, plain=True, count=3), version, partition=7 * codec + at)
+                    _put(
+                        side,
+                        wrong,
+                        f"codec {codec}, {note}",
+                        batch(broken, attributes=codec, plain=True, count=3),
+                        version,
+                        partition=7 * codec + at,
+                    )
     for version in (4, 9, 10, 12):
         for codec in CODECS:
             part = {"partition": codec, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
@@ -216,29 +255,35 @@ def compacted(side: Side) -> None:
     for codec in (0, *CODECS):
         topic = side.topic(f"c{codec}", cleanup_policy="compact")
         for version in (3, 8, 12):
-            _put(side, topic, "null key", batch([record(0), record(1, None), record(2, None)], attributes=codec), version)
+            _put(
+                side, topic, "null key", batch([record(0), record(1, None), record(2, None)], attributes=codec), version
+            )
             _put(side, topic, "null value", batch([record(0, b"k", None)], attributes=codec), version)
             _put(side, topic, "empty key", batch([record(0, b"", b"v")], attributes=codec), version)
         _all(side, topic)
 
 
 def timestamps(side: Side) -> None:
-    import time
-
-    now = int(time.time() * 1_000)
+    now = T0 + HOUR_MS
     own = side.topic("c")
     append = side.topic("a", message_timestamp_type="LogAppendTime")
-    narrow = side.topic("n", message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="1000")
+    narrow = side.topic("n", message_timestamp_before_max_ms="600000", message_timestamp_after_max_ms="600000")
     for topic in (own, append, narrow):
         for codec in (0, 1):
             for note, base, deltas in (
-                ("old", T0, (0, 5, 3)), ("now", now, (0, 0, 0)), ("an hour on", now + HOUR_MS - 60_000, (0, 1, 2)),
-                ("two hours on", now + 2 * HOUR_MS, (0, 1, 2)), ("one of them two hours on", now, (0, 2 * HOUR_MS, 0)), ("none", -1, (0, 0, 0)),
-                ("negative", -5, (0, 0, 0)), ("one negative", 0, (0, -7, 0)),
+                ("old", T0 - HOUR_MS, (0, 5, 3)), ("now", now, (0, 0, 0)), ("an hour on", now + HOUR_MS - 60_000, (0, 1, 2)),
+                ("two hours on", now + 2 * HOUR_MS, (0, 1, 2)), ("one of them two hours on", now,
+                (0, 2 * HOUR_MS, 0)), ("none", -1, (0, 0, 0)),
             ):  # fmt: skip
                 records = [record(at, time_delta=delta) for at, delta in enumerate(deltas)]
                 for version in (7, 12):
-                    _put(side, topic, f"{note}, codec {codec}", batch(records, attributes=codec, base_timestamp=base, max_timestamp=base + max(deltas)), version)
+                    _put(
+                        side,
+                        topic,
+                        f"{note}, codec {codec}",
+                        batch(records, attributes=codec, base_timestamp=base, max_timestamp=base + max(deltas)),
+                        version,
+                    )
         part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         reply = side.quiet("Fetch", 12, topics=[{"topic": topic, "partitions": [part]}])
         side.note("high watermark", reply.responses[0].partitions[0].high_watermark)
@@ -264,7 +309,16 @@ def idempotent(side: Side) -> None:
     for codec in (0, 1):
         topic = side.topic(f"c{codec}")
 
-        def put(note: str, sequence: int, count: int = 1, epoch: int = 0, producer: int = PRODUCER, version: int = 12, topic: str = topic, codec: int = codec) -> None:
+        def put(
+            note: str,
+            sequence: int,
+            count: int = 1,
+            epoch: int = 0,
+            producer: int = PRODUCER,
+            version: int = 12,
+            topic: str = topic,
+            codec: int = codec,
+        ) -> None:
             records = some(count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, attributes=codec)
             _put(side, topic, note, records, version)
 

@@ -13,7 +13,9 @@ TXN2_FROM: Final = {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5}
 
 
 def _init(side: Side, name: str | None, version: int, note: str = "", timeout: int = MINUTE_MS, **more: Any) -> Any:
-    return side.ask("InitProducerId", version, note, retry=BUSY, transactional_id=name, transaction_timeout_ms=timeout, **more)
+    return side.ask(
+        "InitProducerId", version, note, retry=BUSY, transactional_id=name, transaction_timeout_ms=timeout, **more
+    )
 
 
 def _add(side: Side, name: str, pid: int, epoch: int, version: int, note: str, *where: tuple[str, list[int]]) -> Any:
@@ -29,15 +31,34 @@ def _add(side: Side, name: str, pid: int, epoch: int, version: int, note: str, *
 
 def _end(side: Side, name: str, pid: int, epoch: int, version: int, note: str, commit: bool = True) -> Any:
     return side.ask(
-        "EndTxn", version, note, retry=BUSY, transactional_id=name, producer_id=pid, producer_epoch=epoch, committed=commit
+        "EndTxn",
+        version,
+        note,
+        retry=BUSY,
+        transactional_id=name,
+        producer_id=pid,
+        producer_epoch=epoch,
+        committed=commit,
     )
 
 
-def _put(side: Side, name: str | None, topic: str, pid: int, epoch: int, sequence: int, version: int, note: str, count: int = 1) -> Any:
+def _put(
+    side: Side,
+    name: str | None,
+    topic: str,
+    pid: int,
+    epoch: int,
+    sequence: int,
+    version: int,
+    note: str,
+    count: int = 1,
+) -> Any:
     records = some(count, attributes=TRANSACTIONAL, producer_id=pid, producer_epoch=epoch, base_sequence=sequence)
     data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
     # What an old version says while the transaction before is being finished is NOT_ENOUGH_REPLICAS (19).
-    return side.ask("Produce", version, note, retry={*BUSY, 19}, transactional_id=name, acks=-1, timeout_ms=5_000, topic_data=data)
+    return side.ask(
+        "Produce", version, note, retry={*BUSY, 19}, transactional_id=name, acks=-1, timeout_ms=5_000, topic_data=data
+    )
 
 
 def _describe(side: Side, note: str, *names: str) -> None:
@@ -52,10 +73,18 @@ def _describe(side: Side, note: str, *names: str) -> None:
 def _read(side: Side, topic: str, note: str) -> None:
     part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     for isolation in (0, 1):
-        side.ask("Fetch", 12, f"{note}, isolation {isolation}", isolation_level=isolation, topics=[{"topic": topic, "partitions": [part]}])
+        side.ask(
+            "Fetch",
+            12,
+            f"{note}, isolation {isolation}",
+            isolation_level=isolation,
+            topics=[{"topic": topic, "partitions": [part]}],
+        )
     for isolation in (0, 1):
         where = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
-        side.ask("ListOffsets", 7, f"{note}, isolation {isolation}", replica_id=-1, isolation_level=isolation, topics=where)
+        side.ask(
+            "ListOffsets", 7, f"{note}, isolation {isolation}", replica_id=-1, isolation_level=isolation, topics=where
+        )
 
 
 def init_producer_id(side: Side) -> None:
@@ -103,7 +132,12 @@ def transactions_of_version_one(side: Side) -> None:
         _put(side, name, topic, pid, epoch + 1, 0, 11, "an epoch to come")
         _read(side, topic, "open")
         side.ask("DescribeProducers", 0, "open", topics=[{"name": topic, "partition_indexes": [0, 1, 7]}])
-        for who, at, note in ((pid, epoch - 1, "epoch before"), (pid, epoch + 1, "epoch to come"), (NOBODY, epoch, "another producer"), (pid, -1, "no epoch")):
+        for who, at, note in (
+            (pid, epoch - 1, "epoch before"),
+            (pid, epoch + 1, "epoch to come"),
+            (NOBODY, epoch, "another producer"),
+            (pid, -1, "no epoch"),
+        ):
             _end(side, name, who, at, version, note)
             _add(side, name, who, at, min(version, 3), note, (topic, [0]))
         _end(side, side.name("none"), pid, epoch, version, "unknown id")
@@ -132,10 +166,21 @@ def transactions_of_version_two(side: Side) -> None:
         made = _init(side, name, 5)
         pid, epoch = made.producer_id, made.producer_epoch
 
-        def put(at: int, sequence: int, note: str, who: int = pid, own: str | None = name, version: int = version, topic: str = topic, known: bytes = known) -> Any:
+        def put(
+            at: int,
+            sequence: int,
+            note: str,
+            who: int = pid,
+            own: str | None = name,
+            version: int = version,
+            topic: str = topic,
+            known: bytes = known,
+        ) -> Any:
             records = some(1, attributes=TRANSACTIONAL, producer_id=who, producer_epoch=at, base_sequence=sequence)
             data = [{"name": topic, "topic_id": known, "partition_data": [{"index": 0, "records": records}]}]
-            return side.ask("Produce", version, note, retry=BUSY, transactional_id=own, acks=-1, timeout_ms=5_000, topic_data=data)
+            return side.ask(
+                "Produce", version, note, retry=BUSY, transactional_id=own, acks=-1, timeout_ms=5_000, topic_data=data
+            )
 
         put(epoch, 1, "not from 0")
         put(epoch, 0, "one")
@@ -209,7 +254,9 @@ def add_partitions_at_every_version(side: Side) -> None:
         # Not asked: no transaction at all. Kafka never answers that one.
         ask("two", one, {**one, "transactional_id": side.name("none")})
         ask("verify, there", {**one, "verify_only": True})
-        ask("verify, another partition", {**one, "verify_only": True, "topics": [{"name": topic, "partitions": [0, 1]}]})
+        ask(
+            "verify, another partition", {**one, "verify_only": True, "topics": [{"name": topic, "partitions": [0, 1]}]}
+        )
         ask("verify, old epoch", {**one, "verify_only": True, "producer_epoch": epoch - 1})
         ask("verify, new epoch", {**one, "verify_only": True, "producer_epoch": epoch + 1})
         ask("verify, another producer", {**one, "verify_only": True, "producer_id": NOBODY})
@@ -223,11 +270,22 @@ def add_offsets(side: Side) -> None:
         made = _init(side, name, 4)
         pid, epoch = made.producer_id, made.producer_epoch
         for own, who, at, group, note in (
-            (name, pid, epoch, "g", "right"), (name, pid, epoch, "g", "again"), (name, pid, epoch, "", "empty group"), (name, pid, epoch - 1, "g", "epoch before"),
-            (name, pid, epoch + 1, "g", "epoch to come"), (name, NOBODY, epoch, "g", "another producer"), ("", pid, epoch, "g", "empty id"),
+            (name, pid, epoch, "g", "right"), (name, pid, epoch, "g", "again"),
+            (name, pid, epoch, "", "empty group"), (name, pid, epoch - 1, "g", "epoch before"),
+            (name, pid, epoch + 1, "g", "epoch to come"), (name, NOBODY, epoch, "g", "another producer"),
+            ("", pid, epoch, "g", "empty id"),
             (side.name("none"), pid, epoch, "g", "unknown id"),
         ):  # fmt: skip
-            side.ask("AddOffsetsToTxn", version, note, retry=BUSY, transactional_id=own, producer_id=who, producer_epoch=at, group_id=group and side.name(group))
+            side.ask(
+                "AddOffsetsToTxn",
+                version,
+                note,
+                retry=BUSY,
+                transactional_id=own,
+                producer_id=who,
+                producer_epoch=at,
+                group_id=group and side.name(group),
+            )
         _describe_without_partitions(side, name)
         _end(side, name, pid, epoch, 3, "commit")
 
@@ -245,21 +303,43 @@ def commit_offsets(side: Side) -> None:
         pid, epoch = made.producer_id, made.producer_epoch
 
         def commit(
-            note: str, own: str = name, group: str = group, who: int = pid, at: int = epoch, offset: int = 5, version: int = version,
-            where: tuple[str, int] = (topic, 0), metadata: str | None = "m", generation: int = -1, member: str = "", instance: str | None = None,
+            note: str, own: str = name, group: str = group, who: int = pid, at: int = epoch, offset: int = 5,
+            version: int = version,
+            where: tuple[str, int] = (topic, 0), metadata: str | None = "m", generation: int = -1, member: str = "",
+            instance: str | None = None,
         ) -> Any:  # fmt: skip
             part = {"partition_index": where[1], "committed_offset": offset, "committed_metadata": metadata}
-            more = {"generation_id_or_member_epoch": generation, "member_id": member, "group_instance_id": instance} if version >= 3 else {}
+            more = (
+                {"generation_id_or_member_epoch": generation, "member_id": member, "group_instance_id": instance}
+                if version >= 3
+                else {}
+            )
             return side.ask(
-                "TxnOffsetCommit", version, note, retry={*BUSY, 14}, transactional_id=own, group_id=group, producer_id=who, producer_epoch=at,
+                "TxnOffsetCommit", version, note, retry={*BUSY, 14}, transactional_id=own, group_id=group,
+                producer_id=who, producer_epoch=at,
                 topics=[{"name": where[0], "partitions": [part]}], **more,
             )  # fmt: skip
 
         def fetch(note: str, group: str = group, at: int = 7, stable: bool = True) -> None:
-            side.ask("OffsetFetch", at, note, group_id=group, topics=[{"name": topic, "partition_indexes": [0, 1]}], require_stable=stable)
+            side.ask(
+                "OffsetFetch",
+                at,
+                note,
+                group_id=group,
+                topics=[{"name": topic, "partition_indexes": [0, 1]}],
+                require_stable=stable,
+            )
 
         commit("not added")
-        side.ask("AddOffsetsToTxn", 3, retry=BUSY, transactional_id=name, producer_id=pid, producer_epoch=epoch, group_id=group)
+        side.ask(
+            "AddOffsetsToTxn",
+            3,
+            retry=BUSY,
+            transactional_id=name,
+            producer_id=pid,
+            producer_epoch=epoch,
+            group_id=group,
+        )
         fetch("nothing there")
         commit("right")
         fetch("pending, stable")
@@ -284,12 +364,28 @@ def commit_offsets(side: Side) -> None:
         _describe(side, "committed", name)
         side.until(lambda r: not _unstable(r), "OffsetFetch", 7, group_id=group, topics=None, require_stable=True)
         fetch("committed")
-        side.ask("AddOffsetsToTxn", 3, "second", retry=BUSY, transactional_id=name, producer_id=pid, producer_epoch=epoch, group_id=group)
+        side.ask(
+            "AddOffsetsToTxn",
+            3,
+            "second",
+            retry=BUSY,
+            transactional_id=name,
+            producer_id=pid,
+            producer_epoch=epoch,
+            group_id=group,
+        )
         commit("second", offset=50)
         fetch("pending over committed", stable=False)
         _end(side, name, pid, epoch, 3, "abort", commit=False)
         _describe(side, "aborted", name)
-        side.until(lambda r: not _unstable(r), "OffsetFetch", 7, group_id=group, topics=[{"name": topic, "partition_indexes": [0]}], require_stable=True)
+        side.until(
+            lambda r: not _unstable(r),
+            "OffsetFetch",
+            7,
+            group_id=group,
+            topics=[{"name": topic, "partition_indexes": [0]}],
+            require_stable=True,
+        )
         fetch("aborted")
 
 
@@ -310,7 +406,10 @@ def tell_of_transactions(side: Side) -> None:
             "mine": {"producer_id_filters": [made.producer_id]},
             "mine and ongoing": {"producer_id_filters": [made.producer_id], "state_filters": ["Ongoing"]},
             "mine and empty": {"producer_id_filters": [made.producer_id], "state_filters": ["Empty"]},
-            "unknown states": {"producer_id_filters": [made.producer_id], "state_filters": ["Ongoing", "Nonsense", "", "ongoing"]},
+            "unknown states": {
+                "producer_id_filters": [made.producer_id],
+                "state_filters": ["Ongoing", "Nonsense", "", "ongoing"],
+            },
             "nobody": {"producer_id_filters": [NOBODY]},
             "young": {"producer_id_filters": [made.producer_id], "duration_filter": 0},
             "old": {"producer_id_filters": [made.producer_id], "duration_filter": 100_000},
@@ -324,7 +423,12 @@ def tell_of_transactions(side: Side) -> None:
             side.ask("ListTransactions", version, note, **fields)
     for parts in ([0], [], [1], [-1], [0, 0]):
         side.ask("DescribeProducers", 0, f"{parts}", topics=[{"name": topic, "partition_indexes": parts}])
-    side.ask("DescribeProducers", 0, "unknown", topics=[{"name": side.name("none"), "partition_indexes": [0]}, {"name": "a b", "partition_indexes": [0]}])
+    side.ask(
+        "DescribeProducers",
+        0,
+        "unknown",
+        topics=[{"name": side.name("none"), "partition_indexes": [0]}, {"name": "a b", "partition_indexes": [0]}],
+    )
     side.ask("DescribeProducers", 0, "nothing", topics=[])
     _end(side, name, made.producer_id, made.producer_epoch, 3, "abort", commit=False)
 
@@ -335,14 +439,34 @@ def write_markers(side: Side) -> None:
         records = some(2, attributes=TRANSACTIONAL, producer_id=5_000_010, producer_epoch=3, base_sequence=0)
         data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
 
-        def ask(note: str, epoch: int, *, commit: bool = True, coordinator: int = 0, parts: Any = (0,), producer: int = 5_000_010, version: int = version, topic: str = topic, **more: Any) -> None:
+        def ask(
+            note: str,
+            epoch: int,
+            *,
+            commit: bool = True,
+            coordinator: int = 0,
+            parts: Any = (0,),
+            producer: int = 5_000_010,
+            version: int = version,
+            topic: str = topic,
+            **more: Any,
+        ) -> None:
             one = {
                 "producer_id": producer, "producer_epoch": epoch, "transaction_result": commit, "coordinator_epoch": coordinator,
                 "topics": [{"name": topic, "partition_indexes": list(parts)}], **more,
             }  # fmt: skip
             side.ask("WriteTxnMarkers", version, note, markers=[one])
 
-        side.ask("Produce", 11, "no such transaction", retry=BUSY, transactional_id=side.name("x"), acks=-1, timeout_ms=500, topic_data=data)
+        side.ask(
+            "Produce",
+            11,
+            "no such transaction",
+            retry=BUSY,
+            transactional_id=side.name("x"),
+            acks=-1,
+            timeout_ms=500,
+            topic_data=data,
+        )
         ask("of nobody", 3)
         ask("newer epoch", 4, commit=False)
         ask("older epoch", 3)

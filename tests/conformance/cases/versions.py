@@ -6,7 +6,6 @@ import struct
 from typing import Final
 
 from stuntbroker.protocol.api_keys import APIS
-
 from tests.conformance.side import Side
 from tests.conformance.wire import header
 
@@ -19,7 +18,9 @@ def api_versions(side: Side) -> None:
         reply = side.quiet("ApiVersions", version, **CLIENT)
         side.note(f"error v{version}", reply.error_code)
         side.table(f"ranges v{version}", {str(a.api_key): f"{a.min_version}-{a.max_version}" for a in reply.api_keys})
-        side.table(f"supported v{version}", {f.name: f"{f.min_version}-{f.max_version}" for f in reply.supported_features})
+        side.table(
+            f"supported v{version}", {f.name: f"{f.min_version}-{f.max_version}" for f in reply.supported_features}
+        )
         side.table(
             f"finalized v{version}",
             {f.name: f"{f.min_version_level}-{f.max_version_level}" for f in reply.finalized_features},
@@ -34,7 +35,16 @@ def api_versions_of_a_later_day(side: Side) -> None:
 
 
 def api_versions_of_bad_names(side: Side) -> None:
-    for name, version in (("", "1"), ("a b", "1"), ("-a", "1"), ("a", ""), ("a.b-c", "1.0-x"), ("a", "1_0"), ("ä", "1"), ("a-", "1")):
+    for name, version in (
+        ("", "1"),
+        ("a b", "1"),
+        ("-a", "1"),
+        ("a", ""),
+        ("a.b-c", "1.0-x"),
+        ("a", "1_0"),
+        ("ä", "1"),
+        ("a-", "1"),
+    ):
         reply = side.quiet("ApiVersions", 3, client_software_name=name, client_software_version=version)
         side.note(f"{name!r} {version!r}", reply.error_code)
         side.note(f"{name!r} {version!r} keys", bool(reply.api_keys))
@@ -47,7 +57,10 @@ def versions_out_of_range(side: Side) -> None:
     for api in APIS.values():
         for version in (api.version_min - 1, 99, -1):
             if api.key != 18:
-                side.raw(header(api.key, version, 5, flexible=version >= api.flexible_from) + bytes(40), f"{api.name} v{version}")
+                side.raw(
+                    header(api.key, version, 5, flexible=version >= api.flexible_from) + bytes(40),
+                    f"{api.name} v{version}",
+                )
     for key in (-1, 4, 5, 6, 7, 56, 58, 62, 67, 93, 999, 32_767, -32_768):
         side.raw(header(key, 0, 5, flexible=True) + bytes(40), f"key {key}")
 
@@ -73,7 +86,8 @@ def client_ids(side: Side) -> None:
     start = struct.pack(">hhi", 18, 3, 7)
     body = b"\x02x\x02y\x00"
     for tail, note in (
-        (b"\x00", "no tags"), (b"\x01\x05\x01z", "tag 5"), (b"\x02\x05\x01z\x06\x00", "two tags"), (b"\x02\x05\x01z\x05\x00", "a tag twice"),
+        (b"\x00", "no tags"), (b"\x01\x05\x01z", "tag 5"), (b"\x02\x05\x01z\x06\x00", "two tags"),
+        (b"\x02\x05\x01z\x05\x00", "a tag twice"),
         (b"\x01\x05\x7fz", "tag longer than the frame"), (b"\xff\xff\xff\xff\x0f", "2^32-1 tags"), (b"\x80\x00", "a long zero"),
     ):  # fmt: skip
         side.raw_prefix(start + b"\xff\xff" + tail + body, f"header v2, {note}")
@@ -85,21 +99,34 @@ def bytes_behind_a_request(side: Side) -> None:
         side.raw_prefix(header(18, version, 7, flexible=version >= 3) + body + b"extra", f"ApiVersions v{version}")
     side.raw_prefix(header(3, 1, 7, flexible=False) + b"\x00\x00\x00\x00" + b"extra", "Metadata v1")
     side.raw_prefix(header(12, 4, 7, flexible=True) + b"\x02g\x00\x00\x00\x01\x02m\x00\x00" + b"extra", "Heartbeat v4")
-    side.raw_prefix(header(12, 4, 7, flexible=True) + b"\x02g\x00\x00\x00\x01\x02m\x00\x01\x63\x02ab", "Heartbeat v4, unknown tag")
-    side.raw_prefix(header(12, 3, 7, flexible=False) + b"\x00\x01g\x00\x00\x00\x01\x00\x01m\xff\xff" + b"extra", "Heartbeat v3")
+    side.raw_prefix(
+        header(12, 4, 7, flexible=True) + b"\x02g\x00\x00\x00\x01\x02m\x00\x01\x63\x02ab", "Heartbeat v4, unknown tag"
+    )
+    side.raw_prefix(
+        header(12, 3, 7, flexible=False) + b"\x00\x01g\x00\x00\x00\x01\x00\x01m\xff\xff" + b"extra", "Heartbeat v3"
+    )
 
 
 def bodies_that_lie(side: Side) -> None:
     for count in (-2, -1, 0x7FFFFFFF, -0x80000000, 3):
-        side.raw(header(3, 1, 7, flexible=False) + struct.pack(">i", count), f"Metadata v1 with {count} topics", wait_s=1)
+        side.raw(
+            header(3, 1, 7, flexible=False) + struct.pack(">i", count), f"Metadata v1 with {count} topics", wait_s=1
+        )
         side.raw(header(2, 1, 7, flexible=False) + struct.pack(">ii", -1, count), f"ListOffsets v1 with {count} topics")
     side.raw(header(12, 4, 7, flexible=True) + b"\x00\x00\x00\x00\x01\x02m\x00\x00", "Heartbeat v4, group null")
     side.raw(header(12, 4, 7, flexible=True) + b"\xff\xff\xff\xff\x0f", "Heartbeat v4, a group of 4 GB")
     side.raw(header(12, 4, 7, flexible=True) + b"\xff\xff\xff\xff\xff\xff\x0f", "Heartbeat v4, a length without end")
-    side.raw(header(12, 3, 7, flexible=False) + b"\xff\xff\x00\x00\x00\x01\x00\x01m\xff\xff", "Heartbeat v3, group null")
+    side.raw(
+        header(12, 3, 7, flexible=False) + b"\xff\xff\x00\x00\x00\x01\x00\x01m\xff\xff", "Heartbeat v3, group null"
+    )
     side.raw(header(12, 3, 7, flexible=False) + b"\xff\xfe\x00\x00\x00\x01\x00\x01m\xff\xff", "Heartbeat v3, group -2")
-    side.raw(header(12, 3, 7, flexible=False) + b"\x00\x02\xff\xfe\x00\x00\x00\x01\x00\x01m\xff\xff", "Heartbeat v3, group not UTF-8")
-    side.raw(header(12, 3, 7, flexible=False) + b"\x00\x01g\x00\x00\x00\x01\x00\x01m\xff\xfe", "Heartbeat v3, instance -2")
+    side.raw(
+        header(12, 3, 7, flexible=False) + b"\x00\x02\xff\xfe\x00\x00\x00\x01\x00\x01m\xff\xff",
+        "Heartbeat v3, group not UTF-8",
+    )
+    side.raw(
+        header(12, 3, 7, flexible=False) + b"\x00\x01g\x00\x00\x00\x01\x00\x01m\xff\xfe", "Heartbeat v3, instance -2"
+    )
 
 
 def two_requests_at_once(side: Side) -> None:
