@@ -27,7 +27,7 @@ def handle(connection: Connection, request: FindCoordinatorRequest, version: int
     if version >= MANY_FROM:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]
-    return FindCoordinatorResponse(0, one.error_code, one.error_message, one.node_id, one.host, one.port)
+    return FindCoordinatorResponse(0, one.error_code, one.error_message or "NONE", one.node_id, one.host, one.port)
 
 
 def _find(connection: Connection, key_type: int, key: str) -> Coordinator:
@@ -36,4 +36,4 @@ def _find(connection: Connection, key_type: int, key: str) -> Coordinator:
     broker = connection.broker
     broker.topics.internal(OFFSETS if key_type == GROUP else TXN_STATE)
     address = broker.address_for(connection)
-    return Coordinator(key, broker.node_id, address.host, address.port, ErrorCode.NONE, None)
+    return Coordinator(key, broker.node_id, address.host, address.port, ErrorCode.NONE, "")

@@ -53,16 +53,16 @@ def _one(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> D
         topic = broker.topics.get(name)
         if topic is None:
             return answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-        return answer(ErrorCode.NONE, None, topic_configs(broker, topic))
+        return answer(ErrorCode.NONE, "", topic_configs(broker, topic))
     if kind == BROKER:
         if name == "":
-            return answer(ErrorCode.NONE, None)  # The cluster-wide defaults: nothing is set there.
+            return answer(ErrorCode.NONE, "")  # The cluster-wide defaults: nothing is set there.
         if name != str(broker.node_id):
             return answer(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
             )
-        return answer(ErrorCode.NONE, None, broker_configs(broker))
+        return answer(ErrorCode.NONE, "", broker_configs(broker))
     # Unlike Kafka: client metrics (16) and groups (32) have no configuration.
     return answer(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
 

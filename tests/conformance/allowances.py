@@ -55,10 +55,6 @@ ALLOWANCES: Final[dict[str, Allowance]] = {
         "the answer lists all topics, and the brokers have not the same ones",
         r"^bodies_that_lie \| .*Metadata v1 with -\d+ topics",
     ),
-    "bytes that are no text": Allowance(
-        "a group id that is not UTF-8 is no group id here, Kafka puts question marks into it",
-        r"^bodies_that_lie \| .*Heartbeat v3, (group not UTF-8|instance -2)",
-    ),
     "topics at once": Allowance(
         "a topic that Metadata makes is there at once, Kafka says UNKNOWN_TOPIC_OR_PARTITION and has it a little later",
         r"^metadata_makes_topics \| .*(first|collides)",
