@@ -104,9 +104,8 @@ class Turn:
         finally:
             self.armed = self._broken
         answers, self._answers = self._answers, {}
-        if self._late:
-            late, self._late = self._late, []
-            for log in late:
-                log.gather_late()
+        late, self._late = self._late, []
         for receiver, out in answers.items():
             receiver.write(out)
+        for log in late:  # After the answers: nobody waits for it.
+            log.gather_late()
