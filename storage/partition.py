@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import (
-    HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     BatchHeader,
@@ -393,15 +392,16 @@ class PartitionLog:
                 break
         return found
 
-    def batch_at_time(self, timestamp: int) -> tuple[BatchHeader, Buffer] | None:
-        """The first batch that holds a record of this time or later, whole."""
+    def batches_since(self, timestamp: int) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """The batches, whole, that hold a record of this time or later."""
         self.settle()
-        for segment in self.segments:
+        for segment in list(self.segments):
             position = segment.offset_for_time(timestamp, self.log_start_offset)
-            if position is not None:
-                header = read_header(segment.read(position, HEADER_SIZE))
-                return header, segment.read(position, header.size)
-        return None
+            if position is None:
+                continue
+            for at, header in segment.headers(position):
+                if header.max_timestamp >= timestamp:
+                    yield header, segment.read(at, header.size)
 
     def latest_timestamp(self) -> tuple[int, int]:
         """(largest timestamp, offset of the batch's last record that has it); (-1, -1) in an empty log."""

@@ -87,12 +87,10 @@ def _latest(log: PartitionLog) -> tuple[int, int]:
 
 
 def _first_at(log: PartitionLog, timestamp: int) -> tuple[int, int]:
-    found = log.batch_at_time(timestamp)
-    if found is None:
-        return -1, -1
-    for record in _open(*found):
-        if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
-            return record.timestamp, record.offset
+    for header, batch in log.batches_since(timestamp):
+        for record in _open(header, batch):
+            if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
+                return record.timestamp, record.offset
     return -1, -1
 
 

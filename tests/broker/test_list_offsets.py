@@ -1,0 +1,43 @@
+"""ListOffsets by time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stuntbroker.broker.handlers.k02_list_offsets import _first_at
+from stuntbroker.protocol.records import HEADER, HEADER_SIZE, build_batch, read_header, seal, zigzag
+from stuntbroker.storage.partition import LogConfig, PartitionLog
+
+
+def batch_of_times(*times: int) -> bytearray:
+    """One record for each time, with the key and value null."""
+    out = build_batch([(None, None)], times[0])[:HEADER_SIZE]
+    for number, time in enumerate(times):
+        body = bytearray(b"\x00")
+        zigzag(body, time - times[0])
+        zigzag(body, number)
+        body += b"\x01\x01\x00"
+        zigzag(out, len(body))
+        out += body
+    fields = read_header(out)._replace(
+        length=len(out) - 12, last_offset_delta=len(times) - 1, max_timestamp=max(times), count=len(times)
+    )
+    HEADER.pack_into(out, 0, *fields)
+    seal(out)
+    return out
+
+
+def test_a_batch_that_is_late_enough_only_below_the_log_start_hides_nothing_behind_it(tmp_path: Path) -> None:
+    """Its second record keeps it in the log, its first one is not to be read any more: the next batch has the answer."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    log = PartitionLog("t", 0, str(folder), LogConfig(), lambda _: None)
+    for batch in (batch_of_times(1_000, 400), batch_of_times(2_000)):
+        log.append_client(batch, read_header(batch), 0)
+
+    assert _first_at(log, 900) == (1_000, 0)
+    log.delete_records(1)
+    assert _first_at(log, 300) == (400, 1)
+    assert _first_at(log, 900) == (2_000, 2)
+    assert _first_at(log, 2_001) == (-1, -1)
+    log.delete()
