@@ -133,6 +133,7 @@ BROKER: Final[dict[str, Property]] = {
     "group.max.size": _int(INT_MAX, 1),
     "group.min.session.timeout.ms": _int(6_000, 1),
     "listeners": _string(""),
+    # Unlike Kafka: 500, not 15000: the internal logs stay small.
     "log.cleaner.backoff.ms": _long(500, 1),
     "log.cleaner.delete.retention.ms": _long(86_400_000),
     "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, 6),
@@ -143,6 +144,7 @@ BROKER: Final[dict[str, Property]] = {
     "log.retention.ms": _long(604_800_000, -1),
     "log.roll.ms": _long(604_800_000, 1),
     "log.segment.bytes": _int(1 << 30, 1_048_576),
+    # Unlike Kafka: 10,000, where it has no limit.
     "max.connections": _int(10_000, 0),
     "max.incremental.fetch.session.cache.slots": _int(1_000),
     "message.max.bytes": _int(1_048_588),
@@ -157,6 +159,7 @@ BROKER: Final[dict[str, Property]] = {
     "producer.id.expiration.check.interval.ms": _int(600_000, 1),
     "producer.id.expiration.ms": _int(86_400_000, 1),
     "queued.max.request.bytes": _long(-1, -1),
+    # Unlike Kafka: 1,024, not 50: clients that all come at once are not made to wait a second.
     "socket.listen.backlog.size": _int(1_024, 1),
     "socket.request.max.bytes": _int(104_857_600, 1),
     "stuntbroker.cluster.id": _string(""),

@@ -31,6 +31,7 @@ KEPT_BUFFER: Final = 65_536
 """A larger buffer is given back when its connection falls silent."""
 HEADER_MIN: Final = 10
 CLIENT_ID_AT: Final = 8
+# Unlike Kafka: it keeps all of it.
 CLIENT_ID_KEPT: Final = 255
 """Characters of a client id that are kept: it comes back in member ids and in every line of the log."""
 

@@ -15,7 +15,7 @@ from stuntbroker.broker.events import Events
 from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.listener import Address, Advertised, bind
 from stuntbroker.broker.timers import Timers
-from stuntbroker.broker.topics import Topics
+from stuntbroker.broker.topics import OFFSETS, Topics
 from stuntbroker.broker.transactions import ProducerIds, Transactions
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError
@@ -61,8 +61,8 @@ class Broker:
         self.data_dir = DataDir(data_dir or _temporary_folder())
         try:
             self._open()
-        except BaseException:
-            os.close(self.data_dir._lock)
+        except BaseException:  # Whatever it was is told by who started us; the folder must be free for the next try.
+            self.data_dir.abandon()
             raise
 
     def _open(self) -> None:
@@ -101,10 +101,12 @@ class Broker:
     @property
     def groups(self) -> GroupCoordinator:
         """Made when the first client needs it: starting up is part of the product."""
-        if self._groups is None:
-            from stuntbroker.broker.group_ports import make_groups
+        return self._groups or self._load_groups()
 
-            self._groups = make_groups(self)
+    def _load_groups(self) -> GroupCoordinator:
+        from stuntbroker.broker.group_ports import make_groups
+
+        self._groups = make_groups(self)
         return self._groups
 
     # --- start and stop
@@ -114,8 +116,8 @@ class Broker:
         loop = asyncio.get_running_loop()
         self.timers = Timers(loop, self.clock)
         self.transactions.replay()
-        if "__consumer_offsets" in self.topics.by_name:
-            assert self.groups is not None
+        if OFFSETS in self.topics.by_name:
+            self._load_groups()  # Its members have their session time-outs from now on.
         self.transactions.resume()
         backlog = self.config["socket.listen.backlog.size"]
         for one in bind(host, port):

@@ -9,8 +9,8 @@ from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import Actor, Done
 from stuntbroker.coordinator.machine import timed_out
 from stuntbroker.coordinator.records import key_of, read_record, value_of
-from stuntbroker.coordinator.requests import AddPartitions, Context, InitProducerId, Reply, Request, TimeOut
-from stuntbroker.coordinator.state import MAY_EXPIRE, PREPARED, Phase, TopicPartition, Txn, new_txn
+from stuntbroker.coordinator.requests import Context, InitProducerId, Reply, Request, TimeOut
+from stuntbroker.coordinator.state import MAY_EXPIRE, PREPARED, Phase, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.records import HEADER_SIZE, read_records
@@ -86,12 +86,6 @@ class Transactions:
         actor = Actor(txn, partition_for(transactional_id, len(self._log)))
         self.actors[transactional_id] = actor
         return actor
-
-    def add_partitions(
-        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition],
-        client_version: int, done: Done,
-    ) -> None:  # fmt: skip
-        self.ask(transactional_id, AddPartitions(producer_id, epoch, partitions, client_version), done)
 
     # --- ports of the actors
 
