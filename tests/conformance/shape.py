@@ -32,7 +32,7 @@ RENAMED: Final = {
     "cluster_id": "cluster",
 }
 OUR_PRODUCERS: Final = range(5_000_000, 6_000_000)
-"""Ids that cases make up stay what they are."""
+"""Producer ids that cases make up stay what they are. (Fetch session ids are random: some fall into this range.)"""
 WITH_UUID: Final = {"member_id", "leader"}
 TEXTS: Final = {"error_message", "batch_index_error_message", "documentation"}
 TIMES: Final = {"timestamp", "last_timestamp", "log_append_time_ms", "transaction_start_time_ms"}
@@ -82,11 +82,9 @@ def _scalar(value: Any, names: Names, field: str) -> Any:
     if field == "host":
         return "host" if value else value
     if field in RENAMED:
-        return (
-            value
-            if value in (None, 0, -1, "", ZERO_UUID) or value in OUR_PRODUCERS
-            else names.of(RENAMED[field], value)
-        )
+        kind = RENAMED[field]
+        is_own = value in (None, 0, -1, "", ZERO_UUID) or (kind == "producer" and value in OUR_PRODUCERS)
+        return value if is_own else names.of(kind, value)
     if field in WITH_UUID and value:
         return UUID.sub(lambda found: names.of("uuid", found[0]), value)
     if field in TIMES:
