@@ -19,6 +19,7 @@ from stuntbroker.coordinator.requests import (
     MarkersWritten,
     Reply,
     Request,
+    Seal,
     WriteMarkers,
 )
 from stuntbroker.coordinator.state import Txn
@@ -53,6 +54,9 @@ class Ports(Protocol):
 
     def write_markers(self, txn: Txn) -> None:
         """Ends the prepared transaction in every partition that still exists."""
+
+    def seal(self, txn: Txn) -> None:
+        """From now on nobody adds records to the transaction without asking first."""
 
     def changed(self, actor: Actor, before: Txn) -> None:
         """The actor is in another phase now."""
@@ -131,6 +135,8 @@ class Actor:
             elif kind is Reply:
                 if done is not None:
                     done(effect)
+            elif kind is Seal:
+                ports.seal(effect.txn)
             else:
                 return self._decide(request, done, ports)
         return False

@@ -1,4 +1,6 @@
-"""The rules of the transaction coordinator, as Apache Kafka 4.3.1 has them: pure functions, no I/O, no clock.
+"""The rules of the transaction coordinator: pure functions, no I/O, no clock.
+
+Those of Apache Kafka 4.3.1; two-phase commit as KIP-939 has it; KIP-588 as drafted where its profile asks for it.
 
     decide(txn, request, context) -> Decision(txn', effects)
 
@@ -12,6 +14,7 @@ from typing import Any, Final
 
 from stuntbroker.coordinator.requests import (
     OK,
+    TRANSACTION_TIMED_OUT,
     AddPartitions,
     Again,
     Append,
@@ -22,6 +25,7 @@ from stuntbroker.coordinator.requests import (
     MarkersWritten,
     Reply,
     Request,
+    Seal,
     TimeOut,
     Verify,
     WriteMarkers,
@@ -48,6 +52,7 @@ _CONCURRENT = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
 _INVALID_STATE = Reply(ErrorCode.INVALID_TXN_STATE)
 _NOT_THIS_PRODUCER = Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 _ABORTABLE = Reply(ErrorCode.TRANSACTION_ABORTABLE)
+_TIMED_OUT = Reply(TRANSACTION_TIMED_OUT)
 _OK = Reply(OK)
 
 
@@ -69,6 +74,8 @@ def _init_producer_id(txn: Txn, request: InitProducerId, context: Context) -> De
     if txn.phase in PREPARED:
         return _stay(txn, _CONCURRENT)
     if txn.phase is Phase.ONGOING:
+        if request.keep:
+            return _keep(txn, request, context)
         # Unlike Kafka: it answers CONCURRENT_TRANSACTIONS here and lets the client ask again until the markers are out.
         # The markers are written at once, so the same request is asked again by itself; the epochs come out the same.
         decision = _fence_and_abort(txn, context)
@@ -78,11 +85,13 @@ def _init_producer_id(txn: Txn, request: InitProducerId, context: Context) -> De
 
 def _may_init(txn: Txn, request: InitProducerId) -> bool:
     """A producer that names its id and epoch must be, or have just been, the owner."""
-    return (
-        (request.producer_id == -1 and request.producer_epoch == -1)
-        or txn.producer_epoch == -1
-        or request.producer_id == txn.producer_id
-        or (request.producer_id == txn.previous_producer_id and request.producer_epoch >= EPOCH_LAST)
+    if (request.producer_id == -1 and request.producer_epoch == -1) or txn.producer_epoch == -1:
+        return True
+    if txn.kept:
+        # Whoever held it before the transaction was kept is gone for good, and must not end it by coming back.
+        return (request.producer_id, request.producer_epoch) == txn.client_pair or _is_retry_of_keep(txn, request)
+    return request.producer_id == txn.producer_id or (
+        request.producer_id == txn.previous_producer_id and request.producer_epoch >= EPOCH_LAST
     )
 
 
@@ -90,7 +99,8 @@ def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decisi
     stored, epoch = txn.producer_epoch, request.producer_epoch
     producer_id, took_spare = txn.producer_id, False
     if stored >= EPOCH_LAST:
-        if epoch not in (-1, stored):
+        # Behind a time-out at the last epoch the owner names the one before the stored one (KIP-588, as drafted).
+        if epoch not in (-1, stored, txn.timed_out_epoch):
             return _stay(txn, Reply(ErrorCode.UNKNOWN_SERVER_ERROR))
         producer_id, new_epoch, last, took_spare = context.spare_producer_id, 0, epoch, True
     elif stored == -1:
@@ -105,21 +115,76 @@ def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decisi
         return _stay(txn, _FENCED)
     after = Txn(
         txn.transactional_id, producer_id, txn.producer_id, -1, new_epoch, -1, last, request.timeout_ms,
-        Phase.EMPTY, NOBODY, -1, context.now_ms, txn.client_version,
+        Phase.EMPTY, NOBODY, -1, context.now_ms, txn.client_version, -1, request.version,
     )  # fmt: skip
     check_step(txn.phase, after.phase)
     return Decision(after, (Append(after), Reply(OK, producer_id, new_epoch)), took_spare)
+
+
+# --- keeping a prepared transaction (KIP-939)
+
+
+def _keep(txn: Txn, request: InitProducerId, context: Context) -> Decision:
+    """A new instance takes over an open transaction to end it: it gets a pair of its own, newer than every other one."""
+    if txn.kept and _is_retry_of_keep(txn, request):
+        return _stay(txn, _kept_reply(txn))
+    if request.producer_epoch not in (-1, txn.client_pair[1]):
+        return _stay(txn, _FENCED)
+    producer_id, epoch, took_spare = _pair_after(txn, context)
+    before_id = txn.client_pair[0]
+    after = txn._replace(
+        previous_producer_id=before_id if took_spare else txn.producer_id,
+        next_producer_id=producer_id,
+        next_producer_epoch=epoch,
+        last_producer_epoch=request.producer_epoch,
+        # What was opened without a limit is not ended by one that its next owner brings along.
+        timeout_ms=txn.timeout_ms if txn.timeout_ms == TIMEOUT_NONE else request.timeout_ms,
+        updated_at_ms=context.now_ms,
+        init_version=request.version,
+    )
+    check_step(txn.phase, after.phase)
+    return Decision(after, (Append(after), Seal(after), _kept_reply(after)), took_spare)
+
+
+def _is_retry_of_keep(txn: Txn, request: InitProducerId) -> bool:
+    """The pair before the last one, whose owner may not have heard the answer (KIP-360)."""
+    return (
+        request.keep
+        and request.producer_epoch != -1
+        and request.producer_epoch == txn.last_producer_epoch
+        and request.producer_id in (txn.next_producer_id, txn.previous_producer_id)
+    )
+
+
+def _kept_reply(txn: Txn) -> Reply:
+    return Reply(OK, *txn.client_pair, txn.producer_id, txn.producer_epoch)
+
+
+def _pair_after(txn: Txn, context: Context) -> tuple[int, int, bool]:
+    """What follows the pair that the client holds, and whether the spare producer id was taken for it."""
+    producer_id, epoch = txn.client_pair
+    return (context.spare_producer_id, 0, True) if epoch >= EPOCH_LAST else (producer_id, epoch + 1, False)
 
 
 # --- adding partitions (KIP-98; KIP-890 adds them with the first records)
 
 
 def _owner_error(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | None:
-    if producer_id != txn.producer_id:
-        return _NOT_THIS_PRODUCER
-    if producer_epoch != txn.producer_epoch:
-        return _FENCED
-    return None
+    if producer_id == txn.producer_id and producer_epoch == txn.producer_epoch and txn.next_producer_epoch == -1:
+        return None
+    if txn.kept:
+        if (producer_id, producer_epoch) == txn.client_pair:
+            return None
+        known = (txn.producer_id, txn.previous_producer_id, txn.next_producer_id)
+        return _FENCED if producer_id in known else _NOT_THIS_PRODUCER
+    if _was_timed_out(txn, producer_id, producer_epoch):
+        return _TIMED_OUT
+    return _FENCED if producer_id == txn.producer_id else _NOT_THIS_PRODUCER
+
+
+def _was_timed_out(txn: Txn, producer_id: int, producer_epoch: int) -> bool:
+    """Profile kip-588: the producer is not fenced by anybody, it was only slow."""
+    return producer_epoch == txn.timed_out_epoch != -1 and producer_id in (txn.producer_id, txn.previous_producer_id)
 
 
 def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decision:
@@ -129,6 +194,8 @@ def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decis
     if phase in PREPARED:
         return _stay(txn, _CONCURRENT)
     if phase is Phase.ONGOING:
+        if txn.kept:
+            return _stay(txn, _INVALID_STATE)  # It was prepared; all that is left is to end it (KIP-939).
         if request.partitions <= txn.partitions:
             return _stay(txn, _OK)
         started_at_ms, partitions = txn.started_at_ms, txn.partitions | request.partitions
@@ -136,7 +203,8 @@ def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decis
         started_at_ms, partitions = context.now_ms, request.partitions
     after = _new(Txn, (
         txn.transactional_id, txn.producer_id, txn.producer_id, -1, txn.producer_epoch, -1, txn.last_producer_epoch,
-        txn.timeout_ms, Phase.ONGOING, partitions, started_at_ms, context.now_ms, request.client_version,
+        txn.timeout_ms, Phase.ONGOING, partitions, started_at_ms, context.now_ms, request.client_version, -1,
+        txn.init_version,
     ))  # fmt: skip
     check_step(phase, after.phase)
     return Decision(after, (Append(after), _OK))
@@ -147,6 +215,8 @@ def _verify(txn: Txn, request: Verify, context: Context) -> Decision:
         return _stay(txn, error)
     if txn.phase in PREPARED:
         return _stay(txn, _CONCURRENT)
+    if txn.kept:
+        return _stay(txn, _INVALID_STATE)
     return _stay(txn, _OK if request.partition in txn.partitions else _ABORTABLE)
 
 
@@ -160,6 +230,9 @@ def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
         return _stay(txn, error)
     prepare, complete = OUTCOME[request.commit]
     if txn.phase is Phase.ONGOING:
+        if txn.kept:
+            # The client keeps the pair that it has: its epoch is newer than the markers'.
+            return _prepare_kept(txn, prepare, txn.producer_epoch, (*txn.client_pair, False), 0, context.now_ms)
         return _prepare(txn, prepare, txn.producer_epoch, txn.last_producer_epoch, -1, 0, context.now_ms, _OK)
     if txn.phase is complete:
         return _stay(txn, _OK)  # A retry of an EndTxn that is already finished.
@@ -168,7 +241,11 @@ def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
 
 def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     """KIP-890: every end bumps the epoch, a retry is told from the epoch that it carries, an empty abort is legal."""
+    if txn.kept:
+        return _end_kept_v2(txn, request, context)
     phase, epoch, stored = txn.phase, request.producer_epoch, txn.producer_epoch
+    if _was_timed_out(txn, request.producer_id, epoch):
+        return _stay(txn, _TIMED_OUT)
     overflow_retry = request.producer_id == txn.previous_producer_id and epoch == EPOCH_LAST and stored == 0
     if request.producer_id != txn.producer_id and not overflow_retry:
         return _stay(txn, _NOT_THIS_PRODUCER)
@@ -195,6 +272,19 @@ def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     return _stay(txn, _INVALID_STATE) if request.commit else _prepare_bumped(txn, prepare, context)
 
 
+def _end_kept_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
+    """Asked with the client's pair, ended with the transaction's; the client goes on behind its own (KIP-939)."""
+    prepare, _ = OUTCOME[request.commit]
+    asker = request.producer_id, request.producer_epoch
+    if txn.phase is Phase.ONGOING:
+        if error := _owner_error(txn, *asker):
+            return _stay(txn, error)
+        return _prepare_kept(txn, prepare, _marker_epoch(txn), _pair_after(txn, context), 2, context.now_ms)
+    if asker == (txn.previous_producer_id, txn.last_producer_epoch):
+        return _stay(txn, _CONCURRENT if txn.phase is prepare else _INVALID_STATE)
+    return _stay(txn, _owner_error(txn, *asker) or _FENCED)
+
+
 def _prepare_bumped(txn: Txn, prepare: Phase, context: Context) -> Decision:
     """Prepare under transaction version 2: markers carry the next epoch, and the client goes on with it."""
     epoch = txn.producer_epoch
@@ -202,10 +292,15 @@ def _prepare_bumped(txn: Txn, prepare: Phase, context: Context) -> Decision:
         reply = Reply(OK, txn.producer_id, epoch + 1)
         return _prepare(txn, prepare, epoch + 1, epoch, -1, 2, context.now_ms, reply)
     # An epoch that is broken by an earlier overflow is let through without a bump.
-    bumped, last = (EPOCH_FENCE, epoch) if epoch == EPOCH_LAST else (epoch, txn.last_producer_epoch)
+    last = epoch if epoch == EPOCH_LAST else txn.last_producer_epoch
     spare = context.spare_producer_id
-    decision = _prepare(txn, prepare, bumped, last, spare, 2, context.now_ms, Reply(OK, spare, 0))
+    decision = _prepare(txn, prepare, _marker_epoch(txn), last, spare, 2, context.now_ms, Reply(OK, spare, 0))
     return decision._replace(took_spare=True)
+
+
+def _marker_epoch(txn: Txn) -> int:
+    """Under transaction version 2, and whenever somebody is fenced: above every record of the transaction."""
+    return min(txn.producer_epoch + 1, EPOCH_FENCE)
 
 
 def _prepare(
@@ -215,28 +310,61 @@ def _prepare(
     partitions = txn.partitions if txn.phase is Phase.ONGOING else NOBODY
     after = _new(Txn, (
         txn.transactional_id, txn.producer_id, txn.producer_id, next_producer_id, epoch, -1, last,
-        txn.timeout_ms, phase, partitions, started_at_ms, now_ms, client_version,
+        txn.timeout_ms, phase, partitions, started_at_ms, now_ms, client_version, -1, txn.init_version,
     ))  # fmt: skip
     check_step(txn.phase, phase)
     return Decision(after, (Append(after), WriteMarkers(after), reply))
 
 
+def _prepare_kept(
+    txn: Txn, phase: Phase, epoch: int, following: tuple[int, int, bool], client_version: int, now_ms: int
+) -> Decision:
+    """Prepare of a kept transaction: three producer ids at most, of the markers, of the client, and of what follows."""
+    asked_by, last = txn.client_pair
+    next_id, next_epoch, took_spare = following
+    after = txn._replace(
+        previous_producer_id=asked_by,
+        next_producer_id=next_id,
+        producer_epoch=epoch,
+        next_producer_epoch=next_epoch,
+        last_producer_epoch=last if client_version == 2 else txn.last_producer_epoch,
+        phase=phase,
+        updated_at_ms=now_ms,
+        client_version=client_version,
+    )
+    check_step(txn.phase, phase)
+    reply = Reply(OK, next_id, next_epoch) if client_version == 2 else _OK
+    return Decision(after, (Append(after), WriteMarkers(after), reply), took_spare)
+
+
 def _fence_and_abort(txn: Txn, context: Context) -> Decision:
     """Aborts for someone else than the owner, whose epoch is bumped away: a take-over, or the time-out."""
-    epoch = txn.producer_epoch
-    fenced = epoch if epoch == EPOCH_FENCE else epoch + 1
-    if context.transaction_version < 2:
-        decision = _prepare(txn, Phase.PREPARE_ABORT, fenced, -1, -1, 0, context.now_ms, _OK)
-        return decision._replace(effects=decision.effects[:2])
-    spare = context.spare_producer_id if epoch >= EPOCH_LAST else -1
-    decision = _prepare(txn, Phase.PREPARE_ABORT, fenced, epoch, spare, 2, context.now_ms, _OK)
-    return decision._replace(effects=decision.effects[:2], took_spare=spare >= 0)
+    level = 2 if context.transaction_version == 2 else 0
+    if txn.kept:
+        following = _pair_after(txn, context)
+        decision = _prepare_kept(txn, Phase.PREPARE_ABORT, _marker_epoch(txn), following, level, context.now_ms)
+        if level == 0:
+            after = decision.txn._replace(last_producer_epoch=-1)
+            decision = Decision(after, (Append(after), WriteMarkers(after), _OK), decision.took_spare)
+    elif level == 0:
+        decision = _prepare(txn, Phase.PREPARE_ABORT, _marker_epoch(txn), -1, -1, 0, context.now_ms, _OK)
+    else:
+        epoch = txn.producer_epoch
+        spare = context.spare_producer_id if epoch >= EPOCH_LAST else -1
+        decision = _prepare(txn, Phase.PREPARE_ABORT, _marker_epoch(txn), epoch, spare, 2, context.now_ms, _OK)
+        decision = decision._replace(took_spare=spare >= 0)
+    return decision._replace(effects=decision.effects[:2])
 
 
 def _time_out(txn: Txn, request: TimeOut, context: Context) -> Decision:
     if not timed_out(txn, context.now_ms):
         return Decision(txn, ())
-    return _fence_and_abort(txn, context)
+    decision = _fence_and_abort(txn, context)
+    if not context.remembers_time_outs:
+        return decision
+    epoch = txn.client_pair[1]
+    after = decision.txn._replace(last_producer_epoch=epoch, timed_out_epoch=epoch)
+    return decision._replace(txn=after, effects=(Append(after), WriteMarkers(after)))
 
 
 def timed_out(txn: Txn, now_ms: int) -> bool:
@@ -252,11 +380,15 @@ def timed_out(txn: Txn, now_ms: int) -> bool:
 
 def _markers_written(txn: Txn, request: MarkersWritten, context: Context) -> Decision:
     phase = COMPLETION[txn.phase]
-    rotated = txn.next_producer_id >= 0
+    producer_id, producer_epoch, previous_id = txn.producer_id, txn.producer_epoch, txn.producer_id
+    if txn.kept:
+        (producer_id, producer_epoch), previous_id = txn.client_pair, txn.previous_producer_id
+    elif txn.next_producer_id >= 0:
+        producer_id, producer_epoch = txn.next_producer_id, 0
     after = _new(Txn, (
-        txn.transactional_id, txn.next_producer_id if rotated else txn.producer_id, txn.producer_id, -1,
-        0 if rotated else txn.producer_epoch, -1, txn.last_producer_epoch, txn.timeout_ms, phase, NOBODY,
-        txn.started_at_ms, context.now_ms, txn.client_version,
+        txn.transactional_id, producer_id, previous_id, -1, producer_epoch, -1, txn.last_producer_epoch,
+        txn.timeout_ms, phase, NOBODY, txn.started_at_ms, context.now_ms, txn.client_version, txn.timed_out_epoch,
+        txn.init_version,
     ))  # fmt: skip
     return Decision(after, (Append(after),))
 

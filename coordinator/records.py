@@ -23,15 +23,15 @@ def key_of(transactional_id: str) -> bytes:
 
 
 def value_of(txn: Txn, version: int) -> bytes:
-    """`version` of the value; version 0 cannot carry the tagged fields.
+    """`version` of the value; version 0 cannot carry tagged fields: what must not be forgotten is written as version 1.
 
     Written by hand: a transaction stores three of them. A test holds it against the generated codec.
     """
-    if version == 0:
+    if version == 0 and txn.next_producer_epoch == txn.init_version == -1:
         return _value_v0(txn)
     (
         _, producer_id, previous_id, next_id, epoch, next_epoch, last_epoch, timeout_ms, phase, partitions,
-        started_at_ms, updated_at_ms, client_version,
+        started_at_ms, updated_at_ms, client_version, timed_out_epoch, init_version,
     ) = txn  # fmt: skip
     tags, count = b"", 0
     if previous_id != -1:
@@ -44,6 +44,10 @@ def value_of(txn: Txn, version: int) -> bytes:
         tags, count = tags + b"\x03\x02" + _pack_h(next_epoch), count + 1
     if last_epoch != -1:
         tags, count = tags + _LAST_EPOCH_TAG + _pack_h(last_epoch), count + 1
+    if timed_out_epoch != -1:
+        tags, count = tags + _TIMED_OUT_TAG + _pack_h(timed_out_epoch), count + 1
+    if init_version != -1:
+        tags, count = tags + _INIT_VERSION_TAG + _pack_h(init_version), count + 1
     return b"".join((
         _pack_start(1, producer_id, epoch, timeout_ms, phase),
         _partitions(partitions) if phase else b"\x00",
@@ -57,6 +61,8 @@ _pack_end = Struct(">qqb").pack
 _pack_q = Struct(">q").pack
 _pack_h = Struct(">h").pack
 _LAST_EPOCH_TAG = b"\xa8\x46\x02"
+_TIMED_OUT_TAG = b"\xa9\x46\x02"
+_INIT_VERSION_TAG = b"\xaa\x46\x02"
 _ENCODED_MAX = 1_000
 _encoded: dict[frozenset[TopicPartition], bytes] = {}
 """Sets of partitions as they are in the log: the records of one transaction share theirs, and many transactions do."""
@@ -131,4 +137,6 @@ def read_record(record: Record) -> tuple[str, Txn | None] | None:
         one.transaction_start_timestamp_ms,
         one.transaction_last_update_timestamp_ms,
         one.client_transaction_version,
+        one.timed_out_epoch,
+        one.init_version,
     )

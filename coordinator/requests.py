@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from stuntbroker.coordinator.state import TopicPartition, Txn
 from stuntbroker.protocol.errors import ErrorCode
@@ -16,6 +16,10 @@ class InitProducerId(NamedTuple):
     timeout_ms: int
     producer_id: int = -1
     producer_epoch: int = -1
+    keep: bool = False
+    """KeepPreparedTxn (KIP-939): an open transaction is not aborted, its outcome is up to who asks."""
+    version: int = -1
+    """Of the request; told only in profile kip-588, where it says how much the client understands."""
 
 
 class AddPartitions(NamedTuple):
@@ -63,6 +67,8 @@ class Context(NamedTuple):
     """A producer id that nobody has; the decision says whether it took it."""
     first_epoch: int = 0
     """Epoch that a new transactional id begins with."""
+    remembers_time_outs: bool = False
+    """Profile kip-588: a producer whose transaction was timed out is told so, and may claim the next epoch."""
 
 
 class Append(NamedTuple):
@@ -77,19 +83,33 @@ class WriteMarkers(NamedTuple):
     txn: Txn
 
 
+TRANSACTION_TIMED_OUT: Final = -588
+"""An error of profile kip-588 that has no number of its own in Kafka: handlers give it one by what the client knows."""
+
+
+class Seal(NamedTuple):
+    """The transaction takes no more records: who wrote them is gone, who decides on them now does not write (KIP-939)."""
+
+    txn: Txn
+
+
 class Reply(NamedTuple):
     """The one answer to the request. Producer id and epoch are -1 with an error."""
 
-    error: ErrorCode
+    error: int
+    """An ErrorCode, or TRANSACTION_TIMED_OUT."""
     producer_id: int = -1
     producer_epoch: int = -1
+    ongoing_producer_id: int = -1
+    """With `ongoing_producer_epoch`: whose records are in the transaction that was kept (KIP-939)."""
+    ongoing_producer_epoch: int = -1
 
 
 class Again(NamedTuple):
     """Ask the same request once more: the state that stood in its way is gone."""
 
 
-Effect = Append | WriteMarkers | Reply | Again
+Effect = Append | WriteMarkers | Seal | Reply | Again
 
 
 class Decision(NamedTuple):

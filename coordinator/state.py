@@ -66,11 +66,16 @@ class Txn(NamedTuple):
     transactional_id: str
     producer_id: int
     previous_producer_id: int
-    """The producer id before the last transition."""
+    """The producer id before the last transition; while a kept transaction ends, the id that its EndTxn came with."""
     next_producer_id: int
-    """Set from Prepare to Complete when the epochs are used up: the id that the client goes on with."""
+    """Set from Prepare to Complete when the epochs are used up: the id that the client goes on with.
+
+    With `next_producer_epoch` it is the pair that the client of a kept transaction holds.
+    """
     producer_epoch: int
     next_producer_epoch: int
+    """Set only in a transaction that InitProducerId kept (KIP-939): records and markers bear `producer_id` and
+    `producer_epoch`, requests bear `next_producer_id` and this."""
     last_producer_epoch: int
     """The epoch before the last bump that its owner may repeat (KIP-360)."""
     timeout_ms: int
@@ -80,6 +85,22 @@ class Txn(NamedTuple):
     updated_at_ms: int
     client_version: int
     """Transaction version of the requests of this transaction: 0 or 2."""
+    timed_out_epoch: int = -1
+    """Profile kip-588: epoch whose transaction was timed out, until its producer claims the one after it."""
+    init_version: int = -1
+    """Profile kip-588: version of the InitProducerId request by which the owner came."""
+
+    @property
+    def kept(self) -> bool:
+        """A new instance has taken the transaction over as it is, to commit or to abort it (KIP-939)."""
+        return self.next_producer_epoch != -1
+
+    @property
+    def client_pair(self) -> tuple[int, int]:
+        """The producer id and epoch that the owner's requests must bear."""
+        if self.next_producer_epoch != -1:
+            return self.next_producer_id, self.next_producer_epoch
+        return self.producer_id, self.producer_epoch
 
 
 def new_txn(transactional_id: str, producer_id: int, epoch: int = -1) -> Txn:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.produce_checks import check_content, record_errors
-from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
+from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.protocol.batch_check import check_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -133,9 +133,14 @@ def _accept(
 
 
 def _in_transaction(log: PartitionLog, header: BatchHeader) -> bool:
-    """The producer's transaction is open in this partition already: nobody need be asked."""
+    """The producer's transaction is open in this partition already: nobody need be asked, unless it was sealed."""
     producer = log.producers.producers.get(header.producer_id)
-    return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
+    return (
+        producer is not None
+        and producer.txn_first_offset >= 0
+        and producer.epoch == header.producer_epoch
+        and not producer.sealed
+    )
 
 
 def _append(broker: Broker, one: Taken, now_ms: int, must_start_at_zero: bool) -> bool:
@@ -235,9 +240,9 @@ class _Enlisting:
         if not self.left:
             self._write(self.connection.broker.clock.now_ms())
 
-    def _translate(self, error: ErrorCode) -> ErrorCode:
+    def _translate(self, error: int) -> int:
         """The coordinator's code as this version of Produce may carry it."""
-        if error == ErrorCode.PRODUCER_FENCED:
+        if error in (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT):
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if error == ErrorCode.TRANSACTION_ABORTABLE and self.version < ABORTABLE_FROM:
             return ErrorCode.INVALID_TXN_STATE

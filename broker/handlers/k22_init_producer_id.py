@@ -1,14 +1,17 @@
-"""InitProducerId, key 22, versions 0-5: a producer id and epoch, fencing who had the transactional id before.
+"""InitProducerId, key 22, versions 0-6: a producer id and epoch, fencing who had the transactional id before.
 
 v2 flexible. v3 the producer may name its own id and epoch (KIP-360). v4 PRODUCER_FENCED may be answered. v5 also
-TRANSACTION_ABORTABLE. v6 (KIP-939) is not served yet.
+TRANSACTION_ABORTABLE. v6 two-phase commit (KIP-939): Enable2Pc, KeepPreparedTxn, and the pair of the transaction that was
+kept; served while `transaction.two.phase.commit.enable` is on.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.fencing import fencing_code
 from stuntbroker.coordinator.requests import InitProducerId, Reply
+from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
@@ -17,33 +20,41 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
 
 KEY: Final = 22
-VERSIONS = range(0, 6)
+VERSIONS = range(0, 7)
 FENCED_FROM: Final = 4
+TWO_PHASE_FROM: Final = 6
 
 
 def handle(connection: Connection, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse | None:
     broker = connection.broker
+    if version >= TWO_PHASE_FROM and not broker.config["transaction.two.phase.commit.enable"]:
+        connection.fail("request_not_served", api_key=KEY, api_version=version)
+        return None
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _error(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return InitProducerIdResponse(0, ErrorCode.NONE, broker.transactions.producer_ids.take(), 0)
     if not request.transactional_id:
         return _error(ErrorCode.INVALID_REQUEST)
-    timeout_ms = request.transaction_timeout_ms
-    if not 0 < timeout_ms <= broker.config["transaction.max.timeout.ms"]:
+    timeout_ms = TIMEOUT_NONE if request.enable_2pc else request.transaction_timeout_ms
+    if not request.enable_2pc and not 0 < timeout_ms <= broker.config["transaction.max.timeout.ms"]:
         return _error(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    transactions, transactional_id = broker.transactions, request.transactional_id
 
     def done(reply: Reply) -> None:
         if reply.error:
-            fenced = reply.error == ErrorCode.PRODUCER_FENCED and version < FENCED_FROM
-            connection.reply(_error(ErrorCode.INVALID_PRODUCER_EPOCH if fenced else reply.error))
+            code = fencing_code(transactions, transactional_id, reply.error, version >= FENCED_FROM)
+            connection.reply(_error(code))
         else:
-            connection.reply(InitProducerIdResponse(0, reply.error, reply.producer_id, reply.producer_epoch))
+            connection.reply(InitProducerIdResponse(0, *reply))
 
-    asked = InitProducerId(timeout_ms, request.producer_id, request.producer_epoch)
-    broker.transactions.ask(request.transactional_id, asked, done)
+    asked = InitProducerId(
+        timeout_ms, request.producer_id, request.producer_epoch, request.keep_prepared_txn,
+        version if transactions.remembers_time_outs else -1,
+    )  # fmt: skip
+    transactions.ask(transactional_id, asked, done)
     return None
 
 
-def _error(error: ErrorCode) -> InitProducerIdResponse:
+def _error(error: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(0, error, -1, -1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.fencing import fencing_code
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -104,8 +105,8 @@ def _add(
 
     def done(reply: Reply) -> None:
         error = reply.error
-        if error == ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        if error:
+            error = fencing_code(broker.transactions, one.transactional_id, error, version >= FENCED_FROM)
         answer(_results(one.topics, lambda name, index: error))
 
     if not one.transactional_id:
@@ -118,14 +119,14 @@ def _add(
 
 
 def _verify(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]) -> None:
-    errors: dict[tuple[str, int], ErrorCode] = {}
+    errors: dict[tuple[str, int], int] = {}
     wanted = [(topic.name, index) for topic in one.topics for index in topic.partitions]
     if not wanted:
         answer(_results(one.topics, lambda name, index: ErrorCode.NONE))
     left = len(set(wanted))
 
     def done(partition: tuple[str, int], reply: Reply) -> None:
-        errors[partition] = reply.error
+        errors[partition] = fencing_code(broker.transactions, one.transactional_id, reply.error, True)
         if len(errors) == left:
             answer(_results(one.topics, lambda name, index: errors[name, index]))
 
@@ -138,7 +139,7 @@ def _verify(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable
 
 
 def _results(
-    topics: Sequence[AddPartitionsToTxnTopic], error: Callable[[str, int], ErrorCode]
+    topics: Sequence[AddPartitionsToTxnTopic], error: Callable[[str, int], int]
 ) -> Results:
     return [
         AddPartitionsToTxnTopicResult(

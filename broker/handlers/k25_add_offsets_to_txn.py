@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.fencing import fencing_code
 from stuntbroker.broker.topics import OFFSETS
 from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.protocol.errors import ErrorCode
@@ -24,16 +25,17 @@ FENCED_FROM: Final = 2
 
 def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse | None:
     broker = connection.broker
-    if not request.transactional_id:
+    transactional_id = request.transactional_id
+    if not transactional_id:
         return AddOffsetsToTxnResponse(0, ErrorCode.INVALID_REQUEST)
 
     def done(reply: Reply) -> None:
         error = reply.error
-        if error == ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        if error:
+            error = fencing_code(broker.transactions, transactional_id, error, version >= FENCED_FROM)
         connection.reply(AddOffsetsToTxnResponse(0, error))
 
     index = partition_for(request.group_id, len(broker.topics.internal(OFFSETS).partitions))
     asked = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 0)
-    broker.transactions.ask(request.transactional_id, asked, done)
+    broker.transactions.ask(transactional_id, asked, done)
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.fencing import fencing_code
 from stuntbroker.coordinator.requests import EndTxn, Reply
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -26,13 +27,15 @@ def handle(connection: Connection, request: EndTxnRequest, version: int) -> EndT
     if not request.transactional_id:
         return EndTxnResponse(0, ErrorCode.INVALID_REQUEST)
 
+    transactions, transactional_id = connection.broker.transactions, request.transactional_id
+
     def done(reply: Reply) -> None:
         error = reply.error
-        if error == ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        if error:
+            error = fencing_code(transactions, transactional_id, error, version >= FENCED_FROM)
         connection.reply(EndTxnResponse(0, error, reply.producer_id, reply.producer_epoch))
 
     client_version = 2 if version >= BUMP_FROM else 0
     asked = EndTxn(request.producer_id, request.producer_epoch, request.committed, client_version)
-    connection.broker.transactions.ask(request.transactional_id, asked, done)
+    transactions.ask(transactional_id, asked, done)
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.topics import OFFSETS
-from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
+from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.groups.requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -115,14 +115,14 @@ class _Commit:
             answer.error_code = error
         self.connection.reply(self.response)
 
-    def _translate(self, error: ErrorCode) -> ErrorCode:
-        if error == ErrorCode.PRODUCER_FENCED:
+    def _translate(self, error: int) -> int:
+        if error in (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT):
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if error == ErrorCode.TRANSACTION_ABORTABLE and self.version < ABORTABLE_FROM:
             return ErrorCode.INVALID_TXN_STATE
         return error
 
-    def _fail(self, error: ErrorCode) -> None:
+    def _fail(self, error: int) -> None:
         if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self.version < LOAD_IN_PROGRESS_FROM:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         for answer in self.answers:

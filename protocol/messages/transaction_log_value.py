@@ -45,7 +45,7 @@ class PartitionsSchema(Message):
 
 
 class TransactionLogValue(Message):
-    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "last_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version")
+    __slots__ = ("producer_id", "previous_producer_id", "next_producer_id", "producer_epoch", "next_producer_epoch", "last_producer_epoch", "transaction_timeout_ms", "transaction_status", "transaction_partitions", "transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms", "client_transaction_version", "timed_out_epoch", "init_version")
 
     def __init__(
         self,
@@ -61,6 +61,8 @@ class TransactionLogValue(Message):
         transaction_last_update_timestamp_ms: int = 0,
         transaction_start_timestamp_ms: int = 0,
         client_transaction_version: int = 0,
+        timed_out_epoch: int = -1,
+        init_version: int = -1,
     ) -> None:
         self.producer_id = producer_id
         self.previous_producer_id = previous_producer_id
@@ -74,6 +76,8 @@ class TransactionLogValue(Message):
         self.transaction_last_update_timestamp_ms = transaction_last_update_timestamp_ms
         self.transaction_start_timestamp_ms = transaction_start_timestamp_ms
         self.client_transaction_version = client_transaction_version
+        self.timed_out_epoch = timed_out_epoch
+        self.init_version = init_version
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> TransactionLogValue:
@@ -118,7 +122,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TransactionLogValue:
         transaction_partitions = transaction_partitions_list
     transaction_last_update_timestamp_ms, transaction_start_timestamp_ms = _unpack_qq(buf, pos)
     pos += 16
-    message = TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0)
+    message = TransactionLogValue(producer_id, -1, -1, producer_epoch, -1, -1, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, 0, -1, -1)
     return message
 
 
@@ -179,6 +183,8 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TransactionLogValue
     next_producer_epoch: int = -1
     last_producer_epoch: int = -1
     client_transaction_version: int = 0
+    timed_out_epoch: int = -1
+    init_version: int = -1
     if buf[pos]:
         tags, after = read_tags(buf, pos)
         if 0 in tags:
@@ -211,10 +217,22 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TransactionLogValue
             pos += 2
             if pos != stop:
                 raise DecodeError("tagged field ClientTransactionVersion is not of the size given", pos)
+        if 9001 in tags:
+            pos, stop = tags[9001]
+            timed_out_epoch = _unpack_h(buf, pos)[0]
+            pos += 2
+            if pos != stop:
+                raise DecodeError("tagged field TimedOutEpoch is not of the size given", pos)
+        if 9002 in tags:
+            pos, stop = tags[9002]
+            init_version = _unpack_h(buf, pos)[0]
+            pos += 2
+            if pos != stop:
+                raise DecodeError("tagged field InitVersion is not of the size given", pos)
         pos = after
     else:
         pos += 1
-    message = TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, last_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version)
+    message = TransactionLogValue(producer_id, previous_producer_id, next_producer_id, producer_epoch, next_producer_epoch, last_producer_epoch, transaction_timeout_ms, transaction_status, transaction_partitions, transaction_last_update_timestamp_ms, transaction_start_timestamp_ms, client_transaction_version, timed_out_epoch, init_version)
     return message
 
 
@@ -238,7 +256,7 @@ def _encode_flexible(out: bytearray, message: TransactionLogValue, version: int)
             out += struct_pack(f">{len(t.partition_ids)}i", *t.partition_ids)
             out += b"\x00"
     out += _pack_qq(message.transaction_last_update_timestamp_ms, message.transaction_start_timestamp_ms)
-    if message.previous_producer_id != -1 or message.next_producer_id != -1 or message.client_transaction_version != 0 or message.next_producer_epoch != -1 or message.last_producer_epoch != -1:
+    if message.previous_producer_id != -1 or message.next_producer_id != -1 or message.client_transaction_version != 0 or message.next_producer_epoch != -1 or message.last_producer_epoch != -1 or message.timed_out_epoch != -1 or message.init_version != -1:
         tags: list[tuple[int, bytearray]] = []
         outer = out
         if message.previous_producer_id != -1:
@@ -261,6 +279,14 @@ def _encode_flexible(out: bytearray, message: TransactionLogValue, version: int)
             out = bytearray()
             out += _pack_h(message.last_producer_epoch)
             tags.append((9000, out))
+        if message.timed_out_epoch != -1:
+            out = bytearray()
+            out += _pack_h(message.timed_out_epoch)
+            tags.append((9001, out))
+        if message.init_version != -1:
+            out = bytearray()
+            out += _pack_h(message.init_version)
+            tags.append((9002, out))
         out = outer
         write_tags(out, tags)
     else:

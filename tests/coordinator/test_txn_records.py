@@ -101,6 +101,8 @@ TXNS = st.builds(
     PARTITIONS,
     IDS, IDS,
     st.sampled_from([0, 2]),
+    EPOCHS,
+    st.integers(-1, 6),
 ).map(lambda txn: txn._replace(partitions=frozenset()) if txn.phase is Phase.EMPTY else txn)  # fmt: skip
 
 
@@ -113,7 +115,7 @@ def generated(txn: Txn, version: int) -> bytes:
     TransactionLogValue(
         txn.producer_id, txn.previous_producer_id, txn.next_producer_id, txn.producer_epoch, txn.next_producer_epoch,
         txn.last_producer_epoch, txn.timeout_ms, txn.phase, partitions, txn.updated_at_ms, txn.started_at_ms,
-        txn.client_version,
+        txn.client_version, txn.timed_out_epoch, txn.init_version,
     ).encode(out, version)  # fmt: skip
     return bytes(out)
 
@@ -122,6 +124,7 @@ def bare(txn: Txn) -> Txn:
     """Without what is in tagged fields."""
     return txn._replace(
         previous_producer_id=-1, next_producer_id=-1, next_producer_epoch=-1, last_producer_epoch=-1, client_version=0,
+        timed_out_epoch=-1, init_version=-1,
     )  # fmt: skip
 
 
@@ -135,7 +138,7 @@ def test_the_value_written_by_hand_is_that_of_the_generated_codec(txn: Txn, vers
 
 TAGGED = {
     "previous_producer_id": 7, "next_producer_id": 8, "client_version": 2, "next_producer_epoch": 9,
-    "last_producer_epoch": 10,
+    "last_producer_epoch": 10, "timed_out_epoch": 11, "init_version": 4,
 }  # fmt: skip
 
 
@@ -159,9 +162,16 @@ def test_what_is_written_is_read_again(txn: Txn) -> None:
 @given(TXNS)
 def test_version_0_keeps_all_but_the_tagged_fields(txn: Txn) -> None:
     """`transaction.version` 0: nothing tells a retry after a restart, and no producer id is changed by EndTxn."""
-    found = read_record(record(key_of(txn.transactional_id), value_of(txn, 0)))
+    found = read_record(record(key_of(txn.transactional_id), value_of(bare(txn), 0)))
 
     assert found == (txn.transactional_id, bare(txn))
+
+
+@given(TXNS.filter(lambda txn: txn.kept or txn.init_version != -1))
+def test_a_kept_transaction_and_what_profile_kip_588_remembers_are_never_written_as_version_0(txn: Txn) -> None:
+    """A prepared transaction must survive a restart under every `transaction.version` (KIP-939)."""
+    assert value_of(txn, 0) == value_of(txn, 1)
+    assert read_record(record(key_of(txn.transactional_id), value_of(txn, 0))) == (txn.transactional_id, txn)
 
 
 # --- what else may stand in the log

@@ -129,7 +129,7 @@ def test_an_error_changes_nothing(data: st.DataObject) -> None:
 @settings(max_examples=60)
 def test_an_error_carries_no_producer_id(data: st.DataObject) -> None:
     for _, _, done in Walk(data, VERSIONS).steps():
-        assert [reply for reply in replies(done) if reply.error and reply[1:] != (-1, -1)] == []
+        assert [reply for reply in replies(done) if reply.error and set(reply[1:]) != {-1}] == []
 
 
 @given(st.data())
@@ -180,7 +180,7 @@ def test_who_was_fenced_never_succeeds_again(data: st.DataObject) -> None:
             (reply,) = replies(done)
             if reply.error == OK:
                 assert isinstance(request, EndTxn) and request.client_version == 2
-                assert reply[1:] == owner
+                assert reply[1:3] == owner
                 assert before.phase in COMPLETED and done == [reply]
                 assert request[:2] in [(owner[0], owner[1] - 1), (before.previous_producer_id, 32_766)]
 

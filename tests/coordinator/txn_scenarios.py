@@ -2,12 +2,14 @@
 
 A file is blocks with an empty line between them: command lines (and `#` comments), `----`, and what came of them.
 
-    cluster tv=2 [epoch=32766]                    transaction.version; first epoch that a new id gets
-    init ID [id=1000 epoch=3]                     InitProducerId
+    cluster tv=2 [epoch=32766] [profile=kip-588]  transaction.version; first epoch that a new id gets
+    init ID [v4] [2pc] [keep] [id=1000 epoch=3]   InitProducerId (of this version), Enable2Pc, KeepPreparedTxn
+    32765 times COMMAND                           of which only the last one is told
     add ID tv1|tv2 id=1000 epoch=3 orders-0 ...   AddPartitions, or with tv2 the first produce to a partition
     verify ID id=1000 epoch=3 orders-0            asked by a partition on behalf of a TV1 client
     end ID tv1|tv2 id=1000 epoch=3 commit|abort   EndTxn of version 4, or 5
     wait MS
+    restart                                       the coordinator reads its log again
     timeout ID                                    the sweep looks at it
     hold markers / release markers                between: the transaction stays prepared
 
@@ -19,7 +21,9 @@ from __future__ import annotations
 from txn_harness import PRODUCER, SPARE
 
 from stuntbroker.coordinator.machine import decide
+from stuntbroker.coordinator.records import key_of, read_record, value_of
 from stuntbroker.coordinator.requests import (
+    TRANSACTION_TIMED_OUT,
     AddPartitions,
     Again,
     Append,
@@ -29,11 +33,14 @@ from stuntbroker.coordinator.requests import (
     MarkersWritten,
     Reply,
     Request,
+    Seal,
     TimeOut,
     Verify,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import Phase, TopicPartition, Txn, new_txn
+from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase, TopicPartition, Txn, new_txn
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.records import Record
 
 RULE = "----"
 TIMEOUT_MS = 60_000
@@ -50,9 +57,12 @@ def text_of(partitions: frozenset[TopicPartition]) -> str:
 
 def record(txn: Txn) -> str:
     parts = [f"append {txn.phase.name} id={txn.producer_id} epoch={txn.producer_epoch}"]
-    for name, value in (("last", txn.last_producer_epoch), ("next", txn.next_producer_id)):
-        if value != -1:
-            parts.append(f"{name}={value}")
+    if txn.last_producer_epoch != -1:
+        parts.append(f"last={txn.last_producer_epoch}")
+    if txn.next_producer_id != -1:
+        parts.append(f"next={txn.next_producer_id}" + (f"/{txn.next_producer_epoch}" if txn.kept else ""))
+    if txn.timed_out_epoch != -1:
+        parts.append(f"timed_out={txn.timed_out_epoch}")
     if txn.previous_producer_id != txn.producer_id:
         parts.append(f"previous={txn.previous_producer_id}")
     return " ".join(parts) + text_of(txn.partitions)
@@ -68,10 +78,12 @@ class Story:
 
     def command(self, line: str) -> None:
         words = line.split()
-        facts = {name: int(value) for name, _, value in (word.partition("=") for word in words) if value}
+        given = {name: value for name, _, value in (word.partition("=") for word in words) if value}
+        facts = {name: int(value) for name, value in given.items() if name != "profile"}
         match words:
             case ["cluster", *_]:
-                self.at = self.at._replace(transaction_version=facts["tv"])
+                drafted = given.get("profile") == "kip-588"
+                self.at = self.at._replace(transaction_version=facts["tv"], remembers_time_outs=drafted)
                 self.first_epoch = facts.get("epoch", 0)
             case ["wait", ms]:
                 self.at = self.at._replace(now_ms=self.at.now_ms + int(ms))
@@ -83,7 +95,17 @@ class Story:
             case ["init", name, *_]:
                 if self.txn is None:
                     self.txn = new_txn(name, PRODUCER, self.first_epoch - 1)
-                self._ask(InitProducerId(TIMEOUT_MS, facts.get("id", -1), facts.get("epoch", -1)))
+                version = next((int(word[1:]) for word in words if word[0] == "v" and word[1:].isdigit()), -1)
+                timeout_ms = TIMEOUT_NONE if "2pc" in words else TIMEOUT_MS
+                owner = facts.get("id", -1), facts.get("epoch", -1)
+                self._ask(InitProducerId(timeout_ms, *owner, "keep" in words, version))
+            case [count, "times", *_]:
+                for _ in range(int(count) - 1):
+                    self.command(line.partition(" times ")[2])
+                self.told.clear()
+                self.command(line.partition(" times ")[2])
+            case ["restart"]:
+                self._restart()
             case ["add", _, ("tv1" | "tv2") as client, _, _, *partitions]:
                 wanted = frozenset(map(partition_of, partitions))
                 self._ask(AddPartitions(facts["id"], facts["epoch"], wanted, 2 if client == "tv2" else 0))
@@ -95,6 +117,15 @@ class Story:
                 self._ask(TimeOut())
             case _:
                 raise ValueError(f"no such command: {line}")
+
+    def _restart(self) -> None:
+        assert self.txn is not None, "nothing is in the log yet"
+        value = value_of(self.txn, min(1, self.at.transaction_version))
+        found = read_record(Record(0, 0, key_of(self.txn.transactional_id), value))
+        assert found is not None
+        self.txn = found[1]
+        assert self.txn is not None
+        self.told.append(record(self.txn).replace("append", "read"))
 
     def _ask(self, request: Request) -> None:
         assert self.txn is not None, "nobody has asked for a producer id yet"
@@ -113,9 +144,13 @@ class Story:
                     self._completed()
                 case WriteMarkers():
                     self.told.append("markers held")
-                case Reply(error, producer_id, epoch):
+                case Seal(txn):
+                    self.told.append(f"sealed{text_of(txn.partitions)}")
+                case Reply(error, producer_id, epoch, ongoing_id, ongoing_epoch):
                     known = "" if producer_id == -1 else f" id={producer_id} epoch={epoch}"
-                    self.told.append(f"reply {error.name}{known}")
+                    kept = "" if ongoing_id == -1 else f" ongoing={ongoing_id}/{ongoing_epoch}"
+                    name = "TRANSACTION_TIMED_OUT" if error == TRANSACTION_TIMED_OUT else ErrorCode(error).name
+                    self.told.append(f"reply {name}{known}{kept}")
                 case Again():
                     self.told.append("again")
                     self._ask(request)

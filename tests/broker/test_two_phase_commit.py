@@ -1,0 +1,239 @@
+"""Two-phase commit over the wire (KIP-939): InitProducerId v6, and what clients of the topics see meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import START_MS, Client, Rig, frame, rig
+from valid_requests import TOPIC
+
+from stuntbroker.coordinator.state import TIMEOUT_NONE
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, TRANSACTIONAL, build_batch, read_header, read_records
+
+TXN = "payments"
+OK = ErrorCode.NONE
+CENTURY_MS = 3_155_760_000_000
+Pair = tuple[int, int]
+NOBODY: Pair = (-1, -1)
+
+
+def init(client: Client, *, keep: bool = False, two_phase: bool = True, owner: Pair = NOBODY, version: int = 6) -> Any:
+    timeout_ms = 60_000  # Not looked at with Enable2Pc.
+    return client.ask(InitProducerIdRequest(TXN, timeout_ms, *owner, two_phase, keep), version)
+
+
+def pair(answer: Any) -> Pair:
+    assert answer.error_code == OK
+    return answer.producer_id, answer.producer_epoch
+
+
+def kept(answer: Any) -> Pair:
+    return answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch
+
+
+def write(client: Client, owner: Pair, value: str, sequence: int = 0, version: int = 12) -> int:
+    data = bytes(
+        build_batch(
+            [(b"k", value.encode())], START_MS, producer_id=owner[0], producer_epoch=owner[1], base_sequence=sequence,
+            attributes=TRANSACTIONAL,
+        )
+    )  # fmt: skip
+    asked = ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
+    code: int = client.ask(asked, version).responses[0].partition_responses[0].error_code
+    return code
+
+
+def end(client: Client, owner: Pair, commit: bool = True, version: int = 5) -> Any:
+    return client.ask(EndTxnRequest(TXN, *owner, commit), version)
+
+
+def committed(client: Client) -> list[str]:
+    """Values that a read_committed consumer of the partition gets, all aborted ones filtered as a client does."""
+    wish = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
+    asked = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=10_000_000, isolation_level=1, topics=[FetchTopic(TOPIC, partitions=[wish])]
+    )
+    part = client.ask(asked, 12).responses[0].partitions[0]
+    aborted = {(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()}
+    values, gone, at, data = [], set(), 0, bytes(part.records or b"")
+    while at < len(data):
+        header = read_header(data[at:])
+        size = header.length + 12
+        gone |= {who for who, first in aborted if who == header.producer_id and first == header.base_offset}
+        if header.attributes & CONTROL:
+            gone.discard(header.producer_id)
+        elif header.producer_id not in gone:
+            found = read_records(header, data[at : at + size], HEADER_SIZE)
+            values += [(record.value or b"").decode() for record in found]
+        at += size
+    return values
+
+
+def described(client: Client) -> Any:
+    (found,) = client.ask(DescribeTransactionsRequest([TXN]), 0).transaction_states
+    return found
+
+
+def prepared(rig_: Rig, *values: str) -> tuple[Client, Pair]:
+    """A client that has written, flushed and stored its pair somewhere: that is all that preparing is."""
+    rig_.topic(TOPIC)
+    client = rig_.client()
+    owner = pair(init(client))
+    for sequence, value in enumerate(values):
+        assert write(client, owner, value, sequence) == OK
+    return client, owner
+
+
+async def test_version_6_is_served_while_two_phase_commit_is_enabled(data_dir: Path) -> None:
+    """`transaction.two.phase.commit.enable`; else the newest is 5, and a request of 6 is one of a version not known."""
+    for enabled, newest in ((True, 6), (False, 5)):
+        name = "transaction.two.phase.commit.enable"
+        async with rig(data_dir / str(enabled), {name: str(enabled).lower()}) as made:
+            client = made.client()
+            offered = {one.api_key: one.max_version for one in client.ask(ApiVersionsRequest("c", "1"), 3).api_keys}
+            client.feed(frame(InitProducerIdRequest(TXN, 60_000, -1, -1, True, False), 6))
+            answered = len(client.answers())
+
+            assert offered[22] == newest
+            assert (answered, client.transport.closed) == ((1, False) if enabled else (0, True))
+
+
+async def test_a_new_instance_commits_what_the_one_before_it_prepared(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        _, first = prepared(made, "a", "b")
+        made.pass_time(CENTURY_MS)
+        client = made.client()
+        answer = init(client, keep=True)
+        assert kept(answer) == first
+        assert described(client).transaction_state == "Ongoing"
+        assert described(client).transaction_timeout_ms == TIMEOUT_NONE
+        assert committed(client) == []
+
+        ended = end(client, pair(answer))
+
+        assert ended.error_code == OK
+        assert committed(client) == ["a", "b"]
+        # The next transaction goes on with the pair of the answer.
+        following = ended.producer_id, ended.producer_epoch
+        assert write(client, following, "c") == OK
+        assert end(client, following).error_code == OK
+        assert committed(client) == ["a", "b", "c"]
+
+
+async def test_a_new_instance_aborts_what_was_not_decided(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        prepared(made, "a")
+        client = made.client()
+        assert end(client, pair(init(client, keep=True)), commit=False).error_code == OK
+
+        assert committed(client) == []
+        log = made.log(TOPIC, 0)
+        assert log.last_stable_offset == log.next_offset == 2
+
+
+@pytest.mark.parametrize("version", [11, 12])
+async def test_the_instance_before_writes_no_more_into_a_transaction_that_was_kept(version: int, data_dir: Path) -> None:
+    """Its partition need not ask the coordinator for more records of an open transaction: it must, once it is kept."""
+    async with rig(data_dir) as made:
+        zombie, first = prepared(made, "a")
+        answer = init(made.client(), keep=True)
+
+        assert write(zombie, first, "late", 1, version) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert end(zombie, first).error_code == ErrorCode.PRODUCER_FENCED
+        assert end(zombie, first, version=4).error_code == ErrorCode.PRODUCER_FENCED
+        assert end(zombie, first, version=1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert end(made.client(), pair(answer)).error_code == OK
+        assert committed(zombie) == ["a"]
+
+
+async def test_the_new_instance_ends_the_transaction_and_adds_nothing(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        prepared(made, "a")
+        made.topic("other")
+        client = made.client()
+        owner = pair(init(client, keep=True))
+
+        assert write(client, owner, "more") == ErrorCode.INVALID_TXN_STATE
+        assert end(client, owner).error_code == OK
+        assert committed(client) == ["a"]
+
+
+async def test_a_prepared_transaction_survives_restarts_and_stays_closed_to_records(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        _, first = prepared(made, "a")
+    async with rig(data_dir) as made:
+        made.pass_time(CENTURY_MS)
+        second = pair(init(made.client(), keep=True))
+    async with rig(data_dir) as made:
+        made.pass_time(CENTURY_MS)
+        client = made.client()
+
+        assert write(client, first, "late", 1) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert end(client, first).error_code == ErrorCode.PRODUCER_FENCED
+        third = init(client, keep=True)
+        assert kept(third) == first
+        assert end(client, second).error_code == ErrorCode.PRODUCER_FENCED
+        ended = end(client, pair(third))
+        assert ended.error_code == OK
+    async with rig(data_dir) as made:
+        client = made.client()
+
+        again = end(client, pair(third))  # The answer was lost.
+        assert pair(again) == pair(ended)
+        assert committed(client) == ["a"]
+
+
+async def test_an_admin_terminates_a_prepared_transaction(data_dir: Path) -> None:
+    """InitProducerId without flags, as `kafka-transactions forceTerminateTransaction` sends it; any version will do."""
+    async with rig(data_dir) as made:
+        client, first = prepared(made, "a")
+        owner = pair(init(made.client(), keep=True))
+        terminated = init(made.client(), two_phase=False, version=4)
+
+        assert terminated.error_code == OK
+        assert end(client, first).error_code == end(client, owner).error_code == ErrorCode.PRODUCER_FENCED
+        assert committed(client) == []
+        log = made.log(TOPIC, 0)
+        assert log.last_stable_offset == log.next_offset
+
+
+async def test_the_time_out_is_checked_only_without_enable_2pc(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        for timeout_ms, two_phase, error in (
+            (0, True, OK), (-1, True, OK), (TIMEOUT_NONE, True, OK),
+            (0, False, ErrorCode.INVALID_TRANSACTION_TIMEOUT), (TIMEOUT_NONE, False, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ):  # fmt: skip
+            asked = InitProducerIdRequest(TXN, timeout_ms, -1, -1, two_phase, False)
+
+            assert client.ask(asked, 6).error_code == error
+
+
+async def test_flags_without_a_transactional_id_are_not_looked_at(data_dir: Path) -> None:
+    """As in Kafka, where the coordinator gives a producer id before it looks at them."""
+    async with rig(data_dir) as made:
+        answer = made.client().ask(InitProducerIdRequest(None, 60_000, -1, -1, True, True), 6)
+
+        assert (answer.error_code, answer.producer_epoch, kept(answer)) == (OK, 0, NOBODY)
+
+
+async def test_a_client_that_speaks_the_first_transaction_version_ends_what_was_kept(data_dir: Path) -> None:
+    """EndTxn v4 bumps nothing: the client goes on with the pair that keeping gave it."""
+    async with rig(data_dir, {"transaction.version": "1"}) as made:
+        prepared(made, "a")
+        client = made.client()
+        owner = pair(init(client, keep=True))
+        ended = end(client, owner, version=4)
+
+        assert ended.error_code == OK
+        assert end(client, owner, version=4).error_code == OK
+        assert committed(client) == ["a"]

@@ -1,0 +1,103 @@
+"""KIP-939's two worked examples, row by row: epochs that overflow once in an ordinary transaction, twice in a kept one.
+
+The KIP writes -1 for a previous producer id that is the same as the present one, and an epoch 0 with the next producer id
+of an ordinary overflow; Kafka's log has the present id in the one case and nothing in the other. In the second example its
+row of MAX-1 crashes has MAX as the stored epoch, beside MAX-1 in the answer and in the commit: MAX-1 is what must be stored.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from txn_harness import ID, ORDERS, context
+
+from stuntbroker.coordinator.machine import decide
+from stuntbroker.coordinator.requests import (
+    OK,
+    AddPartitions,
+    Append,
+    Context,
+    EndTxn,
+    InitProducerId,
+    MarkersWritten,
+    Reply,
+    Request,
+    WriteMarkers,
+)
+from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase, Txn, new_txn
+
+MAX = 32_767
+E = Phase.EMPTY
+NOBODY = (-1, -1)
+CRASHES = MAX - 3
+
+
+class Row(NamedTuple):
+    request: Request | None
+    """None: the transition by itself, when the markers are written."""
+    phase: Phase
+    producer: tuple[int, int]
+    previous_id: int
+    following: tuple[int, int]
+    answer: Reply | None
+    times: int = 1
+
+
+INIT = InitProducerId(60_000)
+KEEP = InitProducerId(TIMEOUT_NONE, keep=True)
+COMMIT = True
+ADD = AddPartitions(42, MAX - 1, frozenset({ORDERS}), 2)
+
+VANILLA = [
+    Row(INIT, Phase.EMPTY, (42, MAX - 1), -1, NOBODY, Reply(OK, 42, MAX - 1)),
+    Row(ADD, Phase.ONGOING, (42, MAX - 1), -1, NOBODY, Reply(OK)),
+    Row(EndTxn(42, MAX - 1, COMMIT, 2), Phase.PREPARE_COMMIT, (42, MAX), -1, (85, 0), Reply(OK, 85, 0)),
+    Row(None, Phase.COMPLETE_COMMIT, (85, 0), 42, NOBODY, None),
+]
+TWO_PHASE = [
+    Row(InitProducerId(TIMEOUT_NONE), Phase.EMPTY, (42, MAX - 1), -1, NOBODY, Reply(OK, 42, MAX - 1)),
+    Row(ADD, Phase.ONGOING, (42, MAX - 1), -1, NOBODY, Reply(OK)),
+    Row(KEEP, Phase.ONGOING, (42, MAX - 1), -1, (73, 0), Reply(OK, 73, 0, 42, MAX - 1)),
+    Row(KEEP, Phase.ONGOING, (42, MAX - 1), -1, (73, 1), Reply(OK, 73, 1, 42, MAX - 1)),
+    Row(KEEP, Phase.ONGOING, (42, MAX - 1), -1, (73, MAX - 2), Reply(OK, 73, MAX - 2, 42, MAX - 1), CRASHES),
+    Row(KEEP, Phase.ONGOING, (42, MAX - 1), -1, (73, MAX - 1), Reply(OK, 73, MAX - 1, 42, MAX - 1)),
+    Row(EndTxn(73, MAX - 1, COMMIT, 2), Phase.PREPARE_COMMIT, (42, MAX), 73, (85, 0), Reply(OK, 85, 0)),
+    Row(None, Phase.COMPLETE_COMMIT, (85, 0), 73, NOBODY, None),
+]
+
+
+def seen(txn: Txn) -> tuple[Phase, tuple[int, int], int, tuple[int, int]]:
+    """As the KIP's rows show it."""
+    previous_id = -1 if txn.previous_producer_id == txn.producer_id else txn.previous_producer_id
+    next_epoch = 0 if txn.next_producer_id != -1 and not txn.kept else txn.next_producer_epoch
+    return txn.phase, (txn.producer_id, txn.producer_epoch), previous_id, (txn.next_producer_id, next_epoch)
+
+
+def spares_of(rows: list[Row]) -> list[int]:
+    """Producer ids in the order in which the example takes them."""
+    return list(dict.fromkeys(row.following[0] for row in rows if row.following[0] >= 0))
+
+
+@pytest.mark.parametrize("rows", [VANILLA, TWO_PHASE], ids=["vanilla overflow", "two-phase commit with two overflows"])
+def test_every_row_of_the_worked_example_is_what_happens(rows: list[Row]) -> None:
+    txn = new_txn(ID, 42)
+    spares = spares_of(rows)
+    marked: list[Txn] = []
+    for row in rows:
+        for _ in range(row.times):
+            at: Context = context(spare=spares[0] if spares else 99)._replace(first_epoch=MAX - 1)
+            decision = decide(txn, row.request or MarkersWritten(), at)
+            if decision.took_spare:
+                spares.pop(0)
+            txn = decision.txn
+        marked += [effect.txn for effect in decision.effects if isinstance(effect, WriteMarkers)]
+        replies = [effect for effect in decision.effects if isinstance(effect, Reply)]
+
+        assert seen(txn) == row[1:5]
+        assert replies == ([] if row.answer is None else [row.answer])
+        assert isinstance(decision.effects[0], Append)
+
+    # Markers bear the pair of the transaction, whoever ended it.
+    assert [(txn.producer_id, txn.producer_epoch) for txn in marked] == [(42, MAX)]
+    assert spares == []
