@@ -56,16 +56,16 @@ def measuring_client() -> Path:
 
 def _us() -> str:
     try:
-        found = importlib.util.find_spec("stuntbroker.broker.__main__")
+        found = importlib.util.find_spec("stuntbroker.cli.__main__")
     except ModuleNotFoundError:
         found = None
     if found is None:
-        raise Unavailable(f"stuntbroker.broker is not installed for {sys.executable}")
+        raise Unavailable(f"stuntbroker is not installed for {sys.executable}")
     # As an installation does it. Else the first start of a round pays for compiling.
     packages = [str(init.parent) for init in ROOT.glob("*/__init__.py")]
     _run([sys.executable, "-m", "compileall", "-q", *packages])
     return (
-        f"{quote(sys.executable)} -m stuntbroker.broker serve"
+        f"{quote(sys.executable)} -m stuntbroker.cli serve"
         " --host 127.0.0.1 --port {port} --data-dir {data} --durability process"
     )
 

@@ -19,7 +19,7 @@ from broker_harness import KEYS, decode, frame
 from stuntbroker.protocol.primitives import Message
 
 DEADLINE_S = 20.0
-COMMAND = [sys.executable, "-m", "stuntbroker.broker"]
+COMMAND = [sys.executable, "-m", "stuntbroker.cli"]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -52,7 +52,7 @@ class Process:
             raise TimeoutError("the broker is not ready")
         self.line = self.process.stdout.readline().decode()
         assert self.line.startswith("ready kafka="), (self.line, self.process.communicate()[1].decode())
-        host, _, port = self.line.split("=")[1].strip().rpartition(":")
+        host, _, port = self.line.split()[1].removeprefix("kafka=").rpartition(":")
         self.address = (host.strip("[]"), int(port))
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:

@@ -15,7 +15,7 @@ READY_S_MAX = 30
 @contextlib.contextmanager
 def our_broker(data_dir: Path, log_file: Path, *settings: str) -> Iterator[str]:
     """Run the broker on a free port and give its "host:port". A setting is "name=value", in Kafka's names."""
-    command = [sys.executable, "-m", "stuntbroker.broker", "serve"]
+    command = [sys.executable, "-m", "stuntbroker.cli", "serve"]
     command += ["--port", "0", "--data-dir", str(data_dir)]
     for setting in settings:
         command += ["--set", setting]

@@ -37,7 +37,7 @@ STOP_S_MAX = 20
 
 class Running:
     def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "stuntbroker.broker", "serve", "--port", "0", "--data-dir", str(folder)]
+        command = [sys.executable, "-m", "stuntbroker.cli", "serve", "--port", "0", "--data-dir", str(folder)]
         command += [word for setting in SETTINGS for word in ("--set", setting)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self.process.stdout is not None

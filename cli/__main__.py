@@ -1,4 +1,4 @@
-"""`python -m stuntbroker.broker`, and the command `stuntbroker`: everything else is in modules that are compiled once."""
+"""`python -m stuntbroker.cli`, and the command `stuntbroker`: everything else is in modules that are compiled once."""
 
 import gc
 import sys
@@ -6,7 +6,7 @@ import sys
 
 def main() -> int:
     gc.disable()  # Nothing that is made while starting is garbage; the server turns it on again when it is ready.
-    from stuntbroker.broker.cli import run
+    from stuntbroker.cli.main import run
 
     return run(sys.argv[1:])
 

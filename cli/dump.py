@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Iterator
 
-from stuntbroker.broker.cli import UsageError
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
+from stuntbroker.cli.main import UsageError
 from stuntbroker.coordinator.records import read_record as read_txn
 from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.crc import crc32c

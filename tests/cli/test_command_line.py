@@ -6,10 +6,11 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
-from process_harness import Peer, run, serving
+from process_harness import COMMAND, DEADLINE_S, Peer, run, serving
 from valid_requests import TOPIC, batch
 
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -218,11 +219,44 @@ def test_dump_shows_batches_and_records_and_says_what_is_wrong(tmp_path: Path) -
     assert run("dump", str(tmp_path / "nothing")).returncode == 1
 
 
+def test_a_reader_that_has_seen_enough_is_no_fault_to_speak_of() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([*COMMAND, "--help"], stdout=writer, stderr=subprocess.PIPE, timeout=DEADLINE_S)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_ctrl_c_ends_a_command_without_a_trace() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        waiting = subprocess.Popen([*COMMAND, "wait", "--bootstrap", address], stderr=subprocess.PIPE)
+        silent.settimeout(DEADLINE_S)
+        with silent.accept()[0]:  # It is at work.
+            waiting.send_signal(signal.SIGINT)
+            said = waiting.communicate(timeout=DEADLINE_S)[1]
+    assert (waiting.returncode, said) == (130, b"")
+
+
 @pytest.mark.parametrize("word", ["--help", "-h"])
 def test_help_names_every_command_and_option(word: str) -> None:
     done = run(word)
     assert (done.returncode, done.stderr) == (0, "")
-    for name in ("serve", "wait", "dump", "version", "--data-dir", "--durability", "--ready-file", "--set", "--config"):
+    for name in (
+        "serve",
+        "wait",
+        "txn",
+        "force-terminate",
+        "dump",
+        "version",
+        "--data-dir",
+        "--durability",
+        "--ready-file",
+        "--set",
+        "--config",
+    ):
         assert name in done.stdout
 
 

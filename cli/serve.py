@@ -7,17 +7,27 @@ import gc
 import os
 import signal
 import sys
+from typing import NamedTuple
 
-from stuntbroker.broker.cli import UsageError, choice, number, single
 from stuntbroker.broker.config import BrokerConfig, ConfigError
 from stuntbroker.broker.events import Events
-from stuntbroker.broker.listener import Address
 from stuntbroker.broker.server import Broker
+from stuntbroker.cli.main import UsageError, choice, number, single
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.storage.errors import StorageError
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """What lives per id and per record makes no cycles: the collector need not look often."""
+
+
+class Listening(NamedTuple):
+    """Where, and who is told when it is ready."""
+
+    host: str
+    port: int
+    metrics_port: int | None
+    """None: nobody scrapes."""
+    ready_file: str
 
 
 def serve(found: dict[str, list[str]]) -> int:
@@ -28,6 +38,7 @@ def serve(found: dict[str, list[str]]) -> int:
     level = choice(found, "--log-level", "info", "debug", "warning", "error")
     data_dir = single(found, "--data-dir", "") or None
     ready_file = single(found, "--ready-file", "")
+    metrics_port = number(found, "--metrics-port", 0, 0, 65_535) if "--metrics-port" in found else None
     properties = _properties(single(found, "--config", ""), found.get("--set", []))
     try:
         config = BrokerConfig(properties)
@@ -38,7 +49,7 @@ def serve(found: dict[str, list[str]]) -> int:
         events.warning("properties_ignored", properties=sorted(config.ignored))
     _raise_file_limit()
     try:
-        return _run(config, data_dir, durability, events, host, port, ready_file)
+        return _run(config, data_dir, durability, events, Listening(host, port, metrics_port, ready_file))
     except (StorageError, ConfigError, DecodeError, OSError) as fault:
         sys.stderr.write(f"stuntbroker: cannot start: {fault}\n")
         return 1
@@ -93,9 +104,7 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _run(
-    config: BrokerConfig, data_dir: str | None, durability: str, events: Events, host: str, port: int, ready_file: str
-) -> int:
+def _run(config: BrokerConfig, data_dir: str | None, durability: str, events: Events, listening: Listening) -> int:
     try:
         import uvloop
 
@@ -116,7 +125,7 @@ def _run(
     broker.failed = lambda why: stop(why, 1)
     for number_ in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number_, stop, signal.Signals(number_).name)
-    why = loop.run_until_complete(_live(broker, host, port, ready_file, stopped))
+    why = loop.run_until_complete(_live(broker, listening, stopped))
     if status:
         sys.stderr.write(f"stuntbroker: stopped: {why}\n")
     sys.stdout.flush()
@@ -124,37 +133,47 @@ def _run(
     os._exit(status)  # Everything is on the disk; taking the interpreter apart would only take time.
 
 
-async def _live(broker: Broker, host: str, port: int, ready_file: str, stopped: asyncio.Future[str]) -> str:
+async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[str]) -> str:
     """From start to stop in one run of the loop: a signal that comes between two runs would be lost."""
+    ready = {}
     try:
-        address = await broker.start(host, port)
+        port, option = listening.port, "--port"
+        ready["kafka"] = str(await broker.start(listening.host, port))
+        if listening.metrics_port is not None:
+            from stuntbroker.broker.metrics_server import MetricsServer  # Loads what only a scrape needs.
+
+            port, option = listening.metrics_port, "--metrics-port"
+            metrics = MetricsServer(broker)
+            ready["metrics"] = str(await metrics.start(listening.host, port))
     except OSError as fault:
         await broker.stop()
         raise StorageError(
-            f"cannot listen on {host}:{port}: {fault.strerror}; stop who is there, or give another --port"
+            f"cannot listen on {listening.host}:{port}: {fault.strerror}; stop who is there, or give another {option}"
         ) from fault
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
     try:
-        _tell(address, ready_file)
+        _tell(ready, listening.ready_file)
     except OSError as fault:
         await broker.stop()
         raise StorageError(
-            f"cannot write the ready file {ready_file}: {fault.strerror}; give another --ready-file"
+            f"cannot write the ready file {listening.ready_file}: {fault.strerror}; give another --ready-file"
         ) from fault
     why = await stopped
+    if "metrics" in ready:
+        metrics.stop()
     await broker.stop()
     return why
 
 
-def _tell(address: Address, ready_file: str) -> None:
+def _tell(ready: dict[str, str], ready_file: str) -> None:
     if ready_file:
         import json
 
         with open(ready_file + ".new", "w", encoding="utf-8") as file:
-            json.dump({"kafka": str(address), "pid": os.getpid()}, file)
+            json.dump({**ready, "pid": os.getpid()}, file)
         os.replace(ready_file + ".new", ready_file)
-    sys.stdout.write(f"ready kafka={address}\n")
+    sys.stdout.write(f"ready {' '.join(f'{name}={address}' for name, address in ready.items())}\n")
     sys.stdout.flush()

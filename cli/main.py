@@ -1,0 +1,174 @@
+"""The command line. `serve` is parsed by hand: argparse alone would cost a tenth of the start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from stuntbroker.client.connection import Address
+
+USAGE: Final = """\
+usage: stuntbroker COMMAND [options]
+
+  serve   run the broker
+            --host H                 where to listen (default localhost; 0.0.0.0 for everyone)
+            --port P                 default 9092; 0 lets the kernel choose
+            --data-dir D             keep the data there (default: a temporary folder, gone at exit)
+            --durability process     acknowledged means written: it survives kill -9 (default)
+                         power       acknowledged means synced to the disk: it survives a power cut
+            --config FILE.toml       properties from a file
+            --set KEY=VALUE          one property, by Kafka's name; may be repeated, wins over the file
+            --ready-file PATH        write the address there as JSON when ready
+            --metrics-port P         also answer Prometheus there, at /metrics (0 lets the kernel choose)
+            --log-format text|json   form of the log on standard error (default text)
+            --log-level debug|info|warning|error   (default info)
+          Prints `ready kafka=HOST:PORT` on standard output when it accepts requests,
+          with --metrics-port ` metrics=HOST:PORT` behind it.
+
+  wait    exit 0 as soon as a broker answers, 1 at the time-out
+            --bootstrap HOST:PORT    default localhost:9092; more than one with commas
+            --timeout SECONDS        default 30
+
+  txn     transactions of any Kafka, ours or another (txn --help has their options)
+            list                     transactional ids, by state, producer id, pattern or duration
+            describe                 all that is known of some
+            abort                    end a hanging transaction in one partition
+            force-terminate          abort what an id has open, and fence its producer
+            find-hanging             open transactions that nobody will end
+
+  dump    print log files as readable lines
+            FILE...
+
+  version
+"""
+VERSION: Final = "0.1.0"
+SECONDS_MAX: Final = 1e9
+INTERRUPTED: Final = 130
+"""What a shell says of a command that was ended by Ctrl-C."""
+
+
+class UsageError(Exception):
+    """The command line cannot be understood; the text says what would do."""
+
+
+def run(arguments: list[str]) -> int:
+    """Exit status: 0 done, 1 it failed, 2 the command line is wrong."""
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except UsageError as fault:
+        sys.stderr.write(f"stuntbroker: {fault}\n")
+        return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # Whoever read our output has seen enough. Python would say so once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(arguments: list[str]) -> int:
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if "--help" in arguments or "-h" in arguments:
+        if command == "txn":
+            from stuntbroker.cli.txn import USAGE as TXN_USAGE
+
+            sys.stdout.write(TXN_USAGE)
+        else:
+            sys.stdout.write(USAGE)
+        return 0
+    match command:
+        case "serve":
+            from stuntbroker.cli.serve import serve
+
+            return serve(options(rest, SERVE_OPTIONS))
+        case "wait":
+            from stuntbroker.cli.wait import wait
+
+            return wait(options(rest, WAIT_OPTIONS))
+        case "txn":
+            from stuntbroker.cli.txn import txn
+
+            return txn(rest)
+        case "dump":
+            from stuntbroker.cli.dump import dump
+
+            return dump(rest)
+        case "version" | "--version":
+            sys.stdout.write(f"stuntbroker {VERSION}\n")
+            return 0
+    what = f"there is no command {command!r}" if command else "which command?"
+    raise UsageError(f"{what}; there are serve, wait, txn, dump, version (--help tells more)")
+
+
+SERVE_OPTIONS: Final = (
+    "--host", "--port", "--data-dir", "--durability", "--config", "--set", "--ready-file", "--log-format", "--log-level",
+    "--metrics-port",
+)  # fmt: skip
+WAIT_OPTIONS: Final = ("--bootstrap", "--timeout")
+
+
+def options(arguments: list[str], known: tuple[str, ...], flags: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    """`--name value` and `--name=value`, each as often as it was given, and `--flag` alone, which has no values."""
+    found: dict[str, list[str]] = {}
+    at = 0
+    while at < len(arguments):
+        name, equals, value = arguments[at].partition("=")
+        at += 1
+        if name in flags and not equals:
+            found[name] = []
+            continue
+        if name not in known:
+            raise UsageError(f"unknown option {name!r}; there are {' '.join((*known, *flags))}")
+        if not equals:
+            if at == len(arguments):
+                raise UsageError(f"{name} needs a value")
+            value = arguments[at]
+            at += 1
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def single(found: dict[str, list[str]], name: str, default: str) -> str:
+    values = found.get(name, [default])
+    if len(values) > 1:
+        raise UsageError(f"{name} was given {len(values)} times")
+    return values[0]
+
+
+def choice(found: dict[str, list[str]], name: str, *choices: str) -> str:
+    value = single(found, name, choices[0])
+    if value not in choices:
+        raise UsageError(f"{name} {value!r}: it must be one of {', '.join(choices)}")
+    return value
+
+
+def number(found: dict[str, list[str]], name: str, default: int, low: int, high: int) -> int:
+    text = single(found, name, str(default))
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20) or not low <= int(text) <= high:
+        raise UsageError(f"{name} {text!r}: it must be a whole number from {low} to {high}")
+    return int(text)
+
+
+def seconds(found: dict[str, list[str]], name: str, default: float) -> float:
+    text = single(found, name, str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < SECONDS_MAX:
+        raise UsageError(f"{name} {text!r}: it must be a number of seconds")
+    return value
+
+
+def bootstrap(found: dict[str, list[str]]) -> list[Address]:
+    """The addresses of `--bootstrap`."""
+    from stuntbroker.client.cluster import parse_bootstrap
+
+    try:
+        return parse_bootstrap(single(found, "--bootstrap", "localhost:9092"))
+    except ValueError as fault:
+        raise UsageError(f"--bootstrap: {fault}") from None

@@ -1,0 +1,352 @@
+"""`stuntbroker txn`: transactions of any Kafka as an administrator sees and ends them (KIP-664, KIP-939, KIP-994)."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.cli.main import UsageError, bootstrap, number, options, seconds, single
+from stuntbroker.cli.tables import instant, shown, table
+from stuntbroker.client.admin import (
+    MAX_TRANSACTION_TIMEOUT_MS,
+    RUNNING,
+    STATES,
+    Admin,
+    Description,
+    Listing,
+    Marker,
+    OpenTransaction,
+)
+from stuntbroker.client.cluster import TIMEOUT_S, Cluster
+from stuntbroker.client.errors import ClientError
+
+USAGE: Final = """\
+usage: stuntbroker txn COMMAND [options]
+
+  list             every transactional id, or those for which all of this is true
+                     --state STATE                 Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or
+                                                   CompleteAbort; may be repeated
+                     --producer-id N               may be repeated
+                     --running-longer-than-ms N    its transaction is Ongoing, PrepareCommit or PrepareAbort, and
+                                                   started more than N ms ago
+                     --transactional-id PATTERN    the whole id matches (RE2)
+
+  describe         all that the coordinators know
+                     --transactional-id ID         may be repeated
+
+  abort            end one transaction in one partition by a marker of our own. Its other partitions, and the coordinator
+                   if there is one, are not told: use it for what find-hanging finds
+                     --topic T --partition P       and either
+                     --start-offset O              where it starts, or, for brokers older than 3.0,
+                     --producer-id N --producer-epoch N --coordinator-epoch N
+
+  force-terminate  abort whatever transaction the id has, two-phase or not, and fence its producer
+                     --transactional-id ID
+
+  find-hanging     open transactions that nobody will end, with the command that ends each
+                     --topic T                     only in this topic (default: in all)
+                     --partition P                 only in this partition of the topic
+                     --broker-id N                 only what this broker has a replica of, as this broker knows it
+                     --max-transaction-timeout-ms N
+                                                   only those without a new record for so long (default 900000, which is
+                                                   Kafka's transaction.max.timeout.ms)
+
+  All of them take
+                     --bootstrap HOST:PORT         default localhost:9092; more than one with commas
+                     --timeout SECONDS             for each step (default 30)
+                     --json                        one JSON document on standard output instead of a table
+  They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
+"""
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+STRING_MAX: Final = 0x7FFF
+"""Bytes in a string of the protocol."""
+
+LISTED: Final = ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE")
+"""The fields of a Listing."""
+
+Options = dict[str, list[str]]
+
+
+class Shown(NamedTuple):
+    """What a command has to say, in both forms. `failure`: what of it could not be done."""
+
+    text: str
+    document: dict[str, Any]
+    failure: str = ""
+
+
+def txn(arguments: list[str]) -> int:
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if command not in COMMANDS:
+        what = f"txn: there is no command {command!r}" if command else "txn: which command?"
+        raise UsageError(f"{what}; there are {', '.join(COMMANDS)} (txn --help tells more)")
+    prepare, known = COMMANDS[command]
+    found = options(rest, (*known, "--bootstrap", "--timeout"), flags=("--json",))
+    operation = prepare(found)
+    addresses = bootstrap(found)
+    timeout_s = seconds(found, "--timeout", TIMEOUT_S)
+    try:
+        with Cluster(addresses, timeout_s) as cluster:
+            result = operation(Admin(cluster))
+    except ClientError as fault:
+        sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
+        return 1
+    sys.stdout.write(json.dumps(result.document, indent=2) + "\n" if "--json" in found else result.text)
+    if result.failure:
+        sys.stderr.write(f"stuntbroker: {shown(result.failure)}\n")
+    return 1 if result.failure else 0
+
+
+Operation = Callable[[Admin], Shown]
+
+
+# --- list
+
+
+def _list(found: Options) -> Operation:
+    for state in found.get("--state", ()):
+        if state not in STATES:
+            raise UsageError(f"--state {state!r}: it must be one of {', '.join(STATES)}")
+    # Unlike Kafka: its tool's --duration-filter also shows ids without a transaction, and finished ones.
+    longer_ms = _optional(found, "--running-longer-than-ms", 0, LONG_MAX)
+    pattern = single(found, "--transactional-id", "") or None
+    if pattern is not None:
+        _checked_id(pattern)
+    producer_ids = [_number("--producer-id", one, 0, LONG_MAX) for one in found.get("--producer-id", ())]
+
+    def operation(admin: Admin) -> Shown:
+        listings, notes = admin.list_transactions(found.get("--state", ()), producer_ids, longer_ms, pattern)
+        for note in notes:
+            sys.stderr.write(f"stuntbroker: {shown(note)}\n")
+        if longer_ms is not None:
+            described = admin.describe_transactions(one.transactional_id for one in listings)
+            return _running(listings, described, _now_ms())
+        text = table(LISTED, listings)
+        return Shown(text, {"transactions": [one._asdict() for one in listings]})
+
+    return operation
+
+
+def _running(listings: tuple[Listing, ...], described: dict[str, Description | None], now_ms: int) -> Shown:
+    """With start and duration. What has ended since it was listed is left out."""
+    rows, documents = [], []
+    for one in listings:
+        more = described[one.transactional_id]
+        if more is None or more.state not in RUNNING or more.started_at_ms is None:
+            continue
+        running_ms = now_ms - more.started_at_ms
+        listed = one._replace(producer_id=more.producer_id, state=more.state)
+        rows.append((*listed, instant(more.started_at_ms), running_ms))
+        documents.append(listed._asdict() | {"started_at_ms": more.started_at_ms, "running_ms": running_ms})
+    return Shown(table((*LISTED, "STARTED", "RUNNING-MS"), rows), {"transactions": documents})
+
+
+# --- describe
+
+
+def _describe(found: Options) -> Operation:
+    ids = [_checked_id(one) for one in found.get("--transactional-id", ())]
+    if not ids:
+        raise UsageError("txn describe needs --transactional-id ID")
+
+    def operation(admin: Admin) -> Shown:
+        described = admin.describe_transactions(ids)
+        missing = [one for one, description in described.items() if description is None]
+        there = [one for one in described.values() if one is not None]
+        failure = f"there is no transactional id {', '.join(map(repr, missing))}" if missing else ""
+        now_ms = _now_ms()
+        document = {"transactions": [_document(one, now_ms) for one in there], "not_found": missing}
+        return Shown(_descriptions(there, now_ms) if there else "", document, failure)
+
+    return operation
+
+
+def _descriptions(described: list[Description], now_ms: int) -> str:
+    headers = (
+        "TRANSACTIONAL-ID", "COORDINATOR", "STATE", "PRODUCER-ID", "EPOCH", "TIMEOUT-MS", "STARTED", "RUNNING-MS",
+        "PARTITIONS",
+    )  # fmt: skip
+    rows = [
+        (
+            one.transactional_id, one.coordinator_id, one.state, one.producer_id, one.producer_epoch,
+            "none (two-phase)" if one.two_phase else one.timeout_ms, instant(one.started_at_ms),
+            "-" if (running_ms := _running_ms(one, now_ms)) is None else running_ms, _joined(one.partitions) or "-",
+        )
+        for one in described
+    ]  # fmt: skip
+    return table(headers, rows)
+
+
+def _document(one: Description, now_ms: int) -> dict[str, Any]:
+    partitions = [{"topic": topic, "partition": partition} for topic, partition in one.partitions]
+    facts = {"two_phase": one.two_phase, "running_ms": _running_ms(one, now_ms), "partitions": partitions}
+    return one._asdict() | facts
+
+
+def _running_ms(one: Description, now_ms: int) -> int | None:
+    return now_ms - one.started_at_ms if one.running and one.started_at_ms is not None else None
+
+
+# --- abort
+
+
+def _abort(found: Options) -> Operation:
+    topic = single(found, "--topic", "")
+    if not topic or "--partition" not in found:
+        raise UsageError("txn abort needs --topic and --partition")
+    partition = number(found, "--partition", 0, 0, INT_MAX)
+    start_offset = _optional(found, "--start-offset", 0, LONG_MAX)
+    producer_id = _optional(found, "--producer-id", 0, LONG_MAX)
+    producer_epoch = _optional(found, "--producer-epoch", 0, 32_767)
+    coordinator_epoch = _optional(found, "--coordinator-epoch", -1, INT_MAX)
+    given = (producer_id, producer_epoch, coordinator_epoch)
+    if (start_offset is None) == (given == (None, None, None)):
+        raise UsageError(
+            "txn abort needs either --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"
+        )
+    if start_offset is None and None in given:
+        raise UsageError("txn abort needs all of --producer-id, --producer-epoch and --coordinator-epoch")
+
+    def operation(admin: Admin) -> Shown:
+        if start_offset is not None:
+            marker = admin.abort_at(topic, partition, start_offset)
+        else:
+            assert producer_id is not None and producer_epoch is not None and coordinator_epoch is not None
+            marker = admin.abort(topic, partition, Marker(producer_id, producer_epoch, coordinator_epoch))
+        text = (
+            f"wrote an abort marker for producer {marker.producer_id}, epoch {marker.producer_epoch}, "
+            f"coordinator epoch {marker.coordinator_epoch}, to {topic}-{partition}\n"
+        )
+        where = {"topic": topic, "partition": partition, "start_offset": start_offset}
+        return Shown(text, {"aborted": where | marker._asdict()})
+
+    return operation
+
+
+# --- force-terminate
+
+
+def _force_terminate(found: Options) -> Operation:
+    if "--transactional-id" not in found:
+        raise UsageError("txn force-terminate needs --transactional-id ID")
+    transactional_id = _checked_id(single(found, "--transactional-id", ""))
+
+    def operation(admin: Admin) -> Shown:
+        # Unlike Kafka: kafka-transactions.sh makes an id that it does not find. A slip of the pen should not.
+        before = admin.force_terminate(transactional_id)
+        document = {"before": _document(before, _now_ms()), "aborted": before.state in ("Ongoing", "PrepareAbort")}
+        return Shown(_terminated(before), document)
+
+    return operation
+
+
+def _terminated(before: Description) -> str:
+    name = shown(before.transactional_id)
+    kind = "two-phase transaction" if before.two_phase else "transaction"
+    match before.state:
+        case "Ongoing" | "PrepareAbort":
+            what = f"aborted the {kind} of {name} since {instant(before.started_at_ms)}"
+            if before.partitions:
+                what += f" in {shown(_joined(before.partitions))}"
+        case "PrepareCommit":
+            what = f"the {kind} of {name} was being committed already, and is"
+        case state:
+            what = f"{name} had no open transaction ({shown(state)})"
+    return f"{what}; producer {before.producer_id}, epoch {before.producer_epoch}, is fenced\n"
+
+
+# --- find-hanging
+
+
+def _find_hanging(found: Options) -> Operation:
+    topic = single(found, "--topic", "") or None
+    partition = _optional(found, "--partition", 0, INT_MAX)
+    broker_id = _optional(found, "--broker-id", 0, INT_MAX)
+    if partition is not None and topic is None:
+        raise UsageError("txn find-hanging: --partition needs --topic")
+    limit_ms = number(found, "--max-transaction-timeout-ms", MAX_TRANSACTION_TIMEOUT_MS, 0, LONG_MAX)
+    given = single(found, "--bootstrap", "")
+
+    def operation(admin: Admin) -> Shown:
+        transactions, leaderless = admin.find_hanging(topic, partition, broker_id, limit_ms)
+        now_ms = _now_ms()
+        documents = [
+            one._asdict() | {"idle_ms": now_ms - one.last_timestamp_ms, "abort_command": _abort_command(one, given)}
+            for one in transactions
+        ]
+        missed = [{"topic": name, "partition": index} for name, index in leaderless]
+        failure = f"not looked into, having no leader: {_joined(leaderless)}" if leaderless else ""
+        return Shown(_hanging(transactions, now_ms, given), {"hanging": documents, "leaderless": missed}, failure)
+
+    return operation
+
+
+def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: str) -> str:
+    if not transactions:
+        return "no hanging transactions\n"
+    headers = (
+        "TOPIC", "PARTITION", "PRODUCER-ID", "EPOCH", "COORDINATOR-EPOCH", "START-OFFSET", "LAST-RECORD", "IDLE-MS",
+    )  # fmt: skip
+    rows = [
+        (
+            one.topic, one.partition, one.producer_id, one.producer_epoch, one.coordinator_epoch, one.start_offset,
+            instant(one.last_timestamp_ms), now_ms - one.last_timestamp_ms,
+        )
+        for one in transactions
+    ]  # fmt: skip
+    commands = "".join(f"  {_abort_command(one, given)}\n" for one in transactions)
+    return f"{table(headers, rows)}\nto abort them:\n{commands}"
+
+
+def _abort_command(one: OpenTransaction, given: str) -> str:
+    """What to type; `given` is the value of --bootstrap, or nothing."""
+    words = ["stuntbroker", "txn", "abort"]
+    if given:
+        words += ["--bootstrap", given]
+    words += ["--topic", one.topic, "--partition", str(one.partition), "--start-offset", str(one.start_offset)]
+    return shlex.join(words)
+
+
+COMMANDS: Final[dict[str, tuple[Callable[[Options], Operation], tuple[str, ...]]]] = {
+    "list": (_list, ("--state", "--producer-id", "--running-longer-than-ms", "--transactional-id")),
+    "describe": (_describe, ("--transactional-id",)),
+    "abort": (
+        _abort,
+        ("--topic", "--partition", "--start-offset", "--producer-id", "--producer-epoch", "--coordinator-epoch"),
+    ),
+    "force-terminate": (_force_terminate, ("--transactional-id",)),
+    "find-hanging": (_find_hanging, ("--topic", "--partition", "--broker-id", "--max-transaction-timeout-ms")),
+}
+
+
+# --- words of the command line
+
+
+def _checked_id(text: str) -> str:
+    try:
+        if not 0 < len(text.encode()) <= STRING_MAX:
+            raise UsageError(f"--transactional-id: it must have 1 to {STRING_MAX} bytes")
+    except UnicodeEncodeError:
+        raise UsageError(f"--transactional-id {text!r}: it is no UTF-8") from None
+    return text
+
+
+def _number(name: str, text: str, low: int, high: int) -> int:
+    return number({name: [text]}, name, 0, low, high)
+
+
+def _optional(found: Options, name: str, low: int, high: int) -> int | None:
+    return number(found, name, 0, low, high) if name in found else None
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _joined(partitions: tuple[tuple[str, int], ...]) -> str:
+    return ",".join(f"{topic}-{partition}" for topic, partition in partitions)

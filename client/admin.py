@@ -1,0 +1,352 @@
+"""The transactional part of an administrator's work (KIP-664): who has a transaction, who left one behind, and its end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import ClientError, ConnectionFailed, NotFound, check
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
+from stuntbroker.protocol.messages.describe_producers_response import DescribeProducersResponse, ProducerState
+from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from stuntbroker.protocol.messages.describe_transactions_response import DescribeTransactionsResponse, TransactionState
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from stuntbroker.protocol.messages.list_transactions_response import ListTransactionsResponse
+from stuntbroker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from stuntbroker.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
+
+INIT_PRODUCER_ID: Final = 22
+WRITE_TXN_MARKERS: Final = 27
+DESCRIBE_PRODUCERS: Final = 61
+DESCRIBE_TRANSACTIONS: Final = 65
+LIST_TRANSACTIONS: Final = 66
+DURATION_FROM: Final = 1
+PATTERN_FROM: Final = 2
+RUNNING: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+STATES: Final = ("Empty", *RUNNING, "CompleteCommit", "CompleteAbort")
+TWO_PHASE_TIMEOUT_MS: Final = 2**31 - 1
+"""The time-out that a coordinator gives to a two-phase transaction: it has none (KIP-939)."""
+DEFAULT_TIMEOUT_MS: Final = 60_000
+MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
+"""Kafka's default of `transaction.max.timeout.ms`: no transaction that is looked after is older."""
+BATCH_MAX: Final = 500
+"""Partitions, producer ids or transactional ids in one request."""
+
+Item = TypeVar("Item")
+TopicPartition = tuple[str, int]
+
+
+class Listing(NamedTuple):
+    """A transactional id as a coordinator lists it."""
+
+    transactional_id: str
+    coordinator_id: int
+    producer_id: int
+    state: str
+
+
+class Description(NamedTuple):
+    """All that the coordinator tells of a transactional id."""
+
+    transactional_id: str
+    coordinator_id: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_at_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+    """Those that belong to the transaction and have no marker yet."""
+
+    @property
+    def two_phase(self) -> bool:
+        return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
+
+    @property
+    def running(self) -> bool:
+        return self.state in RUNNING
+
+
+class Found(NamedTuple):
+    """What `list_transactions` found. `notes` say what a broker was too old for and how it was made up for."""
+
+    listings: tuple[Listing, ...]
+    notes: tuple[str, ...]
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction as the log of one partition knows it."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    """Of the last marker of this producer; -1 when it never had one."""
+    start_offset: int
+    last_timestamp_ms: int
+    """Of the producer's last batch."""
+
+
+class Marker(NamedTuple):
+    """What an abort marker says about whom."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+
+class Hanging(NamedTuple):
+    transactions: tuple[OpenTransaction, ...]
+    leaderless: tuple[TopicPartition, ...]
+    """Partitions that nobody could be asked about."""
+
+
+class Admin:
+    """Each method is one operation with a time-out of its own. All raise ClientError."""
+
+    def __init__(self, cluster: Cluster, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._cluster = cluster
+        self._now_ms = now_ms
+
+    def list_transactions(
+        self,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        running_longer_than_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> Found:
+        """Every transactional id of the cluster for which all of this is true.
+
+        `running_longer_than_ms` (KIP-939): a transaction is open or being ended, and began longer ago than that. Kafka's
+        own filter (KIP-994) also lets an id pass that has no transaction, and counts a finished one from its start:
+        hence the states are restricted as well. `pattern` (KIP-1152) is RE2 and has to match the whole id.
+        """
+        if running_longer_than_ms is not None:
+            states = [one for one in RUNNING if not states or one in states]
+            if not states:
+                return Found((), ())
+        duration_ms = -1 if running_longer_than_ms is None else running_longer_than_ms
+        request = ListTransactionsRequest(list(states), list(producer_ids), duration_ms, pattern)
+        return self._cluster.retrying(lambda: self._list(request))
+
+    def _list(self, request: ListTransactionsRequest) -> Found:
+        listings: list[Listing] = []
+        notes: list[str] = []
+        for node_id in self._cluster.broker_ids():
+            version = self._cluster.version(node_id, LIST_TRANSACTIONS)
+            answer = self._cluster.ask(node_id, LIST_TRANSACTIONS, request, ListTransactionsResponse)
+            check(f"ListTransactions to broker {node_id}", answer.error_code)
+            notes += [f"broker {node_id} knows no state {name!r}" for name in answer.unknown_state_filters]
+            found = [
+                Listing(one.transactional_id, node_id, one.producer_id, one.transaction_state)
+                for one in answer.transaction_states
+            ]
+            if request.transactional_id_pattern is not None and version < PATTERN_FROM:
+                wanted = _compiled(request.transactional_id_pattern)
+                found = [one for one in found if wanted.fullmatch(one.transactional_id)]
+                notes.append(f"broker {node_id} is too old for patterns: matched here, by Python's rules")
+            if request.duration_filter >= 0 and version < DURATION_FROM:
+                found = list(self._running_longer(found, request.duration_filter))
+                notes.append(
+                    f"broker {node_id} is too old to filter by duration: filtered here, by this machine's clock"
+                )
+            listings += found
+        return Found(tuple(sorted(listings)), tuple(notes))
+
+    def _running_longer(self, listings: Sequence[Listing], duration_ms: int) -> Iterator[Listing]:
+        described = self._describe([one.transactional_id for one in listings])
+        now_ms = self._now_ms()
+        for one in listings:
+            found = described.get(one.transactional_id)
+            if found is not None and found.started_at_ms is not None and now_ms - found.started_at_ms > duration_ms:
+                yield one
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Description | None]:
+        """By transactional id, None where there is no such id."""
+        wanted = list(dict.fromkeys(transactional_ids))
+        described = self._cluster.retrying(lambda: self._describe(wanted))
+        return {one: described.get(one) for one in wanted}
+
+    def _describe(self, transactional_ids: Sequence[str]) -> dict[str, Description]:
+        found = {}
+        by_coordinator: dict[int, list[str]] = {}
+        for some in _batches(transactional_ids):
+            for transactional_id, node_id in self._cluster.coordinators(some).items():
+                by_coordinator.setdefault(node_id, []).append(transactional_id)
+        for node_id, ids in by_coordinator.items():
+            for some in _batches(ids):
+                request = DescribeTransactionsRequest(some)
+                answer = self._cluster.ask(node_id, DESCRIBE_TRANSACTIONS, request, DescribeTransactionsResponse)
+                for one in answer.transaction_states:
+                    if one.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                        check(f"transactional id {one.transactional_id!r}", one.error_code)
+                        found[one.transactional_id] = _description(one, node_id)
+        return found
+
+    def _open(self, partitions: Sequence[TopicPartition], node_id: int) -> list[OpenTransaction]:
+        """What one broker, which holds all these partitions, knows of open transactions in them."""
+        found = []
+        for some in _batches(partitions):
+            topics: dict[str, list[int]] = {}
+            for name, index in some:
+                topics.setdefault(name, []).append(index)
+            request = DescribeProducersRequest([TopicRequest(name, indexes) for name, indexes in topics.items()])
+            answer = self._cluster.ask(node_id, DESCRIBE_PRODUCERS, request, DescribeProducersResponse)
+            for topic in answer.topics:
+                for partition in topic.partitions:
+                    what = f"the producers of {topic.name}-{partition.partition_index}"
+                    check(what, partition.error_code, partition.error_message)
+                    found += [
+                        _open_transaction(topic.name, partition.partition_index, one)
+                        for one in partition.active_producers
+                        if one.current_txn_start_offset >= 0
+                    ]
+        return found
+
+    def find_hanging(
+        self, topic: str | None, index: int | None, broker_id: int | None, max_transaction_timeout_ms: int
+    ) -> Hanging:
+        """Open transactions that nobody will end (KIP-664), of all partitions or those of a topic or on a broker.
+
+        One hangs if and only if its producer's last batch is older than the limit, and no transactional id has this
+        producer id, or the id that has it does not count the partition among those that still need a marker.
+        """
+        return self._cluster.retrying(lambda: self._find_hanging(topic, index, broker_id, max_transaction_timeout_ms))
+
+    def _find_hanging(self, topic: str | None, index: int | None, broker_id: int | None, limit_ms: int) -> Hanging:
+        if topic is not None and index is not None:
+            partitions = [self._cluster.partition(topic, index)]
+        else:
+            partitions = self._cluster.partitions(None if topic is None else [topic])
+        if broker_id is not None:
+            partitions = [one for one in partitions if broker_id in one.replica_ids]
+            if not partitions:
+                self._cluster.version(broker_id, DESCRIBE_PRODUCERS)  # A broker that there is not is no empty one.
+        by_node: dict[int, list[TopicPartition]] = {}
+        for one in partitions:
+            node_id = one.leader_id if broker_id is None else broker_id
+            by_node.setdefault(node_id, []).append((one.topic, one.partition))
+        leaderless = by_node.pop(-1, [])
+        found = [one for node_id, some in by_node.items() for one in self._open(some, node_id)]
+        now_ms = self._now_ms()
+        old = [one for one in found if now_ms - one.last_timestamp_ms > limit_ms]
+        looked_after = self._looked_after({one.producer_id for one in old})
+        hanging = [one for one in old if (one.producer_id, one.topic, one.partition) not in looked_after]
+        return Hanging(tuple(sorted(hanging)), tuple(leaderless))
+
+    def _looked_after(self, producer_ids: Collection[int]) -> set[tuple[int, str, int]]:
+        """(producer id, topic, partition) of whatever a coordinator will end."""
+        ids = {
+            one.transactional_id: one.producer_id
+            for some in _batches(sorted(producer_ids))
+            for one in self._list(ListTransactionsRequest((), some)).listings
+        }
+        return {
+            (ids[one.transactional_id], topic, index)
+            for one in self._describe(list(ids)).values()
+            for topic, index in one.partitions
+        }
+
+    def abort_at(self, topic: str, index: int, start_offset: int) -> Marker:
+        """Ends the open transaction that begins at this offset, in this partition only, whoever coordinates it."""
+        sent: list[Marker] = []
+
+        def attempt() -> Marker:
+            node_id = self._cluster.leader(topic, index)
+            found = self._open([(topic, index)], node_id)
+            for one in found:
+                if one.start_offset == start_offset:
+                    # A producer that never had a marker has no coordinator epoch; 0 is not above anybody's.
+                    marker = Marker(one.producer_id, one.producer_epoch, max(0, one.coordinator_epoch))
+                    sent.append(marker)
+                    self._abort(topic, index, node_id, marker)
+                    return marker
+            if sent:  # The answer to the marker was lost, and the marker is there.
+                return sent[-1]
+            others = ", ".join(str(one.start_offset) for one in found)
+            there_are = f"there are open ones at {others}" if found else "there is no open one"
+            raise NotFound(f"no open transaction of {topic}-{index} starts at offset {start_offset}; {there_are}")
+
+        return self._cluster.retrying(attempt)
+
+    def abort(self, topic: str, index: int, marker: Marker) -> Marker:
+        """Writes an abort marker for a producer into a partition: for brokers that cannot describe producers."""
+        marker = marker._replace(coordinator_epoch=max(0, marker.coordinator_epoch))
+        self._cluster.retrying(lambda: self._abort(topic, index, self._cluster.leader(topic, index), marker))
+        return marker
+
+    def _abort(self, topic: str, index: int, node_id: int, marker: Marker) -> None:
+        topics = [WritableTxnMarkerTopic(topic, [index])]
+        # Transaction version 0: the epoch of the marker may be that of the records.
+        one = WritableTxnMarker(marker.producer_id, marker.producer_epoch, False, topics, marker.coordinator_epoch)
+        answer = self._cluster.ask(node_id, WRITE_TXN_MARKERS, WriteTxnMarkersRequest([one]), WriteTxnMarkersResponse)
+        results = [
+            partition.error_code
+            for producer in answer.markers
+            for found in producer.topics
+            for partition in found.partitions
+            if (found.name, partition.partition_index) == (topic, index)
+        ]
+        if not results:
+            raise ConnectionFailed(f"broker {node_id} was sent a marker for {topic}-{index} and said nothing of it")
+        check(f"the abort marker for {topic}-{index}", results[0])
+
+    def force_terminate(self, transactional_id: str) -> Description:
+        """Aborts whatever transaction the id has, two-phase or not, and fences its producer (KIP-939).
+
+        Gives the id as it was just before. Raises NotFound rather than making the id, as InitProducerId would.
+        """
+        before = self._cluster.retrying(lambda: self._describe([transactional_id])).get(transactional_id)
+        if before is None:
+            raise NotFound(f"there is no transactional id {transactional_id!r}; nothing was done")
+        # Nobody uses the time-out, but the coordinator checks it: what it has taken once it takes again.
+        request = InitProducerIdRequest(transactional_id, min(max(1, before.timeout_ms), DEFAULT_TIMEOUT_MS))
+
+        def attempt() -> None:
+            node_id = self._cluster.coordinators([transactional_id])[transactional_id]
+            answer = self._cluster.ask(node_id, INIT_PRODUCER_ID, request, InitProducerIdResponse)
+            # CONCURRENT_TRANSACTIONS, too, until the markers of the abort are written: hence the retries.
+            check(f"transactional id {transactional_id!r}", answer.error_code)
+
+        self._cluster.retrying(attempt)
+        return before
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Brokers know RE2; Python's syntax is almost that."""
+    try:
+        return re.compile(pattern)
+    except re.error as fault:
+        raise ClientError(f"the pattern {pattern!r} is no regular expression: {fault}") from None
+
+
+def _description(one: TransactionState, node_id: int) -> Description:
+    started_at_ms = one.transaction_start_time_ms if one.transaction_start_time_ms >= 0 else None
+    partitions = sorted((topic.topic, index) for topic in one.topics for index in topic.partitions)
+    return Description(
+        one.transactional_id, node_id, one.transaction_state, one.producer_id, one.producer_epoch,
+        one.transaction_timeout_ms, started_at_ms, tuple(partitions),
+    )  # fmt: skip
+
+
+def _open_transaction(topic: str, index: int, one: ProducerState) -> OpenTransaction:
+    return OpenTransaction(
+        topic, index, one.producer_id, one.producer_epoch, one.coordinator_epoch, one.current_txn_start_offset,
+        one.last_timestamp,
+    )  # fmt: skip
+
+
+def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    for at in range(0, len(items), BATCH_MAX):
+        yield items[at : at + BATCH_MAX]

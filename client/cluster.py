@@ -1,0 +1,227 @@
+"""Who is where: from the addresses that we were given to the brokers, the leader of a partition, the coordinator of an id.
+
+Routes are asked for when they are needed and kept until something fails. An operation is a function that may be run
+again: `Cluster.retrying` does so, with all routes forgotten, while its failure is retriable and there is time left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import Final, NamedTuple, Self, TypeVar
+
+from stuntbroker.client.connection import Address, Answer, Connection, Deadline
+from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, NotFound, TimedOut, Unreachable, check
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from stuntbroker.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.metadata_response import MetadataResponse
+from stuntbroker.protocol.primitives import Message
+
+METADATA: Final = 3
+FIND_COORDINATOR: Final = 10
+MANY_KEYS_FROM: Final = 4
+TRANSACTION: Final = 1
+"""Key type of FindCoordinator."""
+BACKOFF_S_MIN: Final = 0.05
+BACKOFF_S_MAX: Final = 1.0
+TIMEOUT_S: Final = 30.0
+
+Result = TypeVar("Result")
+
+
+class Partition(NamedTuple):
+    topic: str
+    partition: int
+    leader_id: int
+    """-1: it has none now."""
+    replica_ids: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def parse_bootstrap(text: str) -> list[Address]:
+    """`host:port[,host:port...]`, an IPv6 host in brackets. Raises ValueError with a text that says what is wrong."""
+    found = []
+    for one in text.split(","):
+        host, colon, port = one.strip().rpartition(":")
+        bare = host.removeprefix("[").removesuffix("]")
+        if not bare or (":" in bare and bare == host):
+            raise ValueError(f"{one!r} is not HOST:PORT")
+        if not colon or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) < 65_536:
+            raise ValueError(f"{one!r} is not HOST:PORT")
+        found.append(Address(bare, int(port)))
+    return found
+
+
+class Cluster:
+    """Connections to the brokers of a cluster, one each. Not for more than one thread, nor across a fork."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        timeout_s: float = TIMEOUT_S,
+        now_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._bootstrap = tuple(bootstrap)
+        self._timeout_s = timeout_s
+        self._now_s = now_s
+        self._sleep = sleep
+        self._deadline = Deadline(timeout_s, now_s)
+        self._reached = False
+        self._connections: dict[Address, Connection] = {}
+        self._addresses: dict[int, Address] = {}
+        self._coordinators: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._forget()
+
+    # --- operations
+
+    def retrying(self, attempt: Callable[[], Result]) -> Result:
+        """Runs `attempt` until it succeeds, fails for good, or the time-out of an operation is over."""
+        self._deadline = Deadline(self._timeout_s, self._now_s)
+        backoff_s = BACKOFF_S_MIN
+        while True:
+            try:
+                return attempt()
+            except ClientError as fault:
+                if not fault.retriable:
+                    raise
+                self._forget()
+                if self._deadline.left_s() <= backoff_s:
+                    raise TimedOut(f"{fault}; given up after {self._timeout_s:g} s") from fault
+            self._sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+    def version(self, node_id: int, key: int, least: int = 0) -> int:
+        """The highest version of an API that a broker and we have, `least` or later. Raises UnsupportedVersion."""
+        return self._node(node_id).version(key, least)
+
+    def ask(
+        self, node_id: int, key: int, request: Message, answer: type[Answer], least: int = 0, most: int = 0x7FFF
+    ) -> Answer:
+        """One request to one broker, at the highest common version from `least` to `most`."""
+        connection = self._node(node_id)
+        return connection.ask(key, connection.version(key, least, most), request, answer, self._deadline)
+
+    # --- routes
+
+    def broker_ids(self) -> list[int]:
+        """All brokers that are alive."""
+        self._metadata([])
+        return sorted(self._addresses)
+
+    def partitions(self, topics: Collection[str] | None) -> list[Partition]:
+        """The partitions of these topics, or of all. Raises NotFound."""
+        found = []
+        for topic in self._metadata(topics).topics:
+            name = topic.name or ""
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise NotFound(f"there is no topic {name!r}")
+            check(f"topic {name!r}", topic.error_code)
+            for one in topic.partitions:
+                found.append(Partition(name, one.partition_index, one.leader_id, tuple(one.replica_nodes)))
+        return sorted(found)
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """Raises NotFound."""
+        found = self.partitions([topic])
+        for one in found:
+            if one.partition == index:
+                return one
+        raise NotFound(f"topic {topic!r} has no partition {index}, it has {len(found)}")
+
+    def leader(self, topic: str, index: int) -> int:
+        """The broker that leads a partition. Raises NotFound, or a retriable BrokerError while there is none."""
+        found = self.partition(topic, index)
+        if found.leader_id < 0:
+            raise BrokerError(f"partition {found}", ErrorCode.LEADER_NOT_AVAILABLE)
+        return found.leader_id
+
+    def coordinators(self, transactional_ids: Collection[str]) -> dict[str, int]:
+        """The brokers that coordinate these transactional ids."""
+        missing = [one for one in transactional_ids if one not in self._coordinators]
+        if missing:
+            connection = self._any()
+            version = connection.version(FIND_COORDINATOR, least=1)
+            many = version >= MANY_KEYS_FROM
+            for keys in [missing] if many else [[one] for one in missing]:
+                request = FindCoordinatorRequest(keys[0], TRANSACTION, keys)
+                answer = connection.ask(FIND_COORDINATOR, version, request, FindCoordinatorResponse, self._deadline)
+                self._learn(keys, answer, many)
+        return {one: self._coordinators[one] for one in transactional_ids}
+
+    def _learn(self, keys: list[str], answer: FindCoordinatorResponse, many: bool) -> None:
+        for one in answer.coordinators if many else [answer]:
+            key = getattr(one, "key", keys[0])
+            check(f"the coordinator of {key!r}", one.error_code, one.error_message)
+            self._addresses[one.node_id] = Address(one.host, one.port)
+            self._coordinators[key] = one.node_id
+        if missing := [key for key in keys if key not in self._coordinators]:
+            raise ConnectionFailed(f"FindCoordinator was asked for {missing[0]!r} and said nothing of it")
+
+    def _metadata(self, topics: Collection[str] | None) -> MetadataResponse:
+        wanted = None if topics is None else [MetadataRequestTopic(name=one) for one in topics]
+        request = MetadataRequest(wanted, allow_auto_topic_creation=False)
+        connection = self._any()
+        answer = connection.ask(
+            METADATA, connection.version(METADATA, least=1), request, MetadataResponse, self._deadline
+        )
+        if not answer.brokers:
+            raise ConnectionFailed("the metadata names no broker")
+        self._addresses = {one.node_id: Address(one.host, one.port) for one in answer.brokers}
+        return answer
+
+    # --- connections
+
+    def _node(self, node_id: int) -> Connection:
+        if node_id not in self._addresses:
+            self._metadata([])
+        address = self._addresses.get(node_id)
+        if address is None:
+            raise NotFound(f"there is no broker {node_id}; there are {', '.join(map(str, sorted(self._addresses)))}")
+        try:
+            return self._connect(address)
+        except ConnectionFailed as fault:
+            raise ConnectionFailed(f"broker {node_id} is known to the cluster as {address}: {fault}") from fault
+
+    def _any(self) -> Connection:
+        """A connection that is open, or the first address that answers."""
+        for connection in self._connections.values():
+            return connection
+        faults = []
+        for address in dict.fromkeys((*self._bootstrap, *self._addresses.values())):
+            try:
+                return self._connect(address)
+            except ConnectionFailed as fault:
+                faults.append(fault)
+        if self._reached:
+            raise faults[0]
+        raise Unreachable("; ".join(map(str, faults)))
+
+    def _connect(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = self._connections[address] = Connection(address, self._deadline)
+            self._reached = True
+        return connection
+
+    def _forget(self) -> None:
+        """Something has moved or broken: brokers are kept to be tried, everything else is asked for again."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self._coordinators.clear()

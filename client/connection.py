@@ -1,0 +1,146 @@
+"""One connection to one broker: a request, its answer, the next.
+
+request   size int32 | key int16 | version int16 | correlation id int32 | client id | tags, if flexible | message
+answer    size int32 | correlation id int32 | tags, if flexible and not ApiVersions | message
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from struct import pack, unpack_from
+from typing import Final, NamedTuple, TypeVar
+
+from stuntbroker.client.errors import BrokerError, ConnectionFailed, UnsupportedVersion
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
+from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
+
+API_VERSIONS: Final = 18
+API_VERSIONS_FIRST: Final = 3
+"""What is tried first. A broker that is older than that answers at version 0, with the error and its own versions."""
+FRAME_SIZE_MAX: Final = 100 << 20
+"""Bytes in an answer; Kafka's own limit for requests (`socket.request.max.bytes`) is as high."""
+CONNECT_S_MAX: Final = 5.0
+REQUEST_S_MAX: Final = 30.0
+WAIT_S_MIN: Final = 0.001
+"""A socket that may wait 0 seconds does not wait at all, and fails in another way."""
+CLIENT_ID: Final = "stuntbroker"
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Deadline:
+    """A point in time that several steps have to keep to together."""
+
+    __slots__ = ("_at_s", "_now_s")
+
+    def __init__(self, timeout_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._at_s = now_s() + timeout_s
+
+    def left_s(self, most_s: float = float("inf")) -> float:
+        """Seconds until then, at most `most_s`; never negative."""
+        return max(0.0, min(self._at_s - self._now_s(), most_s))
+
+
+class Connection:
+    """Connected, and agreed upon versions, once it is made. Raises ConnectionFailed; after that it is of no use."""
+
+    def __init__(self, address: Address, deadline: Deadline, client_id: str = CLIENT_ID) -> None:
+        self.address = address
+        self._client_id = client_id.encode()
+        self._correlation_id = 0
+        try:
+            self._socket = socket.create_connection(address, max(WAIT_S_MIN, deadline.left_s(CONNECT_S_MAX)))
+        except (OSError, ValueError, OverflowError) as fault:  # A cluster may call a broker what is no host or port.
+            raise ConnectionFailed(f"cannot connect to {address}: {_reason(fault)}") from fault
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._versions = self._agree(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int:
+        """The highest version of an API that both sides have, from `least` to `most`. Raises UnsupportedVersion."""
+        api = APIS[key]
+        low, high = self._versions.get(key, (0, -1))
+        most = min(api.version_max, most)
+        version = min(high, most)
+        if version < max(low, api.version_min, least):
+            has = f"has {api.name} {low}-{high}" if high >= 0 else f"has no {api.name}"
+            needed = f"{max(api.version_min, least)}-{most}"
+            raise UnsupportedVersion(f"the broker at {self.address} {has}, needed is version {needed}")
+        return version
+
+    def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
+        """Sends a request and waits for its answer. Raises ConnectionFailed."""
+        flexible = version >= APIS[key].flexible_from
+        self._correlation_id = self._correlation_id % 0x7FFF_FFFF + 1
+        body = bytearray(pack(">hhih", key, version, self._correlation_id, len(self._client_id)) + self._client_id)
+        if flexible:
+            body.append(0)
+        request.encode(body, version)
+        deadline = Deadline(deadline.left_s(REQUEST_S_MAX))
+        try:
+            self._socket.settimeout(max(WAIT_S_MIN, deadline.left_s()))
+            self._socket.sendall(pack(">i", len(body)) + body)
+            frame = self._receive(deadline)
+            (correlation_id,) = unpack_from(">i", frame)
+            if correlation_id != self._correlation_id:
+                raise DecodeError(f"the answer is one to request {correlation_id}, not {self._correlation_id}", 0)
+            if key == API_VERSIONS:
+                # Its answer begins the same at all versions, and is at version 0 when it says that ours is unknown.
+                unknown = frame[4:6] == pack(">h", ErrorCode.UNSUPPORTED_VERSION)
+                return answer.decode(frame, 0 if unknown else version, 4)
+            return answer.decode(frame, version, skip_tags(frame, 4) if flexible else 4)
+        except (OSError, DecodeError, IndexError) as fault:
+            self.close()
+            raise ConnectionFailed(f"{APIS[key].name} to {self.address}: {_reason(fault)}") from fault
+
+    def _agree(self, deadline: Deadline) -> dict[int, tuple[int, int]]:
+        """Asks for the versions of all APIs."""
+        request = ApiVersionsRequest(CLIENT_ID, "0")
+        answer = self.ask(API_VERSIONS, API_VERSIONS_FIRST, request, ApiVersionsResponse, deadline)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            answer = self.ask(API_VERSIONS, 0, request, ApiVersionsResponse, deadline)
+        if answer.error_code:
+            raise BrokerError(f"ApiVersions to {self.address}", answer.error_code)
+        return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+
+    def _receive(self, deadline: Deadline) -> bytes:
+        (size,) = unpack_from(">i", self._read(4, deadline))
+        if not 4 <= size <= FRAME_SIZE_MAX:
+            raise DecodeError(f"an answer of {size} bytes, more than {FRAME_SIZE_MAX} or less than 4", 0)
+        return self._read(size, deadline)
+
+    def _read(self, size: int, deadline: Deadline) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            self._socket.settimeout(max(WAIT_S_MIN, deadline.left_s()))
+            more = self._socket.recv(min(size - len(data), 1 << 20))
+            if not more:
+                raise ConnectionResetError("the broker closed the connection before its answer was whole")
+            data += more
+        return bytes(data)
+
+
+def _reason(fault: BaseException) -> str:
+    if isinstance(fault, TimeoutError):
+        return "no answer in time"
+    return getattr(fault, "strerror", None) or str(fault) or type(fault).__name__

@@ -1,0 +1,66 @@
+"""Makes helpers importable, and starts the brokers that `stuntbroker txn` is tried on: ours and Apache Kafka, once each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.extend(
+    str(folder)
+    for folder in (
+        Path(__file__).parent,
+        *(Path(__file__).parents[2] / name for name in ("tests/broker", "tests/protocol", "tools")),
+    )
+    if str(folder) not in sys.path
+)
+
+from producers import Hand
+
+from tests.peers.kafka_broker import apache_kafka
+from tests.peers.our_broker import our_broker
+
+PROPERTIES = {
+    "transaction.partition.verification.enable": "false",  # Else no transaction can be left hanging.
+    "transaction.two.phase.commit.enable": "true",
+    "num.partitions": "2",
+}
+
+
+@pytest.fixture(scope="session")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Our broker, as "host:port"."""
+    folder = tmp_path_factory.mktemp("ours")
+    settings = [f"{name}={value}" for name, value in PROPERTIES.items()]
+    with our_broker(folder / "data", folder / "stderr.log", *settings) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Apache Kafka, as "host:port"; skips where there is no JDK."""
+    settings = {name.replace(".", "_"): value for name, value in PROPERTIES.items()}
+    with apache_kafka(tmp_path_factory.mktemp("kafka"), unstable_api_versions_enable="true", **settings) as address:
+        yield address
+
+
+@pytest.fixture(params=["ours", "kafka"])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """One broker after the other."""
+    address: str = request.getfixturevalue(request.param)
+    return address
+
+
+@pytest.fixture
+def hand(bootstrap: str) -> Iterator[Hand]:
+    made = Hand(bootstrap)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def own(request: pytest.FixtureRequest) -> str:
+    """A prefix for names that no other test uses."""
+    return f"{request.node.originalname.removeprefix('test_')[:40]}-"

@@ -1,0 +1,115 @@
+"""Apache's own tool for transactions (`kafka-transactions.sh`) prints the same of our broker as of Apache Kafka."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from producers import Hand, Producer
+
+from tests.peers.kafka_broker import class_path, java_tool
+
+# Fifteen times a virtual machine, twice; and the first time the jars are fetched.
+pytestmark = pytest.mark.timeout(900)
+
+OLD_MS = 16 * 60_000
+TOPIC = "apache-tool"
+TIME = re.compile(r"^1[0-9]{12}$")
+
+
+def tool(bootstrap: str, *arguments: str) -> tuple[int, str]:
+    """Exit status and everything that it prints, without the complaint that nobody wants its log."""
+    command = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", class_path()]
+    command += ["org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap, *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    return done.returncode, "".join(line for line in done.stdout.splitlines(True) if "SLF4J" not in line)
+
+
+def cells(printed: str, names: dict[str, str]) -> list[list[str]]:
+    """A table without what is different in every run: times, and producer ids, which get the names of their owners."""
+    header, *rows = (
+        [cell.strip() for cell in line.split("\t")[:-1] or [line]] for line in printed.splitlines() or [""]
+    )
+    told = []
+    for row in rows:
+        told.append([])
+        for title, cell in zip(header, row, strict=True):
+            if TIME.match(cell) or title in ("TransactionDurationMs", "Duration(min)"):
+                cell = "number" if cell.isdigit() else cell
+            elif title == "ProducerId":
+                cell = names.get(cell, cell)
+            elif title == "TopicPartitions":
+                cell = ",".join(sorted(cell.split(",")))
+            told[-1].append(cell)
+    return [header, *sorted(told)]
+
+
+def story(bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
+    """What the tool says, command by command, about transactions that are the same everywhere."""
+    hand = Hand(bootstrap)
+    hand.make_topic(TOPIC, partitions=3)
+    producers: list[Producer] = []
+
+    def made(name: str) -> Producer:
+        producers.append(hand.init(f"{TOPIC}-{name}"))
+        return producers[-1]
+
+    opened = made("open")
+    hand.add(opened, TOPIC, 0, 1)
+    hand.produce(opened, TOPIC, 0)
+    ended = made("ended")
+    hand.add(ended, TOPIC, 1)
+    hand.produce(ended, TOPIC, 1)
+    hand.end(ended, commit=True)
+    hand.settled(ended)
+    made("empty")
+    for partition in (1, 2):
+        hand.produce(made(f"hanging-{partition}"), TOPIC, partition, age_ms=OLD_MS)
+    names = {str(one.producer_id): one.transactional_id for one in producers}
+
+    def say(*arguments: str) -> tuple[int, list[list[str]]]:
+        status, printed = tool(bootstrap, *arguments)
+        return status, cells(printed, names)
+
+    pattern = ("--transactional-id-pattern", f"{TOPIC}.*")
+    at = ("--topic", TOPIC, "--partition")
+    pid = str(producers[-1].producer_id)
+    found = {
+        "list": say("list", *pattern),
+        "list of those that run longer": say("list", *pattern, "--duration-filter", "1"),
+        "describe open": say("describe", "--transactional-id", opened.transactional_id),
+        "describe ended": say("describe", "--transactional-id", ended.transactional_id),
+        "describe nobody": say("describe", "--transactional-id", f"{TOPIC}-nobody"),
+        "describe-producers": say("describe-producers", *at, "1"),
+        "find-hanging": say("find-hanging", "--topic", TOPIC),
+        "abort of nothing": say("abort", *at, "1", "--start-offset", "99"),
+        "abort by offset": say("abort", *at, "1", "--start-offset", "3"),
+        "abort by producer": say(
+            "abort", *at, "2", "--producer-id", pid, "--producer-epoch", "0", "--coordinator-epoch", "-1"
+        ),
+        "find-hanging afterwards": say("find-hanging", "--topic", TOPIC),
+        "forceTerminateTransaction": say("forceTerminateTransaction", "--transactionalId", opened.transactional_id),
+        "describe terminated": say("describe", "--transactional-id", opened.transactional_id),
+        "describe-producers afterwards": say("describe-producers", *at, "0"),
+    }
+    hand.close()
+    return found
+
+
+def test_apaches_tool_prints_the_same_of_ours_as_of_kafka(ours: str, kafka: str) -> None:
+    with ThreadPoolExecutor() as threads:
+        of_ours, of_kafka = threads.map(story, (ours, kafka))
+
+    assert of_ours == of_kafka
+    # And it is the story that was meant.
+    assert {name: status for name, (status, _) in of_kafka.items() if status} == {
+        "describe nobody": 1, "abort of nothing": 1,
+    }  # fmt: skip
+    rows = {name: table[1:] for name, (_, table) in of_kafka.items()}
+    assert [row[3] for row in rows["list"]] == ["Empty", "CompleteCommit", "Empty", "Empty", "Ongoing"]
+    assert [(row[1], row[5]) for row in rows["find-hanging"]] == [("1", "3"), ("2", "0")]
+    assert rows["describe open"][0][8] == f"{TOPIC}-0,{TOPIC}-1"
+    assert rows["find-hanging afterwards"] == []
+    assert rows["describe terminated"][0][3:6] == ["2", "Empty", "30000"]

@@ -1,0 +1,250 @@
+"""`stuntbroker txn` against a running broker: ours, and Apache Kafka with the same expectations."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+from process_harness import run as run_process
+from producers import Hand, Producer
+
+from stuntbroker.cli.main import run
+from stuntbroker.client.errors import BrokerError
+
+# Apache Kafka is started, and its jars are fetched the first time.
+pytestmark = pytest.mark.timeout(600)
+
+OLD_MS = 16 * 60_000
+
+
+class Shell:
+    """Types commands at one broker."""
+
+    def __init__(self, bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.bootstrap = bootstrap
+        self.capsys = capsys
+
+    def type(self, line: str, status: int = 0) -> str:
+        """Standard output, or standard error where the command is expected to fail."""
+        self.capsys.readouterr()
+        found = run(["txn", *shlex.split(line), "--bootstrap", self.bootstrap])
+        out, err = self.capsys.readouterr()
+        assert (found, err if status == 0 else "") == (status, "")
+        return err if status else out
+
+    def json(self, line: str) -> Any:
+        return json.loads(self.type(f"{line} --json"))
+
+    def rows(self, line: str) -> list[list[str]]:
+        """The cells of a table, without its headers."""
+        return [row.split() for row in self.type(line).splitlines()[1:]]
+
+
+@pytest.fixture
+def shell(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(bootstrap, capsys)
+
+
+def begun(hand: Hand, transactional_id: str, topic: str, *partitions: int, timeout_ms: int = 60_000) -> Producer:
+    """An open transaction with records in these partitions."""
+    producer = hand.init(transactional_id, timeout_ms)
+    hand.add(producer, topic, *partitions)
+    for partition in partitions:
+        hand.produce(producer, topic, partition)
+    return producer
+
+
+def hanging(hand: Hand, transactional_id: str | None, topic: str, partition: int) -> tuple[Producer, int]:
+    """Records of a transaction that its coordinator knows nothing of, if it has one, and where they start."""
+    producer = hand.init(transactional_id)
+    return producer, hand.produce(producer, topic, partition, age_ms=OLD_MS)
+
+
+def test_list_shows_every_id_and_filters_by_state_producer_id_and_pattern(hand: Hand, shell: Shell, own: str) -> None:
+    hand.make_topic(own)
+    opened = begun(hand, f"{own}open", own, 0)
+    ended = begun(hand, f"{own}ended", own, 1)
+    hand.end(ended, commit=True)
+    empty = hand.init(f"{own}empty")
+    pattern = f"--transactional-id '{own}.*'"
+    rows = {
+        "empty": [empty.transactional_id, "1", str(empty.producer_id), "Empty"],
+        "ended": [ended.transactional_id, "1", str(ended.producer_id), "CompleteCommit"],
+        "open": [opened.transactional_id, "1", str(opened.producer_id), "Ongoing"],
+    }
+
+    # The commit is answered before its markers are written.
+    hand.settled(ended)
+    assert shell.rows(f"list {pattern}") == [rows["empty"], rows["ended"], rows["open"]]
+    assert rows["open"] in shell.rows("list")
+    assert shell.rows(f"list {pattern} --state Empty --state Ongoing") == [rows["empty"], rows["open"]]
+    assert shell.rows(f"list --producer-id {ended.producer_id}") == [rows["ended"]]
+    assert shell.rows(f"list --transactional-id '{own}e.*d'") == [rows["ended"]]
+    assert shell.rows("list --transactional-id nothing-of-the-kind") == []
+    assert "INVALID_REGULAR_EXPRESSION" in shell.type("list --transactional-id '('", status=1)
+    assert shell.json(f"list {pattern} --state Ongoing") == {
+        "transactions": [
+            {
+                "transactional_id": opened.transactional_id, "coordinator_id": hand.node_id,
+                "producer_id": opened.producer_id, "state": "Ongoing",
+            }
+        ]
+    }  # fmt: skip
+
+
+def test_running_longer_shows_neither_ids_without_a_transaction_nor_finished_ones(
+    hand: Hand, shell: Shell, own: str
+) -> None:
+    """KIP-939 asks for running transactions; the filter of the broker by itself takes the two others as well."""
+    hand.make_topic(own)
+    opened = begun(hand, f"{own}open", own, 0)
+    ended = begun(hand, f"{own}ended", own, 1)
+    hand.end(ended, commit=False)
+    hand.settled(ended)
+    hand.init(f"{own}empty")
+    pattern = f"--transactional-id '{own}.*'"
+
+    hand.until(lambda: shell.rows(f"list {pattern} --running-longer-than-ms 1"))
+    ((name, _, _, state, started, running_ms),) = shell.rows(f"list {pattern} --running-longer-than-ms 1")
+    assert (name, state) == (opened.transactional_id, "Ongoing")
+    assert started.startswith("20") and started.endswith("Z")
+    assert int(running_ms) > 0
+    (found,) = shell.json(f"list {pattern} --running-longer-than-ms 1")["transactions"]
+    described = shell.json(f"describe --transactional-id {opened.transactional_id}")["transactions"][0]
+    assert found["started_at_ms"] == described["started_at_ms"]
+    assert shell.rows(f"list {pattern} --running-longer-than-ms 3600000") == []
+    assert shell.rows(f"list {pattern} --running-longer-than-ms 1 --state Empty") == []
+    hand.end(opened, commit=True)
+
+
+def test_describe_tells_everything_of_the_ids_that_there_are_and_fails_for_the_others(
+    hand: Hand, shell: Shell, own: str
+) -> None:
+    hand.make_topic(own)
+    opened = begun(hand, f"{own}open", own, 0, 1, timeout_ms=45_000)
+    empty = hand.init(f"{own}empty")
+
+    (row,) = shell.rows(f"describe --transactional-id {opened.transactional_id}")
+    assert row[:6] == [opened.transactional_id, "1", "Ongoing", str(opened.producer_id), "0", "45000"]
+    assert row[8] == f"{own}-0,{own}-1"
+    assert int(row[7]) >= 0
+
+    document = shell.json(
+        f"describe --transactional-id {opened.transactional_id} --transactional-id {empty.transactional_id}"
+    )
+    first, second = document["transactions"]
+    assert first["partitions"] == [{"topic": own, "partition": 0}, {"topic": own, "partition": 1}]
+    assert first["two_phase"] is False
+    assert (second["started_at_ms"], second["running_ms"], second["partitions"]) == (None, None, [])
+    said = shell.type(f"describe --transactional-id {empty.transactional_id} --transactional-id {own}nobody", status=1)
+    assert said == f"stuntbroker: there is no transactional id '{own}nobody'\n"
+    hand.end(opened, commit=False)
+
+
+def test_what_find_hanging_finds_is_ended_by_the_command_that_it_prints(hand: Hand, shell: Shell, own: str) -> None:
+    hand.make_topic(own, partitions=4)
+    opened = begun(hand, f"{own}open", own, 0)
+    hand.produce(opened, own, 0, age_ms=OLD_MS, sequence=2)  # Old, and its coordinator knows of it.
+    known, known_offset = hanging(hand, f"{own}known", own, 1)
+    unknown, unknown_offset = hanging(hand, None, own, 2)
+    young = hand.init(f"{own}young")
+    hand.produce(young, own, 3)
+
+    found = shell.json(f"find-hanging --topic {own}")["hanging"]
+    assert [(one["partition"], one["producer_id"], one["start_offset"]) for one in found] == [
+        (1, known.producer_id, known_offset), (2, unknown.producer_id, unknown_offset),
+    ]  # fmt: skip
+    assert all(one["idle_ms"] >= OLD_MS and one["coordinator_epoch"] == -1 for one in found)
+    for narrower in ("--partition 1", f"--partition 1 --broker-id {hand.node_id}"):
+        assert shell.json(f"find-hanging --topic {own} {narrower}")["hanging"][0]["producer_id"] == known.producer_id
+    assert (
+        len(shell.json(f"find-hanging --topic {own} --max-transaction-timeout-ms {OLD_MS + 3_600_000}")["hanging"]) == 0
+    )
+    everywhere = [one for one in shell.json("find-hanging")["hanging"] if one["topic"] == own]
+    assert [one["producer_id"] for one in everywhere] == [known.producer_id, unknown.producer_id]
+
+    assert hand.last_stable_offset(own, 1) == known_offset
+    table = shell.type(f"find-hanging --topic {own}")
+    commands = [line.strip() for line in table.splitlines() if "txn abort" in line]
+    assert len(commands) == 2
+    for command in commands:
+        assert shlex.split(command)[:3] == ["stuntbroker", "txn", "abort"]
+        assert run(shlex.split(command)[1:]) == 0
+    assert shell.type(f"find-hanging --topic {own}") == "no hanging transactions\n"
+    assert hand.last_stable_offset(own, 1) == known_offset + 3  # Two records and the marker.
+    hand.end(opened, commit=True)
+
+
+def test_abort_says_who_was_aborted_and_what_there_is_when_there_is_no_such_transaction(
+    hand: Hand, shell: Shell, own: str
+) -> None:
+    hand.make_topic(own)
+    producer, offset = hanging(hand, f"{own}id", own, 0)
+    where = f"abort --topic {own} --partition 0"
+
+    assert f"there are open ones at {offset}" in shell.type(f"{where} --start-offset {offset + 1}", status=1)
+    assert shell.json(f"{where} --start-offset {offset}") == {
+        "aborted": {
+            "topic": own, "partition": 0, "start_offset": offset, "producer_id": producer.producer_id,
+            "producer_epoch": 0, "coordinator_epoch": 0,
+        }
+    }  # fmt: skip
+    assert "there is no open one" in shell.type(f"{where} --start-offset {offset}", status=1)
+    again = hand.produce(producer, own, 0, age_ms=OLD_MS, sequence=2)
+    given = f"--producer-id {producer.producer_id} --producer-epoch 0 --coordinator-epoch"
+    assert f"producer {producer.producer_id}, epoch 0, coordinator epoch 0" in shell.type(f"{where} {given} -1")
+    assert hand.last_stable_offset(own, 0) == again + 3
+    assert shell.type(f"{where} {given} 9") != ""
+    assert "TRANSACTION_COORDINATOR_FENCED" in shell.type(f"{where} {given} 2", status=1)
+    assert "no topic 'nowhere'" in shell.type("abort --topic nowhere --partition 0 --start-offset 0", status=1)
+    assert "has no partition 9" in shell.type(f"abort --topic {own} --partition 9 --start-offset 0", status=1)
+
+
+def test_force_terminate_aborts_and_fences_and_makes_no_id(hand: Hand, shell: Shell, own: str) -> None:
+    hand.make_topic(own)
+    opened = begun(hand, f"{own}open", own, 0, 1)
+    before = hand.last_stable_offset(own, 0)
+
+    said = shell.type(f"force-terminate --transactional-id {opened.transactional_id}")
+    assert said.startswith(f"aborted the transaction of {opened.transactional_id} since 20")
+    assert said.endswith(f"in {own}-0,{own}-1; producer {opened.producer_id}, epoch 0, is fenced\n")
+    assert hand.last_stable_offset(own, 0) == before + 3
+    with pytest.raises(BrokerError, match="PRODUCER_FENCED"):
+        hand.end(opened, commit=True)
+
+    document = shell.json(f"force-terminate --transactional-id {opened.transactional_id}")
+    assert (document["aborted"], document["before"]["state"]) == (False, "Empty")
+    assert "had no open transaction (Empty)" in shell.type(
+        f"force-terminate --transactional-id {opened.transactional_id}"
+    )
+    said = shell.type(f"force-terminate --transactional-id {own}typo", status=1)
+    assert said == f"stuntbroker: there is no transactional id '{own}typo'; nothing was done\n"
+    assert shell.rows(f"list --transactional-id {own}typo") == []
+
+
+def test_a_two_phase_transaction_is_shown_without_a_time_out_and_can_be_terminated(
+    hand: Hand, shell: Shell, own: str
+) -> None:
+    """KIP-939. Apache Kafka serves it only among its unstable versions."""
+    if not hand.has_two_phase():
+        pytest.skip("this broker does not serve InitProducerId v6")
+    hand.make_topic(own)
+    producer = hand.init_two_phase(f"{own}id")
+    hand.add(producer, own, 0)
+    hand.produce(producer, own, 0)
+
+    assert "none (two-phase)" in shell.type(f"describe --transactional-id {own}id")
+    (found,) = shell.json(f"describe --transactional-id {own}id")["transactions"]
+    assert (found["two_phase"], found["timeout_ms"]) == (True, 2**31 - 1)
+    said = shell.type(f"force-terminate --transactional-id {own}id")
+    assert said.startswith(f"aborted the two-phase transaction of {own}id since 20")
+    (found,) = shell.json(f"describe --transactional-id {own}id")["transactions"]
+    assert (found["two_phase"], found["state"], found["timeout_ms"]) == (False, "Empty", 60_000)
+
+
+def test_as_a_process_it_prints_one_document_and_exits_0(ours: str) -> None:
+    done = run_process("txn", "list", "--json", "--bootstrap", ours)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "transactions" in json.loads(done.stdout)

@@ -1,0 +1,188 @@
+"""Who is where, and what is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_broker import FIND_COORDINATOR, METADATA, FakeBroker, HandClock
+
+from stuntbroker.client.cluster import Cluster, Partition, parse_bootstrap
+from stuntbroker.client.connection import Address
+from stuntbroker.client.errors import (
+    BrokerError,
+    ClientError,
+    ConnectionFailed,
+    NotFound,
+    TimedOut,
+    Unreachable,
+    UnsupportedVersion,
+)
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from stuntbroker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
+
+NOBODY = Address("127.0.0.1", 1)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def cluster(broker: FakeBroker, clock: HandClock) -> Iterator[Cluster]:
+    with Cluster([broker.address], 10.0, clock.now_s, clock.sleep) as made:
+        yield made
+
+
+ADDRESSES: dict[str, list[tuple[str, int]] | None] = {
+    "localhost:9092": [("localhost", 9092)],
+    " a:1 , b:65535": [("a", 1), ("b", 65_535)],
+    "[::1]:9092": [("::1", 9092)],
+    "::1:9092": None,
+    "[]:1": None,
+    "localhost": None,
+    ":9092": None,
+    "a:": None,
+    "a:0": None,
+    "a:65536": None,
+    "a:-1": None,
+    "a:1234567890123": None,
+    "a:٣": None,
+    "a:1,": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_an_address_is_a_host_and_a_port(text: str) -> None:
+    expected = ADDRESSES[text]
+    if expected is None:
+        with pytest.raises(ValueError, match="HOST:PORT"):
+            parse_bootstrap(text)
+    else:
+        assert parse_bootstrap(text) == expected
+
+
+def test_partitions_are_those_of_the_topics_that_are_asked_for(broker: FakeBroker, cluster: Cluster) -> None:
+    expected = [Partition("t", 0, 1, (1,)), Partition("t", 1, 1, (1,))]
+    assert cluster.partitions(["t"]) == cluster.partitions(None) == expected
+    assert [request.allow_auto_topic_creation for _, _, request in broker.seen] == [False, False]
+
+
+def test_what_the_cluster_does_not_have_is_said_at_once(broker: FakeBroker, cluster: Cluster, clock: HandClock) -> None:
+    for attempt, said in [
+        (lambda: cluster.leader("other", 0), "no topic 'other'"),
+        (lambda: cluster.leader("t", 2), "topic 't' has no partition 2, it has 2"),
+        (lambda: cluster.version(7, METADATA), "no broker 7; there are 1"),
+    ]:
+        with pytest.raises(NotFound, match=said):
+            cluster.retrying(attempt)
+    assert clock.slept == []
+
+
+def test_a_partition_without_a_leader_is_asked_for_again_until_it_has_one(broker: FakeBroker, cluster: Cluster) -> None:
+    answered: list[int] = []
+
+    def metadata(request: Any, version: int) -> Any:
+        answered.append(version)
+        broker.leaders[0] = -1 if len(answered) < 3 else 1
+        return broker._metadata(request, version)
+
+    broker.handlers[METADATA] = metadata
+    assert cluster.retrying(lambda: cluster.leader("t", 0)) == 1
+    assert len(answered) == 3
+
+
+def test_what_can_be_tried_again_is_until_the_time_is_over_with_longer_and_longer_pauses(
+    cluster: Cluster, clock: HandClock
+) -> None:
+    def attempt() -> None:
+        raise BrokerError("x", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    with pytest.raises(TimedOut, match="x: COORDINATOR_LOAD_IN_PROGRESS; given up after 10 s") as caught:
+        cluster.retrying(attempt)
+    assert isinstance(caught.value.__cause__, BrokerError)
+    assert clock.slept[:7] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert sum(clock.slept) <= 10.0
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [BrokerError("x", 53), BrokerError("x", 999), NotFound("nothing"), UnsupportedVersion("old")],
+    ids=str,
+)
+def test_what_will_not_change_is_not_tried_again(cluster: Cluster, clock: HandClock, fault: ClientError) -> None:
+    def attempt() -> None:
+        raise fault
+
+    with pytest.raises(type(fault)) as caught:
+        cluster.retrying(attempt)
+    assert caught.value is fault
+    assert clock.slept == []
+
+
+def test_a_broken_connection_is_made_anew(broker: FakeBroker, cluster: Cluster) -> None:
+    answered: list[int] = []
+
+    def metadata(request: Any, version: int) -> Any:
+        answered.append(version)
+        return None if len(answered) == 2 else broker._metadata(request, version)
+
+    broker.handlers[METADATA] = metadata
+    assert [cluster.retrying(cluster.broker_ids) for _ in range(2)] == [[1], [1]]
+    assert len(answered) == 3
+
+
+def test_a_cluster_that_was_never_reached_is_not_waited_for(clock: HandClock) -> None:
+    """`stuntbroker wait` is for that. A wrong address is told at once."""
+    with (
+        Cluster([NOBODY, Address("localhost", 1)], 10.0, clock.now_s, clock.sleep) as cluster,
+        pytest.raises(Unreachable, match=r"127\.0\.0\.1:1: .*; cannot connect to localhost:1"),
+    ):
+        cluster.retrying(cluster.broker_ids)
+    assert clock.slept == []
+
+
+def test_any_address_of_several_will_do(broker: FakeBroker) -> None:
+    with Cluster([NOBODY, broker.address], 10.0) as cluster:
+        assert cluster.retrying(cluster.broker_ids) == [1]
+
+
+def test_a_broker_that_cannot_be_reached_where_the_cluster_says_is_told_with_both(
+    broker: FakeBroker, cluster: Cluster
+) -> None:
+    """The classic mistake with containers: the address that is advertised means nothing outside."""
+    broker.handlers[METADATA] = lambda request, version: MetadataResponse(0, [MetadataResponseBroker(5, *NOBODY)])
+    with pytest.raises(TimedOut, match=r"broker 5 is known to the cluster as 127\.0\.0\.1:1: cannot connect"):
+        cluster.retrying(lambda: cluster.version(5, METADATA))
+
+
+@pytest.mark.parametrize("newest, requests", [(2, 3), (4, 1)])
+def test_coordinators_are_asked_for_all_at_once_where_that_can_be_done(
+    broker: FakeBroker, cluster: Cluster, newest: int, requests: int
+) -> None:
+    broker.versions[FIND_COORDINATOR] = (0, newest)
+    for _ in range(2):
+        assert cluster.coordinators(["a", "b", "c"]) == {"a": 1, "b": 1, "c": 1}
+    found = [(version, request.key_type) for name, version, request in broker.seen if name == "FindCoordinator"]
+    assert found == [(newest, 1)] * requests
+
+
+@pytest.mark.parametrize(
+    "answer, fault",
+    [
+        (FindCoordinatorResponse(coordinators=[Coordinator("a", -1, "", -1, 53)]), BrokerError),
+        (FindCoordinatorResponse(coordinators=[Coordinator("a", -1, "", -1, 15)]), BrokerError),
+        (FindCoordinatorResponse(), ConnectionFailed),
+    ],
+    ids=["forbidden", "not available", "nothing said"],
+)
+def test_a_coordinator_that_is_not_told_is_a_failure(
+    broker: FakeBroker, cluster: Cluster, answer: FindCoordinatorResponse, fault: type[ClientError]
+) -> None:
+    broker.handlers[FIND_COORDINATOR] = lambda request, version: answer
+    with pytest.raises(fault):
+        cluster.coordinators(["a"])

@@ -1,0 +1,149 @@
+"""One connection: versions are agreed upon, answers belong to their requests, and whatever is no answer is a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from struct import pack
+from typing import Any
+
+import pytest
+from fake_broker import API_VERSIONS, METADATA, FakeBroker
+
+from stuntbroker.client.connection import FRAME_SIZE_MAX, Address, Connection, Deadline
+from stuntbroker.client.errors import BrokerError, ConnectionFailed, UnsupportedVersion
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest
+from stuntbroker.protocol.messages.metadata_response import MetadataResponse
+
+LONG_S, SHORT_S = 20.0, 0.05
+
+
+@contextmanager
+def connected(broker: FakeBroker) -> Iterator[Connection]:
+    connection = Connection(broker.address, Deadline(LONG_S))
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def ask(connection: Connection, version: int = 9, timeout_s: float = LONG_S) -> MetadataResponse:
+    return connection.ask(METADATA, version, MetadataRequest([]), MetadataResponse, Deadline(timeout_s))
+
+
+@pytest.mark.parametrize("version", [1, 8, 9, 13])
+def test_a_request_is_answered_at_the_version_that_it_was_sent_with(broker: FakeBroker, version: int) -> None:
+    with connected(broker) as connection:
+        for _ in range(2):
+            assert [one.node_id for one in ask(connection, version).brokers] == [1]
+    assert [(name, sent) for name, sent, _ in broker.seen] == [("Metadata", version)] * 2
+
+
+@pytest.mark.parametrize("newest", [0, 2], ids=lambda one: f"ApiVersions up to {one}")
+def test_a_broker_that_is_too_old_for_our_first_question_is_asked_an_older_one(broker: FakeBroker, newest: int) -> None:
+    broker.versions[API_VERSIONS] = (0, newest)
+    broker.versions[METADATA] = (0, 5)
+    with connected(broker) as connection:
+        assert connection.version(METADATA) == 5
+
+
+VERSIONS: dict[str, tuple[tuple[int, int] | None, int, int, int | str]] = {
+    # What the broker has, the least and the most that we ask for, what comes of it.
+    "both have many": ((0, 99), 0, 99, APIS[METADATA].version_max),
+    "an older broker": ((0, 4), 0, 99, 4),
+    "no more than is asked for": ((0, 13), 0, 7, 7),
+    "a broker that is too old for the use": ((0, 3), 4, 99, "has Metadata 0-3, needed is version 4-13"),
+    "a broker that is too new for the use": ((9, 13), 0, 8, "has Metadata 9-13, needed is version 0-8"),
+    "a broker of the far future": ((50, 60), 0, 99, "has Metadata 50-60, needed is version 0-13"),
+    "a broker without it": (None, 0, 99, "has no Metadata, needed is version 0-13"),
+}
+
+
+@pytest.mark.parametrize("what", VERSIONS)
+def test_the_highest_version_that_both_have_is_taken(broker: FakeBroker, what: str) -> None:
+    has, least, most, expected = VERSIONS[what]
+    if has is None:
+        del broker.versions[METADATA]
+    else:
+        broker.versions[METADATA] = has
+    with connected(broker) as connection:
+        if isinstance(expected, int):
+            assert connection.version(METADATA, least, most) == expected
+        else:
+            with pytest.raises(UnsupportedVersion, match=expected):
+                connection.version(METADATA, least, most)
+
+
+def whole_answer(correlation_id: int) -> bytes:
+    body = bytearray(pack(">ib", correlation_id, 0))
+    MetadataResponse().encode(body, 9)
+    return pack(">i", len(body)) + body
+
+
+BROKEN: dict[str, Callable[[Any, int], bytes | None]] = {
+    "closed without an answer": lambda request, version: None,
+    "the answer to another request": lambda request, version: whole_answer(77),
+    "an answer without a correlation id": lambda request, version: pack(">i", 3) + b"\0\0\0",
+    "a negative size": lambda request, version: pack(">i", -1) + b"x" * 20,
+    "a size beyond the limit": lambda request, version: pack(">i", FRAME_SIZE_MAX + 1),
+    "a message that ends too early": lambda request, version: pack(">iibi", 9, 2, 0, 0),
+    "no header behind the correlation id": lambda request, version: pack(">ii", 4, 2),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_no_answer_fails_in_one_line_and_is_not_asked_again(broker: FakeBroker, what: str) -> None:
+    broker.handlers[METADATA] = BROKEN[what]
+    with connected(broker) as connection:
+        with pytest.raises(ConnectionFailed) as caught:
+            ask(connection)
+        assert str(caught.value).startswith(f"Metadata to {broker.address}: ")
+        assert "\n" not in str(caught.value)
+        # The stream may be out of step: nothing more is read from it.
+        broker.handlers[METADATA] = lambda request, version: whole_answer(3)
+        with pytest.raises(ConnectionFailed):
+            ask(connection)
+
+
+def test_an_answer_that_is_whole_and_belongs_to_the_request_is_taken(broker: FakeBroker) -> None:
+    """The second request of a connection, after ApiVersions: what the broken answers of these tests differ from."""
+    broker.handlers[METADATA] = lambda request, version: whole_answer(2)
+    with connected(broker) as connection:
+        assert ask(connection) == MetadataResponse()
+
+
+def test_an_answer_that_does_not_come_is_waited_for_until_the_deadline(broker: FakeBroker) -> None:
+    broker.handlers[METADATA] = lambda request, version: b""
+    with connected(broker) as connection, pytest.raises(ConnectionFailed, match="no answer in time"):
+        ask(connection, timeout_s=SHORT_S)
+
+
+def test_an_answer_in_pieces_is_put_together_and_half_of_one_is_none(broker: FakeBroker) -> None:
+    broker.handlers[METADATA] = lambda request, version: pack(">i", 100) + b"\0" * 50
+    with connected(broker) as connection, pytest.raises(ConnectionFailed, match="no answer in time"):
+        ask(connection, timeout_s=SHORT_S)
+
+
+def test_a_refusal_of_api_versions_is_the_brokers_answer_and_not_a_broken_connection(broker: FakeBroker) -> None:
+    broker.handlers[API_VERSIONS] = lambda request, version: ApiVersionsResponse(42)
+    with pytest.raises(BrokerError, match="INVALID_REQUEST"):
+        Connection(broker.address, Deadline(LONG_S))
+
+
+@pytest.mark.parametrize(
+    "host, port", [("127.0.0.1", 1), ("no-such-host.invalid", 9092), ("a..b", 1), ("h\0", 1), ("::1", 99_999)]
+)
+def test_an_address_where_nobody_is_fails_in_one_line(host: str, port: int) -> None:
+    with pytest.raises(ConnectionFailed, match="cannot connect to") as caught:
+        Connection(Address(host, port), Deadline(LONG_S))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_deadline_never_gives_a_negative_wait() -> None:
+    now = [10.0]
+    deadline = Deadline(2.0, lambda: now[0])
+    assert (deadline.left_s(), deadline.left_s(0.5)) == (2.0, 0.5)
+    now[0] = 13.0
+    assert deadline.left_s() == 0.0
