@@ -24,7 +24,7 @@ check-java:
 $(VENV)/run: pyproject.toml | check-python
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	$(BIN)/python -m compileall -q broker coordinator groups protocol storage stuntbroker $(VENV)/lib
+	$(BIN)/python -m compileall -q broker cli client coordinator groups protocol storage stuntbroker $(VENV)/lib
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run
@@ -57,7 +57,7 @@ lint: $(VENV)/dev  ## ruff
 	$(BIN)/python -m ruff check .
 
 scenarios: $(VENV)/dev  ## write the transcripts of tests/coordinator/scenarios anew, for a review of the difference
-	$(BIN)/python -m pytest -q tests/coordinator --rewrite-scenarios
+	$(BIN)/python -m pytest -q tests/coordinator tests/scenarios -k 'not test_kafka' --rewrite-scenarios
 
 readme: $(VENV)/run  ## write the table of APIs into README.md
 	$(BIN)/python tools/api_table.py

@@ -32,7 +32,7 @@ SERVED: Final[dict[int, tuple[int, int, str]]] = {
     19: (2, 7, "k19_create_topics"),
     20: (1, 6, "k20_delete_topics"),
     21: (0, 2, "k21_delete_records"),
-    22: (0, 5, "k22_init_producer_id"),
+    22: (0, 6, "k22_init_producer_id"),
     23: (2, 4, "k23_offset_for_leader_epoch"),
     24: (0, 5, "k24_add_partitions_to_txn"),
     25: (0, 4, "k25_add_offsets_to_txn"),
@@ -46,6 +46,7 @@ SERVED: Final[dict[int, tuple[int, int, str]]] = {
     42: (0, 2, "k42_delete_groups"),
     44: (0, 1, "k44_incremental_alter_configs"),
     47: (0, 0, "k47_offset_delete"),
+    57: (0, 2, "k57_update_features"),
     60: (0, 2, "k60_describe_cluster"),
     61: (0, 0, "k61_describe_producers"),
     65: (0, 0, "k65_describe_transactions"),
@@ -53,6 +54,8 @@ SERVED: Final[dict[int, tuple[int, int, str]]] = {
     75: (0, 0, "k75_describe_topic_partitions"),
 }
 
+WITHOUT_TWO_PHASE: Final = {22: 5}
+"""The newest versions while `transaction.two.phase.commit.enable` is off."""
 API_VERSIONS: Final = 18
 ONLY_APPEND: Final = frozenset({0, 8, 10, 12, 22, 24, 25, 26, 28})
 """Requests that write to logs and read none."""
@@ -68,6 +71,7 @@ class Route(NamedTuple):
     key: int
     version: int
     decode: Callable[..., Any]
+    """The request's own, or one that its handler brings."""
     handle: Handler
     flexible_request: bool
     """The request header ends with tagged fields."""
@@ -79,6 +83,24 @@ class Route(NamedTuple):
 
 
 _routes: dict[int, Route] = {}
+_counting = False
+
+
+def count_requests() -> None:
+    """From now on `Broker.request_counts` is kept. Whoever never asks for it pays nothing."""
+    global _counting
+    _counting = True
+    _routes.clear()
+
+
+def _counted(handle: Handler, code: int) -> Handler:
+    def counted(connection: Connection, request: Any, version: int) -> Any:
+        counts = connection.broker.request_counts
+        if counts is not None:
+            counts[code] += 1
+        return handle(connection, request, version)
+
+    return counted
 
 
 def route(key: int, version: int) -> Route | None:
@@ -91,11 +113,12 @@ def route(key: int, version: int) -> Route | None:
     request = getattr(import_module(f"stuntbroker.protocol.messages.{name}_request"), f"{api.name}Request")
     response = getattr(import_module(f"stuntbroker.protocol.messages.{name}_response"), f"{api.name}Response")
     flexible = version >= api.flexible_from
+    handler = import_module(f"stuntbroker.broker.handlers.{served[2]}")
     made = Route(
         key,
         version,
-        request.decode,
-        import_module(f"stuntbroker.broker.handlers.{served[2]}").handle,
+        getattr(handler, "decode", request.decode),
+        _counted(handler.handle, key << 16 | version) if _counting else handler.handle,
         flexible,
         flexible and key != API_VERSIONS,
         hasattr(response, "encode_parts"),

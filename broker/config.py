@@ -166,7 +166,7 @@ BROKER: Final[dict[str, Property]] = {
     "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
     "stuntbroker.initial.producer.id": _long(0),
     "stuntbroker.mapped.port": _int(0, 0, 65_535),
-    "stuntbroker.profile": _string("kafka", _one_of("kafka")),
+    "stuntbroker.profile": _string("kafka", _one_of("kafka", "kip-588", "kip-447-draft")),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
     # Unlike Kafka: 100, not 10000, so that a transaction that timed out is aborted when its time is over.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
@@ -175,8 +175,8 @@ BROKER: Final[dict[str, Property]] = {
     "transaction.remove.expired.transaction.cleanup.interval.ms": _int(3_600_000, 1),
     "transaction.state.log.num.partitions": _int(50, 1, 10_000),
     "transaction.state.log.segment.bytes": _int(104_857_600, 1),
-    "transaction.two.phase.commit.enable": _bool(False),
-    # Unlike Kafka: a property, where Kafka has a feature level that is changed by UpdateFeatures.
+    "transaction.two.phase.commit.enable": _bool(True),  # Unlike Kafka: False there.
+    # Unlike Kafka: a property too, where Kafka has only the level of a feature (features.py).
     "transaction.version": _int(2, 0, 2),
     "transactional.id.expiration.ms": _int(604_800_000, 1),
 }

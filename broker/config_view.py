@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.broker.config import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
+from stuntbroker.broker.features import TRANSACTION_VERSION
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -54,6 +55,8 @@ def broker_configs(broker: Broker) -> list[Entry]:
     for name, one in BROKER.items():
         given = name in broker.config.given
         value = show(broker.config[name]) if given or name not in WITHOUT_DEFAULT else None
+        if name == TRANSACTION_VERSION:
+            value = show(broker.features.transaction_version)
         synonyms = [Synonym(name, show(broker.config[name]), STATIC_BROKER_CONFIG)] if given else []
         if one.default != "":
             synonyms += _defaults(name, one)

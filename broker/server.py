@@ -12,6 +12,7 @@ from stuntbroker.broker.clock import Clock
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.connection import Connection
 from stuntbroker.broker.events import Events
+from stuntbroker.broker.features import TRANSACTION_VERSION, Features
 from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.listener import Address, Advertised, bind
 from stuntbroker.broker.timers import Timers
@@ -24,6 +25,7 @@ from stuntbroker.storage.turn import Turn
 
 if TYPE_CHECKING:
     from stuntbroker.groups.coordinator import GroupCoordinator
+    from stuntbroker.groups.state import Group
 
 IDLE_CHECK_MS = 10_000
 STOP_GRACE_S = 2.0
@@ -50,6 +52,8 @@ class Broker:
         self.connections: set[Connection] = set()
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.addresses: list[Address] = []
+        self.request_counts: dict[int, int] | None = None
+        """Requests by `key << 16 | version`, while somebody wants to know (apis.count_requests)."""
         self.broken = False
         """What is in memory is not what is on the disk."""
         self.failed: Callable[[str], None] | None = None
@@ -73,7 +77,14 @@ class Broker:
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn)
         others = self.topics.restore(self.data_dir.read_journal())
         first = max(others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
-        self.data_dir.compact_journal([*self.topics.as_changes(), {"producer_ids_below": first}])
+        self.features = Features(self._journal, others)
+        self.data_dir.compact_journal(
+            [*self.topics.as_changes(), *self.features.as_changes(), {"producer_ids_below": first}]
+        )
+        before = self.features.start_at(self.config)
+        if before is not None and not self._is_new:
+            after = self.features.transaction_version
+            self.events.warning("feature_set_by_property", feature=TRANSACTION_VERSION, from_level=before, to_level=after)
         self.transactions = Transactions(self, ProducerIds(first, self._reserve_producer_ids))
 
     def _identify(self) -> str:
@@ -82,6 +93,7 @@ class Broker:
         properties = self.data_dir.properties()
         cluster_id = properties.get("cluster.id") or self.config["stuntbroker.cluster.id"] or uuid_text(os.urandom(16))
         known = properties.get("node.id")
+        self._is_new = known is None
         if known is not None and known != str(self.node_id) and "node.id" in self.config.given:
             raise StorageError(
                 f"the data folder {self.data_dir.path} belongs to node {known}, not {self.node_id}: "
@@ -94,7 +106,10 @@ class Broker:
         return cluster_id
 
     def _reserve_producer_ids(self, below: int) -> None:
-        self.data_dir.journal({"producer_ids_below": below})
+        self._journal({"producer_ids_below": below})
+
+    def _journal(self, change: dict[str, Any]) -> None:
+        self.data_dir.journal(change)
         if self.syncer is not None:
             self.data_dir.sync_journal()
 
@@ -108,6 +123,10 @@ class Broker:
 
         self._groups = make_groups(self)
         return self._groups
+
+    def known_groups(self) -> list[Group]:
+        """None is known before a client needs the first one."""
+        return [] if self._groups is None else self._groups.list_groups()
 
     # --- start and stop
 

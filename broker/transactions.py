@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import Actor, Done
 from stuntbroker.coordinator.machine import timed_out
@@ -13,20 +14,23 @@ from stuntbroker.coordinator.requests import Context, InitProducerId, Reply, Req
 from stuntbroker.coordinator.state import MAY_EXPIRE, PREPARED, Phase, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
-from stuntbroker.protocol.records import HEADER_SIZE, read_records
+from stuntbroker.protocol.records import HEADER_SIZE, marker_body, read_records
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.partition import LEADER_EPOCH, PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
 _new = tuple.__new__
+OK = ErrorCode.NONE
+PREPARE_COMMIT = Phase.PREPARE_COMMIT
 OPEN = frozenset({Phase.ONGOING, *PREPARED})
 BLOCK = 1_000
 """Producer ids are reserved in the journal by so many at a time; what is left of a block is lost at a restart."""
 COORDINATOR_EPOCH = 0
 """Leader epoch of every partition of the transaction log: this process is the only leader they ever have."""
 EXPIRED_PER_SLICE = 1_000
+KEYS_MAX = 1_000
 
 
 class ProducerIds:
@@ -58,11 +62,26 @@ class Transactions:
         self.actors: dict[str, Actor] = {}
         self.open: set[Actor] = set()
         """Actors with a transaction that is not complete: those that can time out, or were left prepared by a fault."""
-        self.transaction_version: int = broker.config["transaction.version"]
-        self._value_version = min(1, self.transaction_version)
+        self.use_version(broker.features.transaction_version)
+        broker.features.changed = self.use_version
         self._first_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
+        self.remembers_time_outs: bool = broker.config["stuntbroker.profile"] == KIP_588
+        self._at_once = broker.syncer is None
+        """What is appended is as durable as configured."""
+        self._keys: dict[str, bytes] = {}
+        """Of ids that were in use just now, as the log has them: a transaction writes three records."""
         self._log: list[PartitionLog] = []
         """Partitions of the transaction log, once it is there."""
+        self.timed_out_count = 0
+        self.expired_count = 0
+        self.load_times_ms: list[int] = []
+        """How long reading back each partition of the log took at the start."""
+
+    def use_version(self, level: int) -> None:
+        """Works by another level of `transaction.version` from the next request on."""
+        self.transaction_version = level
+        # Unlike Kafka: at level 0 it cannot write what EndTxn v5 and Produce v12 note, and the id never answers again.
+        self._value_version = min(1, level)
 
     # --- asking
 
@@ -92,7 +111,13 @@ class Transactions:
     def context(self) -> Context:
         return _new(
             Context,
-            (self.broker.clock.now_ms(), self.transaction_version, self.producer_ids.peek(), self._first_epoch),
+            (
+                self.broker.clock.now_ms(),
+                self.transaction_version,
+                self.producer_ids.peek(),
+                self._first_epoch,
+                self.remembers_time_outs,
+            ),
         )
 
     def took_spare(self) -> None:
@@ -100,12 +125,19 @@ class Transactions:
 
     def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
         log = self._log[actor.log_partition]
-        key, value = key_of(txn.transactional_id), value_of(txn, self._value_version)
+        key = self._keys.get(txn.transactional_id) or self._key_of(txn.transactional_id)
+        value = value_of(txn, self._value_version)
         if late:
             log.append_late(key, value, txn.updated_at_ms)
         else:
             log.append_record(key, value, txn.updated_at_ms)
-        return self.broker.syncer is None
+        return self._at_once
+
+    def _key_of(self, transactional_id: str) -> bytes:
+        if len(self._keys) >= KEYS_MAX:
+            self._keys.clear()
+        key = self._keys[transactional_id] = key_of(transactional_id)
+        return key
 
     def when_synced(self, callback: Callable[[], None]) -> None:
         assert self.broker.syncer is not None
@@ -120,22 +152,28 @@ class Transactions:
 
     def write_markers(self, txn: Txn) -> None:
         broker = self.broker
-        commit = txn.phase is Phase.PREPARE_COMMIT
-        now_ms = txn.updated_at_ms
+        commit = txn.phase is PREPARE_COMMIT
+        producer_id, epoch, version, now_ms = txn.producer_id, txn.producer_epoch, txn.client_version, txn.updated_at_ms
+        body = marker_body(commit, producer_id, epoch, COORDINATOR_EPOCH, now_ms, LEADER_EPOCH)
+        log_of = broker.topics.log
         for name, index in txn.partitions:
-            log = broker.topics.log(name, index)
+            log = log_of(name, index)
             if log is None:
                 continue  # The topic is gone, and the transaction with it.
-            error = log.append_marker(
-                commit, txn.producer_id, txn.producer_epoch, COORDINATOR_EPOCH, txn.client_version, now_ms
-            )
-            if error:
+            error = log.append_marker(commit, producer_id, epoch, COORDINATOR_EPOCH, version, now_ms, body)
+            if error is not OK:
                 # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
                 broker.events.warning(
                     "txn_marker_refused", topic=name, partition=index, error=error.name, producer_id=txn.producer_id
                 )
             elif name == OFFSETS:
                 broker.groups.apply_marker(index, txn.producer_id, commit)
+
+    def seal(self, txn: Txn) -> None:
+        for name, index in txn.partitions:
+            log = self.broker.topics.log(name, index)
+            if log is not None:
+                log.producers.seal(txn.producer_id)
 
     def changed(self, actor: Actor, before: Txn) -> None:
         if actor.txn.phase in OPEN:
@@ -161,6 +199,7 @@ class Transactions:
             except StorageError as fault:
                 self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
                 continue
+            self.timed_out_count += 1
             self.broker.events.info(
                 "txn_timed_out", transactional_id=txn.transactional_id, producer_id=txn.producer_id,
                 producer_epoch=txn.producer_epoch, timeout_ms=txn.timeout_ms,
@@ -181,6 +220,7 @@ class Transactions:
             log = self._log[actor.log_partition]
             log.append_record(key_of(actor.txn.transactional_id), None, now_ms)
             del self.actors[actor.txn.transactional_id]
+            self.expired_count += 1
             self.broker.events.info("transactional_id_expired", transactional_id=actor.txn.transactional_id)
 
     # --- at the start
@@ -192,22 +232,33 @@ class Transactions:
             return
         self._log = topic.partitions
         for index, log in enumerate(self._log):
-            for header, batch in log.batches():
-                if header.control:
-                    continue  # A marker that somebody had written here says nothing of any id.
-                for record in read_records(header, batch, HEADER_SIZE):
-                    found = read_record(record)
-                    if found is None:
-                        continue
-                    transactional_id, txn = found
-                    if txn is None:
-                        self.actors.pop(transactional_id, None)
-                    else:
-                        self.actors[transactional_id] = Actor(txn, index)
+            began_ms = self.broker.clock.now_ms()
+            self._replay_partition(index, log)
+            self.load_times_ms.append(self.broker.clock.now_ms() - began_ms)
         self.open = {actor for actor in self.actors.values() if actor.txn.phase in OPEN}
 
+    def _replay_partition(self, index: int, log: PartitionLog) -> None:
+        for header, batch in log.batches():
+            if header.control:
+                continue  # A marker that somebody had written here says nothing of any id.
+            for record in read_records(header, batch, HEADER_SIZE):
+                found = read_record(record)
+                if found is None:
+                    continue
+                transactional_id, txn = found
+                if txn is None:
+                    self.actors.pop(transactional_id, None)
+                else:
+                    self.actors[transactional_id] = Actor(txn, index)
+
     def resume(self) -> None:
-        """Finishes what was prepared when the last process ended: its markers are written again, which does no harm."""
+        """Finishes what was prepared when the last process ended: its markers are written again, which does no harm.
+
+        What was kept for its two-phase client to decide on stays open, and closed to records.
+        """
+        for actor in self.open:
+            if actor.txn.kept:
+                self.seal(actor.txn)
         for actor in [a for a in self.open if a.txn.phase in PREPARED]:
             actor.finish(self)
             self.broker.events.info("txn_finished_after_restart", transactional_id=actor.txn.transactional_id)

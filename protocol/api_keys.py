@@ -48,6 +48,7 @@ APIS: Final[dict[int, Api]] = {
     42: Api(42, "DeleteGroups", 0, 3, 2, "delete_groups"),
     44: Api(44, "IncrementalAlterConfigs", 0, 1, 1, "incremental_alter_configs"),
     47: Api(47, "OffsetDelete", 0, 0, 32767, "offset_delete"),
+    57: Api(57, "UpdateFeatures", 0, 2, 0, "update_features"),
     60: Api(60, "DescribeCluster", 0, 2, 0, "describe_cluster"),
     61: Api(61, "DescribeProducers", 0, 0, 0, "describe_producers"),
     65: Api(65, "DescribeTransactions", 0, 0, 0, "describe_transactions"),

@@ -10,7 +10,8 @@ import re
 from struct import pack
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.apis import API_VERSIONS, SERVED
+from stuntbroker.broker.apis import API_VERSIONS, SERVED, WITHOUT_TWO_PHASE
+from stuntbroker.broker.features import LEVEL_MAX, TRANSACTION_VERSION
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import (
@@ -29,8 +30,6 @@ NAMES_FROM: Final = 3
 LEVEL_ZERO_FROM: Final = 4
 PRODUCE: Final = 0
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-TXN_FEATURE: Final = "transaction.version"
-TXN_LEVEL_MAX: Final = 2
 
 
 def handle(connection: Connection, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
@@ -38,16 +37,21 @@ def handle(connection: Connection, request: ApiVersionsRequest, version: int) ->
         _NAME.fullmatch(request.client_software_name) and _NAME.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
-    level = connection.broker.transactions.transaction_version
-    supported = [SupportedFeatureKey(TXN_FEATURE, 0, TXN_LEVEL_MAX)] if version >= LEVEL_ZERO_FROM else []
+    features = connection.broker.features
+    level = features.transaction_version
+    supported = [SupportedFeatureKey(TRANSACTION_VERSION, 0, LEVEL_MAX)] if version >= LEVEL_ZERO_FROM else []
+    withheld = {} if connection.broker.config["transaction.two.phase.commit.enable"] else WITHOUT_TWO_PHASE
     return ApiVersionsResponse(
         ErrorCode.NONE,
         # librdkafka takes compression and idempotence for unsupported unless Produce begins at 0 (KAFKA-18659).
-        [ApiVersion(key, 0 if key == PRODUCE else low, high) for key, (low, high, _) in SERVED.items()],
+        [
+            ApiVersion(key, 0 if key == PRODUCE else low, withheld.get(key, high))
+            for key, (low, high, _) in SERVED.items()
+        ],
         0,
         supported,
-        1,
-        [FinalizedFeatureKey(TXN_FEATURE, level, level)] if level else [],
+        features.epoch,
+        [FinalizedFeatureKey(TRANSACTION_VERSION, level, level)] if level else [],
     )
 
 

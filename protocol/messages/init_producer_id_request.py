@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from struct import error as StructError, Struct
+from collections.abc import Sequence
+from struct import error as StructError, pack as struct_pack, Struct, unpack_from
 
 from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
+    ELEMENTS_MAX,
     Message,
     read_compact_nullable_string,
+    read_compact_string,
     read_nullable_string,
-    skip_tags,
+    read_tags,
+    read_uvarint,
+    skip_counted_tags,
     write_compact_string,
     write_nullable_string,
+    write_tags,
+    write_uvarint,
 )
 
 _unpack_oo = Struct(">??").unpack_from
@@ -23,8 +30,20 @@ _pack_i = Struct(">i").pack
 _pack_qh = Struct(">qh").pack
 
 
+class AssignedTopic(Message):
+    __slots__ = ("topic", "partitions")
+
+    def __init__(
+        self,
+        topic: str = "",
+        partitions: Sequence[int] = (),
+    ) -> None:
+        self.topic = topic
+        self.partitions = partitions
+
+
 class InitProducerIdRequest(Message):
-    __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable_2pc", "keep_prepared_txn")
+    __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "enable_2pc", "keep_prepared_txn", "consumer_group_id", "generation_id", "assigned_partitions")
 
     def __init__(
         self,
@@ -34,6 +53,9 @@ class InitProducerIdRequest(Message):
         producer_epoch: int = -1,
         enable_2pc: bool = False,
         keep_prepared_txn: bool = False,
+        consumer_group_id: str = "",
+        generation_id: int = -1,
+        assigned_partitions: Sequence[AssignedTopic] = (),
     ) -> None:
         self.transactional_id = transactional_id
         self.transaction_timeout_ms = transaction_timeout_ms
@@ -41,6 +63,9 @@ class InitProducerIdRequest(Message):
         self.producer_epoch = producer_epoch
         self.enable_2pc = enable_2pc
         self.keep_prepared_txn = keep_prepared_txn
+        self.consumer_group_id = consumer_group_id
+        self.generation_id = generation_id
+        self.assigned_partitions = assigned_partitions
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> InitProducerIdRequest:
@@ -62,7 +87,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> InitProducerIdReques
     transactional_id, pos = read_nullable_string(buf, pos)
     transaction_timeout_ms = _unpack_i(buf, pos)[0]
     pos += 4
-    message = InitProducerIdRequest(transactional_id, transaction_timeout_ms, -1, -1, False, False)
+    message = InitProducerIdRequest(transactional_id, transaction_timeout_ms, -1, -1, False, False, "", -1, ())
     return message
 
 
@@ -72,6 +97,8 @@ def _encode_classic(out: bytearray, message: InitProducerIdRequest, version: int
 
 
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> InitProducerIdRequest:
+    end = len(buf)
+    left = ELEMENTS_MAX
     transactional_id, pos = read_compact_nullable_string(buf, pos)
     transaction_timeout_ms = _unpack_i(buf, pos)[0]
     pos += 4
@@ -87,11 +114,68 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> InitProducerIdReque
     else:
         enable_2pc = False
         keep_prepared_txn = False
+    consumer_group_id: str = ""
+    generation_id: int = -1
+    assigned_partitions: Sequence[AssignedTopic] = ()
     if buf[pos]:
-        pos = skip_tags(buf, pos)
+        tags, after = read_tags(buf, pos)
+        if 9000 in tags:
+            pos, stop = tags[9000]
+            consumer_group_id, pos = read_compact_string(buf, pos)
+            if pos != stop:
+                raise DecodeError("tagged field ConsumerGroupId is not of the size given", pos)
+        if 9001 in tags:
+            pos, stop = tags[9001]
+            generation_id = _unpack_i(buf, pos)[0]
+            pos += 4
+            if pos != stop:
+                raise DecodeError("tagged field GenerationId is not of the size given", pos)
+        if 9002 in tags:
+            pos, stop = tags[9002]
+            count = buf[pos]
+            if count > 127:
+                count, pos = read_uvarint(buf, pos)
+            else:
+                pos += 1
+            count -= 1
+            if count > (end - pos) // 3:
+                raise DecodeError("AssignedPartitions counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("AssignedPartitions is null", pos)
+            left -= count
+            if left < 0:
+                raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
+            assigned_partitions_list: list[AssignedTopic] = []
+            for _ in range(count):
+                a_topic, pos = read_compact_string(buf, pos)
+                count = buf[pos]
+                if count > 127:
+                    count, pos = read_uvarint(buf, pos)
+                else:
+                    pos += 1
+                count -= 1
+                if count > (end - pos) // 4:
+                    raise DecodeError("Partitions counts more elements than there are bytes", pos)
+                if count < 0:
+                    raise DecodeError("Partitions is null", pos)
+                left -= count
+                if left < 0:
+                    raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
+                a_partitions: Sequence[int] = list(unpack_from(f">{count}i", buf, pos))
+                pos += 4 * count
+                if buf[pos]:
+                    pos, left = skip_counted_tags(buf, pos, left)
+                else:
+                    pos += 1
+                a = AssignedTopic(a_topic, a_partitions)
+                assigned_partitions_list.append(a)
+            assigned_partitions = assigned_partitions_list
+            if pos != stop:
+                raise DecodeError("tagged field AssignedPartitions is not of the size given", pos)
+        pos = after
     else:
         pos += 1
-    message = InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch, enable_2pc, keep_prepared_txn)
+    message = InitProducerIdRequest(transactional_id, transaction_timeout_ms, producer_id, producer_epoch, enable_2pc, keep_prepared_txn, consumer_group_id, generation_id, assigned_partitions)
     return message
 
 
@@ -105,4 +189,35 @@ def _encode_flexible(out: bytearray, message: InitProducerIdRequest, version: in
         out += _pack_qh(message.producer_id, message.producer_epoch)
     if version >= 6:
         out += _pack_oo(message.enable_2pc, message.keep_prepared_txn)
-    out += b"\x00"
+    if message.consumer_group_id != "" or message.generation_id != -1 or message.assigned_partitions:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.consumer_group_id != "":
+            out = bytearray()
+            write_compact_string(out, message.consumer_group_id)
+            tags.append((9000, out))
+        if message.generation_id != -1:
+            out = bytearray()
+            out += _pack_i(message.generation_id)
+            tags.append((9001, out))
+        if message.assigned_partitions:
+            out = bytearray()
+            count = len(message.assigned_partitions) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
+            for a in message.assigned_partitions:
+                write_compact_string(out, a.topic)
+                count = len(a.partitions) + 1
+                if count > 127:
+                    write_uvarint(out, count)
+                else:
+                    out.append(count)
+                out += struct_pack(f">{len(a.partitions)}i", *a.partitions)
+                out += b"\x00"
+            tags.append((9002, out))
+        out = outer
+        write_tags(out, tags)
+    else:
+        out.append(0)

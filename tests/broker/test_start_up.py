@@ -8,7 +8,7 @@ import sys
 PROBE = """
 import os, sys
 before = set(sys.modules)
-from stuntbroker.broker import serve
+from stuntbroker.cli import serve
 def tell(address, ready_file):
     print("\\n".join(sorted(set(sys.modules) - before)))
     sys.stdout.flush()
@@ -18,17 +18,18 @@ serve.serve({"--port": ["0"]})
 """
 
 NEVER = {
-    "aiokafka", "argparse", "cramjam", "gzip", "hypothesis", "importlib.metadata", "logging.config", "numpy", "pytest",
-    "rich", "shutil", "structlog", "tempfile", "tomllib", "unittest", "urllib.request", "zlib",
+    "aiokafka", "argparse", "cramjam", "gzip", "hypothesis", "importlib.metadata", "logging.config", "numpy",
+    "prometheus_client", "pytest", "rich", "shutil", "structlog", "tempfile", "tomllib", "unittest", "urllib.request", "zlib",
 }  # fmt: skip
 """Loaded when it is needed: the log's library at the first event, codecs of compression at the first such batch."""
 
 OURS = {
-    "stuntbroker", "stuntbroker.broker", "stuntbroker.coordinator", "stuntbroker.protocol", "stuntbroker.storage",
-    "stuntbroker.broker.apis", "stuntbroker.broker.cli", "stuntbroker.broker.clock", "stuntbroker.broker.config",
+    "stuntbroker", "stuntbroker.broker", "stuntbroker.cli", "stuntbroker.cli.main", "stuntbroker.cli.serve",
+    "stuntbroker.coordinator", "stuntbroker.protocol", "stuntbroker.storage",
+    "stuntbroker.broker.apis", "stuntbroker.broker.clock", "stuntbroker.broker.config",
     "stuntbroker.broker.connection", "stuntbroker.broker.events", "stuntbroker.broker.fetch_sessions",
-    "stuntbroker.broker.housekeeping", "stuntbroker.broker.listener", "stuntbroker.broker.serve",
-    "stuntbroker.broker.server", "stuntbroker.broker.timers", "stuntbroker.broker.topics",
+    "stuntbroker.broker.features", "stuntbroker.broker.fencing", "stuntbroker.broker.housekeeping",
+    "stuntbroker.broker.listener", "stuntbroker.broker.server", "stuntbroker.broker.timers", "stuntbroker.broker.topics",
     "stuntbroker.broker.transactions", "stuntbroker.coordinator.actor", "stuntbroker.coordinator.machine",
     "stuntbroker.coordinator.records", "stuntbroker.coordinator.requests", "stuntbroker.coordinator.state",
     "stuntbroker.protocol.api_keys", "stuntbroker.protocol.crc", "stuntbroker.protocol.errors",

@@ -168,6 +168,8 @@ def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoc
                 "group_id": GROUP,
                 "topics": [new("OffsetDeleteRequestTopic", TOPIC, [new("OffsetDeleteRequestPartition", 0)])],
             }
+        case 57:
+            return {"feature_updates": [new("FeatureUpdateKey", "transaction.version", 2)]}
         case 60:
             return {}
         case 61:

@@ -25,7 +25,7 @@ class Allowance:
 
 
 ABSENT_APIS: Final = (
-    "17|29|30|31|34|36|38|39|40|41|43|45|46|48|49|50|51|55|57"
+    "17|29|30|31|34|36|38|39|40|41|43|45|46|48|49|50|51|55"
     "|64|68|69|74|76|77|78|79|80|81|83|84|85|86|87|88|89|90|91|92"
 )
 
@@ -35,11 +35,21 @@ ALLOWANCES: Final[dict[str, Allowance]] = {
         rf"^api_versions \| .*ranges v\d \| ({ABSENT_APIS})$",
         _we_have_none,
     ),
+    "two-phase commit": Allowance(
+        "InitProducerId v6 (KIP-939) is served; Kafka has it behind `unstable.api.versions.enable`, and in part",
+        r"^api_versions \| .*ranges v\d \| 22$",
+        lambda kafka, ours: (kafka, ours) == ("0-5", "0-6"),
+    ),
     "absent features": Allowance(
         "of Kafka's features there is transaction.version; the others switch APIs that are not served",
         r"^api_versions \| .*(supported|finalized) v\d \| "
         r"(metadata|group|kraft|share|streams|eligible\.leader\.replicas)\.version$",
         _we_have_none,
+    ),
+    "updates of absent features": Allowance(
+        "what is not served has no feature: it is unknown to UpdateFeatures",
+        r"^features_that_we_have_not \| .*UpdateFeatures",
+        lambda kafka, ours: ours in (95, "nothing"),
     ),
     "answer instead of closing": Allowance(
         "an ApiVersions request of an unknown version is answered whatever its header is",

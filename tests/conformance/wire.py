@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import socket
 import struct
 import time
@@ -57,6 +58,10 @@ class Link:
 
     def send_frame(self, payload: bytes) -> None:
         self.send(struct.pack(">i", len(payload)) + payload)
+
+    def has_answer(self, wait_s: float) -> bool:
+        """Whether something comes within that time, be it the end of the connection."""
+        return bool(select.select([self._socket], [], [], wait_s)[0])
 
     def receive(self, wait_s: float = ANSWER_S_MAX) -> bytes | Closed | NoAnswer:
         """The next frame, without its length."""

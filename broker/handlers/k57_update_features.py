@@ -1,0 +1,49 @@
+"""UpdateFeatures, key 57, versions 0-2: the level of `transaction.version`. All updates are made, or none.
+
+v0 knows no downgrade: Kafka does not read AllowDowngrade any more. v1 upgrade type, and validating only.
+v2 no results, which say nothing that the error does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.features import TRANSACTION_VERSION
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.update_features_request import UpdateFeaturesRequest
+from stuntbroker.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 57
+VERSIONS = range(0, 3)
+
+
+def handle(connection: Connection, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+    broker = connection.broker
+    features, before = broker.features, broker.features.transaction_version
+    updates = {update.feature: update for update in request.feature_updates}  # Of several of a name the last one counts.
+    for name, update in updates.items():
+        level = update.max_version_level
+        reason = features.refusal(name, level, update.upgrade_type, broker.node_id)
+        if reason is not None:
+            return UpdateFeaturesResponse(
+                error_code=ErrorCode.INVALID_UPDATE_VERSION,
+                error_message="The update failed for all features since the following feature had an error: "
+                f"Invalid update version {level} for feature {name}. {reason}",
+            )
+    if TRANSACTION_VERSION in updates and not request.validate_only:
+        try:
+            features.finalize(updates[TRANSACTION_VERSION].max_version_level)
+        except StorageError as fault:
+            return UpdateFeaturesResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(fault))
+        if features.transaction_version != before:
+            broker.events.info(
+                "feature_finalized", feature=TRANSACTION_VERSION, from_level=before, to_level=features.transaction_version
+            )
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[UpdatableFeatureResult(update.feature, ErrorCode.NONE, "NONE") for update in request.feature_updates],
+    )
