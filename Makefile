@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test peers-kafka bench generate types lint scenarios readme wheel clean check-python check-java
+.PHONY: help run test peers-kafka bench generate types lint scenarios explore readme wheel clean check-python check-java
 
 help:           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,9 @@ lint: $(VENV)/dev  ## ruff
 
 scenarios: $(VENV)/dev  ## write the transcripts of tests/coordinator/scenarios anew, for a review of the difference
 	$(BIN)/python -m pytest -q tests/coordinator tests/scenarios -k 'not test_kafka' --rewrite-scenarios
+
+explore: $(VENV)/dev  ## every interleaving of small worlds around the coordinator, deeper than the tests go (minutes; ARGS=--faults)
+	$(BIN)/python tests/coordinator/explore.py $(ARGS)
 
 readme: $(VENV)/run  ## write the table of APIs into README.md
 	$(BIN)/python tools/api_table.py

@@ -1,0 +1,288 @@
+"""What became of a transaction, as a client can see it, in the words of the scenarios.
+
+`append` lines are the records of the transaction log, `markers` lines the control records of the partitions: both are
+fetched. DescribeTransactions must say the same as the last record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import chain, count
+from typing import Any, Final
+
+from txn_harness import PRODUCER, SPARE
+from txn_scenarios import record
+
+from stuntbroker.coordinator.records import read_record
+from stuntbroker.coordinator.state import PREPARED, Phase, Txn
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader, marker_of, read_header, read_records
+from tests.conformance.side import Side
+
+SETTLE_S_MAX: Final = 30.0
+PAUSE_S: Final = 0.01
+INTERNAL_PARTITIONS: Final = 4
+TXN_STATE: Final = "__transaction_state"
+OFFSETS: Final = "__consumer_offsets"
+STRANGERS: Final = 5_000_000
+"""What is added to the producer ids of a script that no coordinator gave: no broker has such ids."""
+Partition = tuple[str, int]
+
+
+class Names:
+    """What the script calls things, and what this broker and this run call them."""
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._unseen = chain([PRODUCER], count(SPARE))
+        self._ids: dict[int, int] = {}
+        """Of this broker -> of the script."""
+        self.transactional_id = side.name("payments")
+        self.group = side.name("group")
+        self.offsets: Partition = (OFFSETS, partition_for(self.group, INTERNAL_PARTITIONS))
+
+    def known(self, producer_id: int) -> int:
+        """The script's name of an id. Ids are named in the order in which they appear."""
+        if producer_id >= STRANGERS:
+            return producer_id - STRANGERS
+        if producer_id not in self._ids and producer_id != -1:
+            self._ids[producer_id] = next(self._unseen)
+        return self._ids.get(producer_id, producer_id)
+
+    def actual(self, producer_id: int) -> int:
+        """The id of this broker; that of nobody when the script has not been told it."""
+        return next((own for own, named in self._ids.items() if named == producer_id), producer_id + STRANGERS)
+
+    def partition(self, text: str) -> Partition:
+        topic, _, index = text.rpartition("-")
+        return self.offsets if topic == "offsets" else (self._side.name(topic), int(index))
+
+    def script_partition(self, partition: Partition) -> Partition:
+        topic, index = partition
+        return ("offsets", 0) if partition == self.offsets else (topic.removeprefix(self._side.name("")), index)
+
+    def txn(self, txn: Txn) -> Txn:
+        """A record with the script's names. The id before the last transition is the same one where none was told."""
+        producer_id, previous_id = self.known(txn.producer_id), txn.previous_producer_id
+        return txn._replace(
+            producer_id=producer_id,
+            previous_producer_id=self.known(previous_id) if previous_id != -1 else producer_id,
+            next_producer_id=self.known(txn.next_producer_id),
+            partitions=frozenset(map(self.script_partition, txn.partitions)),
+        )
+
+
+class Observer:
+    """Reads the logs of one story on from where it read them last."""
+
+    def __init__(self, side: Side, names: Names) -> None:
+        self.side = side
+        self.names = names
+        self.held = False
+        """The script holds the markers."""
+        self.held_here = False
+        """The broker does."""
+        self.last: Txn | None = None
+        """The last record of the transactional id."""
+        self.told = False
+        """There was a record of the transactional id."""
+        self._prepared: Txn | None = None
+        """The last record of which markers came."""
+        self._owing: Txn | None = None
+        """A record whose markers are held."""
+        self._stash: list[str] = []
+        """Lines that a script which holds the markers has not come to yet."""
+        self._log = self.log_of(names.transactional_id)
+        self._next: dict[Partition, int] = defaultdict(int)
+        self._markers: dict[Partition, list[tuple[BatchHeader, bool]]] = defaultdict(list)
+        for partition in (self._log, names.offsets):
+            self._next[partition] = self._end_of(partition)
+
+    @staticmethod
+    def log_of(transactional_id: str) -> Partition:
+        return TXN_STATE, partition_for(transactional_id, INTERNAL_PARTITIONS)
+
+    # --- lines
+
+    def lines(self) -> list[str]:
+        """What was appended since the last time, when nothing is under way any more."""
+        found = self._settled()
+        told: list[str] = []
+        self.told |= bool(found)
+        if self._owing is not None and not self.held_here:
+            told += self.markers(self._owing)
+            self._owing = None
+        for txn in found:
+            told.append("append tombstone" if txn is None else record(self.names.txn(txn)))
+            if txn is not None and txn.phase in PREPARED:
+                self._prepared = txn
+                if self.held_here and txn is self.last:
+                    self._owing = txn
+                    told.append("markers held")
+                else:
+                    told += self.markers(txn)
+        return self._without_held(told)
+
+    def _without_held(self, told: list[str]) -> list[str]:
+        """A script that holds the markers hears of them when it releases them, whoever cannot hold them."""
+        told, self._stash = self._stash + told, []
+        if self.held:
+            at = next((at for at, line in enumerate(told) if line.startswith("markers")), None)
+            if at is not None:
+                self._stash = [line for line in told[at:] if line != "markers held"]
+                return [*told[:at], "markers held"] if at else []
+        return told
+
+    def read(self) -> str:
+        """The last record, as a coordinator that starts finds it."""
+        assert self.last is not None
+        return record(self.names.txn(self.last)).replace("append", "read", 1)
+
+    def pass_over(self, to_the_end: bool = False) -> None:
+        """What is new in the transaction log is not told; `to_the_end`: nor read, but for the last record."""
+        if to_the_end:
+            self._next[self._log] = self._end_of(self._log) - 1
+        while found := list(self._records()):
+            self.last = found[-1]
+
+    def back_to_prepared(self) -> Txn:
+        """The state that the script is in while it holds the markers. What came after it is forgotten."""
+        assert self._prepared is not None
+        self._stash = []
+        self._owing = self._prepared
+        return self._prepared
+
+    @property
+    def passed_on(self) -> bool:
+        """The broker is further than the script, which still holds the markers."""
+        return bool(self._stash)
+
+    def described(self) -> Any:
+        reply = self.side.quiet("DescribeTransactions", 0, transactional_ids=[self.names.transactional_id])
+        return reply.transaction_states[0]
+
+    def _settled(self) -> list[Txn | None]:
+        """New records, when the last one is the state that the coordinator tells, and no markers are under way."""
+        found: list[Txn | None] = []
+        deadline = time.monotonic() + SETTLE_S_MAX
+        while True:
+            state = self.described()
+            for each in self._records():
+                found.append(each)
+                self.last = each
+            problem = self._problem(state)
+            if not problem:
+                return found
+            assert time.monotonic() < deadline, f"{problem}: described as {state}, the last record is {self.last}"
+            time.sleep(PAUSE_S)
+
+    def _problem(self, state: Any) -> str:
+        last = self.last
+        if last is None:
+            unknown = state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+            return "" if unknown or not self.told else "known, and the log says that it is not"
+        if last.phase in PREPARED and not self.held_here:
+            return "the markers are under way"
+        told = (state.transaction_state, state.producer_id, state.producer_epoch)
+        if told != (last.phase.kafka_name, last.producer_id, last.producer_epoch):
+            return "described as another"
+        partitions = {(topic.topic, index) for topic in state.topics for index in topic.partitions}
+        return "" if partitions == last.partitions or last.phase in PREPARED else "other partitions"
+
+    # --- the logs
+
+    def _records(self) -> Iterator[Txn | None]:
+        for header, batch in self._batches(self._log):
+            for one in read_records(header, batch, HEADER_SIZE) if not header.control else ():
+                found = read_record(one)
+                if found is not None and found[0] == self.names.transactional_id:
+                    yield found[1]
+
+    def markers(self, txn: Txn) -> list[str]:
+        """The next marker of every partition, in one line as far as they are the same."""
+        partitions = txn.partitions
+        commit = txn.phase is Phase.PREPARE_COMMIT
+        if not partitions:
+            return [f"markers {'commit' if commit else 'abort'} id={self.names.known(txn.producer_id)} "
+                    f"epoch={txn.producer_epoch} nowhere"]  # fmt: skip
+        same: dict[str, list[str]] = defaultdict(list)
+        for partition in sorted(partitions, key=self.names.script_partition):
+            self._wait_for(lambda at=partition: bool(self._markers_of(at, txn.producer_id)))  # type: ignore[misc]
+            header, committed = self._markers_of(partition, txn.producer_id)[0]
+            self._markers[partition].remove((header, committed))
+            same[self.marker_line(header, committed)].append(self.script_name(partition))
+        return [f"{line} {' '.join(where)}" for line, where in same.items()]
+
+    def marker_line(self, header: BatchHeader, committed: bool) -> str:
+        kind = "commit" if committed else "abort"
+        return f"markers {kind} id={self.names.known(header.producer_id)} epoch={header.producer_epoch}"
+
+    def new_markers(self, partition: Partition, producer_id: int) -> list[str]:
+        """Markers of a producer in one partition that nobody has told yet."""
+        found = self._markers_of(partition, producer_id)
+        for one in found:
+            self._markers[partition].remove(one)
+        return [f"{self.marker_line(*one)} {self.script_name(partition)}" for one in found]
+
+    def untold(self) -> list[str]:
+        """Markers that the script says nothing of, in partitions of this story alone."""
+        for partition in list(self._next):
+            if not partition[0].startswith("__"):
+                self._read_markers(partition)
+        return [
+            f"{self.marker_line(*one)} {self.script_name(partition)}"
+            for partition, left in self._markers.items() if not partition[0].startswith("__") for one in left
+        ]  # fmt: skip
+
+    def script_name(self, partition: Partition) -> str:
+        return "{}-{}".format(*self.names.script_partition(partition))
+
+    def _markers_of(self, partition: Partition, producer_id: int) -> list[tuple[BatchHeader, bool]]:
+        self._read_markers(partition)
+        return [one for one in self._markers[partition] if one[0].producer_id == producer_id]
+
+    def _read_markers(self, partition: Partition) -> None:
+        for header, batch in self._batches(partition):
+            if header.control:
+                (one,) = read_records(header, batch, HEADER_SIZE)
+                found = marker_of(one)
+                assert found is not None
+                self._markers[partition].append((header, found[0]))
+
+    def _batches(self, partition: Partition) -> Iterator[tuple[BatchHeader, bytes]]:
+        """New batches of a partition."""
+        topic, index = partition
+        wanted = {"partition": index, "fetch_offset": self._next[partition], "partition_max_bytes": 1 << 20}
+        reply = self.side.quiet(
+            "Fetch", 12, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_epoch=-1,
+            topics=[{"topic": topic, "partitions": [wanted]}],
+        )  # fmt: skip
+        found = reply.responses[0].partitions[0]
+        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.startswith("__"):
+            return  # A broker may make its own topics when they are needed.
+        assert not found.error_code, f"{partition} cannot be read: {ErrorCode(found.error_code).name}"
+        data, at = bytes(found.records or b""), 0
+        while len(data) - at >= HEADER_SIZE:
+            header = read_header(data, at)
+            if at + header.size > len(data):
+                break
+            if header.base_offset >= self._next[partition]:
+                yield header, data[at : at + header.size]
+                self._next[partition] = header.next_offset
+            at += header.size
+
+    def _end_of(self, partition: Partition) -> int:
+        topic, index = partition
+        wanted = {"name": topic, "partitions": [{"partition_index": index, "timestamp": -1}]}
+        reply = self.side.quiet("ListOffsets", 7, replica_id=-1, topics=[wanted])
+        part = reply.topics[0].partitions[0]
+        return max(int(part.offset), 0)
+
+    def _wait_for(self, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SETTLE_S_MAX
+        while not ready():
+            assert time.monotonic() < deadline, "a marker never came"
+            time.sleep(PAUSE_S)

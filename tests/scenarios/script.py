@@ -1,0 +1,161 @@
+"""A scenario file of tests/coordinator/scenarios as a script: who asks what, and what came of each command.
+
+The language is told in tests/coordinator/txn_scenarios.py. There all lines that a block told stand together; here each
+belongs to its command again: a request has everything up to its `reply`, the others end where their rule says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from txn_scenarios import RULE
+
+ENDS: Final = {
+    "init": "reply ", "add": "reply ", "verify": "reply ", "end": "reply ", "marker": "reply ",
+    "timeout": r"nothing|markers held|append COMPLETE_ABORT",
+    "expire": "nothing|append tombstone",
+    "release": "append COMPLETE_",
+    "restart": "read ",
+}  # fmt: skip
+"""How the last line of those that a command tells begins. Other commands tell nothing."""
+INSIDE: Final = re.compile("again|sealed ")
+"""Lines of what happens between the records, of which the wire shows only what comes of it."""
+OUR_OWN: Final = re.compile(r" last=\d+")
+"""What Kafka does not put into its log."""
+NOT_IN_VERSION_0: Final = re.compile(r" (last|next|previous)=\d+")
+"""What nobody puts into a log that Kafka before 4.0 must be able to read."""
+PARTITIONS: Final = re.compile(r" (orders|audit)-(\d+)")
+ABSENT_FROM: Final = 9
+"""A partition with such a number is one that does not exist."""
+NOTHING: Final = re.compile(r"$.")
+
+
+@dataclass(slots=True)
+class Command:
+    text: str
+    told: list[str]
+
+    @property
+    def times(self) -> int:
+        """How often it is done. Told is only what comes of the last time."""
+        words = self.text.split()
+        return int(words[0]) if words[1:2] == ["times"] else 1
+
+    @property
+    def words(self) -> list[str]:
+        words = self.text.split()
+        return words[2:] if words[1:2] == ["times"] else words
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return {name: value for name, _, value in (word.partition("=") for word in self.words) if value}
+
+
+@dataclass(slots=True)
+class Script:
+    path: Path
+    commands: list[Command]
+    facts: dict[str, str] = field(default_factory=dict)
+    """Of `cluster`."""
+    only: dict[str, str] = field(default_factory=dict)
+    """Who alone plays it -> why."""
+    untold: list[str] = field(default_factory=list)
+    """Lines that belong to no command."""
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @property
+    def transaction_version(self) -> int:
+        return int(self.facts.get("tv", 2))
+
+    @property
+    def first_epoch(self) -> int:
+        return int(self.facts.get("epoch", 0))
+
+    def has(self, word: str) -> bool:
+        return any(word in command.words for command in self.commands)
+
+    def topics(self) -> dict[str, int]:
+        """Topics that there are -> their partitions, as many as the script needs."""
+        needed = {"orders": 1}
+        for command in self.commands:
+            for topic, index in PARTITIONS.findall(command.text):
+                if int(index) < ABSENT_FROM:
+                    needed[topic] = max(needed.get(topic, 0), int(index) + 1)
+        return needed
+
+    @property
+    def not_for_kafka(self) -> str:
+        """Why Kafka has no answer; empty where it has one."""
+        if "profile" in self.facts:
+            return f"profile {self.facts['profile']}"
+        if self.has("2pc") or self.has("keep"):
+            return "two-phase commit (KIP-939) is not in Kafka"
+        return self.only.get("stuntbroker", "")
+
+    def page(self, of_kafka: bool = False) -> list[str]:
+        """What a player must hear, line by line, commands included."""
+        hidden = OUR_OWN if of_kafka else NOTHING
+        if not self.transaction_version and not self.not_for_kafka:
+            hidden = NOT_IN_VERSION_0
+        return [
+            line
+            for command in self.commands
+            for line in (
+                f"> {command.text}",
+                *(hidden.sub("", told) for told in command.told if not INSIDE.match(told)),
+            )
+        ] + self.untold
+
+
+def read_script(path: Path) -> Script:
+    text = path.read_text(encoding="utf-8")
+    script = Script(path, [])
+    for block in text.strip().split("\n\n"):
+        commands, _, told = block.partition(f"\n{RULE}")
+        lines = iter(told.strip().splitlines())
+        for line in commands.splitlines():
+            if line.startswith("#"):
+                continue
+            if line.startswith("only "):
+                who, _, why = line.removeprefix("only ").partition(": ")
+                script.only[who] = why
+                continue
+            script.commands.append(Command(line, list(_told_by(line, lines))))
+            if line.startswith("cluster "):
+                script.facts |= script.commands.pop().facts
+        script.untold += lines
+    return script
+
+
+def _told_by(line: str, told: Iterator[str]) -> Iterator[str]:
+    end = ENDS.get(Command(line, []).words[0])
+    if end is not None:
+        for one in told:
+            yield one
+            if re.match(end, one):
+                return
+
+
+def with_page(text: str, page: list[str]) -> str:
+    """The same file with what was heard now."""
+    told_by: list[list[str]] = []
+    for line in page:
+        if line.startswith("> "):
+            told_by.append([])
+        else:
+            told_by[-1].append(line)
+    heard = iter(told_by)
+    blocks = []
+    for block in text.strip().split("\n\n"):
+        commands = block.partition(f"\n{RULE}")[0]
+        asked = [line for line in commands.splitlines() if not line.startswith(("#", "only ", "cluster "))]
+        told = [line for _ in asked for line in next(heard)]
+        blocks.append("\n".join([commands, RULE, *told]))
+    return "\n\n".join(blocks) + "\n"
