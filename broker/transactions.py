@@ -249,6 +249,9 @@ class Transactions:
                 if txn is None:
                     self.actors.pop(transactional_id, None)
                 else:
+                    if txn.init_version != -1 and not self.remembers_time_outs:
+                        # Written under profile kip-588, of which nothing is left in another one.
+                        txn = txn._replace(init_version=-1, timed_out_epoch=-1)
                     self.actors[transactional_id] = Actor(txn, index)
 
     def resume(self) -> None:

@@ -68,30 +68,31 @@ def fetch(
     group_id: str,
     topics: Iterable[tuple[str, bytes, Sequence[int]]],
     require_stable: bool,
+    unstable: ErrorCode,
 ) -> list[FetchedTopic]:
-    """The committed offsets of (topic, topic id, partitions)."""
+    """The committed offsets of (topic, topic id, partitions); `unstable` where one is pending and must not be."""
     answer = []
     for name, topic_id, partitions in topics:
-        found = [_fetch_one(store, group_id, name, topic_id, number, require_stable) for number in partitions]
+        found = [_fetch_one(store, group_id, name, topic_id, number, require_stable, unstable) for number in partitions]
         answer.append(FetchedTopic(name, topic_id, found))
     return answer
 
 
-def fetch_all(store: OffsetStore, group_id: str, require_stable: bool) -> list[FetchedTopic]:
+def fetch_all(store: OffsetStore, group_id: str, require_stable: bool, unstable: ErrorCode) -> list[FetchedTopic]:
     """All committed offsets. A partition that has nothing but a pending one is not among them."""
     answer: dict[str, FetchedTopic] = {}
     for (name, number), _ in store.committed(group_id):
         topic = answer.setdefault(name, FetchedTopic(name, ZERO_UUID, []))
-        topic.partitions.append(_fetch_one(store, group_id, name, ZERO_UUID, number, require_stable))
+        topic.partitions.append(_fetch_one(store, group_id, name, ZERO_UUID, number, require_stable, unstable))
     return list(answer.values())
 
 
 def _fetch_one(
-    store: OffsetStore, group_id: str, name: str, topic_id: bytes, number: int, require_stable: bool
+    store: OffsetStore, group_id: str, name: str, topic_id: bytes, number: int, require_stable: bool, unstable: ErrorCode
 ) -> FetchedOffset:
     place = (name, number)
     if require_stable and store.is_pending(group_id, place):
-        return FetchedOffset(number, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        return FetchedOffset(number, error=unstable)
     offset = store.get(group_id, place)
     if offset is None:
         return FetchedOffset(number)

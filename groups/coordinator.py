@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from stuntbroker.groups.actor import GroupActor, Ports, TimerHandle, Timers
+from stuntbroker.groups.claims import Generations
 from stuntbroker.groups.commits import (
     commit_error,
     fetch,
@@ -64,6 +65,7 @@ class GroupCoordinator:
         self._ledger = Ledger(log, now_ms)
         self._ports = Ports(self._ledger.append_group, timers, now_ms, config, events)
         self._actors: dict[str, GroupActor] = {}
+        self._generations = Generations()
         self._sweep: TimerHandle | None = None
 
     # Start and stop
@@ -235,13 +237,32 @@ class GroupCoordinator:
         self._ledger.store(partition).end_txn(producer_id, commit)
 
     def fetch(
-        self, group_id: str, topics: Iterable[tuple[str, bytes, Sequence[int]]], require_stable: bool
+        self,
+        group_id: str,
+        topics: Iterable[tuple[str, bytes, Sequence[int]]],
+        require_stable: bool,
+        unstable: ErrorCode = ErrorCode.UNSTABLE_OFFSET_COMMIT,
     ) -> list[FetchedTopic]:
-        """The committed offsets of (topic, topic id or zeros, partitions)."""
-        return fetch(self._ledger.store_of(group_id), group_id, topics, require_stable)
+        """The committed offsets of (topic, topic id or zeros, partitions).
 
-    def fetch_all(self, group_id: str, require_stable: bool) -> list[FetchedTopic]:
-        return fetch_all(self._ledger.store_of(group_id), group_id, require_stable)
+        `unstable` is what who requires stable ones gets where a transaction is open.
+        """
+        return fetch(self._ledger.store_of(group_id), group_id, topics, require_stable, unstable)
+
+    def fetch_all(
+        self, group_id: str, require_stable: bool, unstable: ErrorCode = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    ) -> list[FetchedTopic]:
+        return fetch_all(self._ledger.store_of(group_id), group_id, require_stable, unstable)
+
+    # Claims of members (KIP-447 as drafted)
+
+    def claim(self, group_id: str, generation: int) -> ErrorCode:
+        """Somebody speaks for the group in a generation; who was left behind by it is refused."""
+        return self._generations.claim(group_id, self.group(group_id), generation)
+
+    def pending_producers(self, group_id: str, places: Iterable[Place]) -> set[int]:
+        """The producer ids that have an offset of the group pending at one of the places."""
+        return self._ledger.store_of(group_id).pending_producers(group_id, places)
 
     def delete_offsets(self, group_id: str, places: Sequence[Place]) -> tuple[ErrorCode, list[ErrorCode]]:
         """The code of the request, and when it is NONE one per place."""
@@ -299,10 +320,12 @@ class GroupCoordinator:
             commits = [commit for commit, error in zip(commits, errors, strict=True) if not error]
         if commits:
             self._ledger.append_offsets(group_id, commits, retention_ms, producer_id, producer_epoch)
-            self._actor_for_offsets(group_id)
+        if errors:
+            self._actor_for_offsets(group_id)  # Also when all of them were refused.
         return errors
 
     def _remove(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:
         self._ledger.append_tombstones(group_id, places, with_group)
         if with_group:
             self._actors.pop(group_id).die()
+            self._generations.forget(group_id)

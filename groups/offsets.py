@@ -7,7 +7,7 @@ compaction keeps the last record of a key, and what is replayed from it must be 
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator
+from collections.abc import ItemsView, Iterable, Iterator
 from typing import NamedTuple
 
 from stuntbroker.groups.config import GroupConfig
@@ -102,6 +102,10 @@ class OffsetStore:
     def is_pending(self, group_id: str, place: Place) -> bool:
         places = self._open.get(group_id)
         return places is not None and place in places
+
+    def pending_producers(self, group_id: str, places: Iterable[Place]) -> set[int]:
+        waiting = self._open.get(group_id, {})
+        return {producer_id for place in places for producer_id in waiting.get(place, ())}
 
     def has_pending(self, group_id: str) -> bool:
         return group_id in self._open

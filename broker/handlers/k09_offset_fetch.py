@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from stuntbroker.broker.group_fencing import fences_by_group
 from stuntbroker.groups.requests import FetchedTopic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 KEY = 9
 VERSIONS = range(1, 11)
+REQUIRE_STABLE_FROM = 7
+COME_BACK = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def handle(connection: Connection, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
@@ -36,16 +39,21 @@ def handle(connection: Connection, request: OffsetFetchRequest, version: int) ->
     if version >= 8:
         stable = request.require_stable
         return OffsetFetchResponse(groups=[_group(connection, asked, stable, version) for asked in request.groups])
+    stable, unstable = request.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
+    if version < REQUIRE_STABLE_FROM and fences_by_group(connection.broker):
+        stable, unstable = True, COME_BACK
     if request.topics is None:
-        topics = groups.fetch_all(request.group_id, request.require_stable)
+        topics = groups.fetch_all(request.group_id, stable, unstable)
     else:
         wanted = [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in request.topics]
-        topics = groups.fetch(request.group_id, wanted, request.require_stable)
+        topics = groups.fetch(request.group_id, wanted, stable, unstable)
+    come_back = any(found.error == COME_BACK for topic in topics for found in topic.partitions)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(topic.name, [OffsetFetchResponsePartition(*found) for found in topic.partitions])
             for topic in topics
-        ]
+        ],
+        error_code=COME_BACK if come_back else ErrorCode.NONE,
     )
 
 

@@ -3,13 +3,17 @@
 v2 flexible. v3 the producer may name its own id and epoch (KIP-360). v4 PRODUCER_FENCED may be answered. v5 also
 TRANSACTION_ABORTABLE. v6 two-phase commit (KIP-939): Enable2Pc, KeepPreparedTxn, and the pair of the transaction that was
 kept; served while `transaction.two.phase.commit.enable` is on.
+
+Tagged fields 9000 to 9002, the claim of a consumer group's member, count in profile `kip-447-draft` only.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.fencing import fencing_code
+from stuntbroker.broker.group_fencing import Claim, fences_by_group
 from stuntbroker.coordinator.requests import InitProducerId, Reply
 from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
@@ -32,13 +36,16 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
         return None
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _error(ErrorCode.INVALID_REQUEST)
+    claim = Claim(broker, request) if fences_by_group(broker) else None
     if request.transactional_id is None:
-        return InitProducerIdResponse(0, ErrorCode.NONE, broker.transactions.producer_ids.take(), 0)
+        return _without_id(connection, claim)
     if not request.transactional_id:
         return _error(ErrorCode.INVALID_REQUEST)
     timeout_ms = TIMEOUT_NONE if request.enable_2pc else request.transaction_timeout_ms
     if not request.enable_2pc and not 0 < timeout_ms <= broker.config["transaction.max.timeout.ms"]:
         return _error(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    if claim is not None and (error := claim.refusal()):
+        return _error(error)
     transactions, transactional_id = broker.transactions, request.transactional_id
 
     def done(reply: Reply) -> None:
@@ -52,7 +59,18 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
         timeout_ms, request.producer_id, request.producer_epoch, request.keep_prepared_txn,
         version if transactions.remembers_time_outs else -1,
     )  # fmt: skip
-    transactions.ask(transactional_id, asked, done)
+    transactions.ask(transactional_id, asked, done if claim is None else partial(claim.fence, done=done))
+    return None
+
+
+def _without_id(connection: Connection, claim: Claim | None) -> InitProducerIdResponse | None:
+    """A new producer id, of which nothing is kept."""
+    if claim is not None and (error := claim.refusal()):
+        return _error(error)
+    fresh = Reply(ErrorCode.NONE, connection.broker.transactions.producer_ids.take(), 0)
+    if claim is None:
+        return InitProducerIdResponse(0, *fresh)
+    claim.fence(fresh, lambda reply: connection.reply(_error(reply.error) if reply.error else InitProducerIdResponse(0, *reply)))
     return None
 
 

@@ -27,7 +27,6 @@ KEY: Final = 28
 VERSIONS = range(0, 6)
 ABORTABLE_FROM: Final = 4
 IMPLICIT_ADD_FROM: Final = 5
-LOAD_IN_PROGRESS_FROM: Final = 2
 
 
 def handle(
@@ -83,14 +82,20 @@ class _Commit:
         index = broker.groups.partition_of(request.group_id)
         log = broker.topics.internal(OFFSETS).partitions[index]
         producer = log.producers.producers.get(request.producer_id)
+        sealed = producer is not None and producer.sealed
         if producer is not None and producer.epoch > request.producer_epoch:
             self._fail(ErrorCode.INVALID_PRODUCER_EPOCH)
-        elif producer is not None and producer.txn_first_offset >= 0 and producer.epoch == request.producer_epoch:
+        elif (
+            producer is not None
+            and producer.txn_first_offset >= 0
+            and producer.epoch == request.producer_epoch
+            and not sealed
+        ):
             self._asked(Reply(ErrorCode.NONE))
         elif self.version >= IMPLICIT_ADD_FROM:
             asked = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 2)
             broker.transactions.ask(request.transactional_id, asked, self._asked)
-        elif broker.config["transaction.partition.verification.enable"]:
+        elif sealed or broker.config["transaction.partition.verification.enable"]:
             verify = Verify(request.producer_id, request.producer_epoch, (OFFSETS, index))
             broker.transactions.ask(request.transactional_id, verify, self._asked)
         else:
@@ -123,8 +128,6 @@ class _Commit:
         return error
 
     def _fail(self, error: int) -> None:
-        if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and self.version < LOAD_IN_PROGRESS_FROM:
-            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         for answer in self.answers:
             answer.error_code = error
         self.connection.reply(self.response)

@@ -24,7 +24,7 @@ from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.protocol.records import (
     HEADER_SIZE,
     BatchHeader,
-    control_batch,
+    marker_body,
     read_header,
     read_records,
 )
@@ -213,7 +213,7 @@ class World:
 
     def end_txn(self, producer_id: int, commit: bool, group_id: str = "g") -> None:
         partition = self.groups.partition_of(group_id)
-        self.log.append(partition, bytearray(control_batch(commit, producer_id, 0, 0, self.time.now)))
+        self.log.append(partition, bytearray(8) + marker_body(commit, producer_id, 0, 0, self.time.now, 0))
         self.groups.apply_marker(partition, producer_id, commit)
 
     def offset(self, group_id: str = "g", topic: str = "t", partition: int = 0, stable: bool = False) -> FetchedOffset:

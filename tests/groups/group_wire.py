@@ -24,6 +24,7 @@ KEYS = {
     "describe_groups":      (15, 5),
     "list_groups":          (16, 3),
     "create_topics":        (19, 5),
+    "delete_topics":        (20, 4),
     "init_producer_id":     (22, 2),
     "add_offsets_to_txn":   (25, 3),
     "end_txn":              (26, 3),

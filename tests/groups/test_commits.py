@@ -87,6 +87,18 @@ def test_a_commit_without_members_makes_a_simple_group(world: World) -> None:
     assert (world.state, world.group().protocol_type) == (S.EMPTY, None)
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_commit_of_which_everything_is_refused_makes_a_simple_group_too(world: World, transactional: bool) -> None:
+    commits = [OffsetCommit("t", 0, 1, -1, "m" * 4_097)]
+    if transactional:
+        errors = world.groups.commit_transactional("g", 1, 0, "", None, -1, commits, 3)
+    else:
+        errors = world.groups.commit("g", "", None, -1, commits, version=8)
+
+    assert errors == [E.OFFSET_METADATA_TOO_LARGE]
+    assert world.state is S.EMPTY
+
+
 def test_a_transactional_commit_needs_a_group_id(world: World) -> None:
     assert world.commit_in_txn(1, 5, group_id="") is E.INVALID_GROUP_ID
     assert world.commit(5, group_id="") is E.NONE

@@ -289,7 +289,79 @@ def in_transactions(address: str, told: Transcript) -> None:
         fetch("after the end")
 
 
-WALKS = (strangers, alone, offsets, static, together, silent, in_transactions)
+def removed_meanwhile(address: str, told: Transcript) -> None:
+    """What becomes of offsets that are pending when they, their group or their topic are removed (KIP-447)."""
+    with Wire(address, "a") as wire:
+
+        def removals(group_id: str) -> list[tuple[str, int, dict[str, Any]]]:
+            numbers = [message("offset_delete", "OffsetDeleteRequestPartition", number) for number in (0, 1)]
+            topics = [message("offset_delete", "OffsetDeleteRequestTopic", "gone", numbers)]
+            return [
+                ("offset_delete", 0, {"group_id": group_id, "topics": topics}),
+                ("delete_groups", 2, {"groups_names": [group_id]}),
+                ("delete_topics", 5, {"topic_names": ["gone"], "timeout_ms": 10_000}),
+            ]
+
+        def fetch(label: str, group_id: str) -> None:
+            numbers = [message("offset_fetch", "OffsetFetchRequestTopics", "gone", bytes(16), [0, 1])]
+            for stable in (False, True):
+                for wanted in (numbers, None):
+                    groups = [message("offset_fetch", "OffsetFetchRequestGroup", group_id, topics=wanted)]
+                    answer = wire.ask("offset_fetch", 9, groups=groups, require_stable=stable)
+                    told.add(f"fetch {label} {group_id} {stable} {wanted is None}", answer)
+
+        def settled(group_id: str, numbers: list[int]) -> None:
+            """Until the marker is there: Kafka answers EndTxn before."""
+            topics = [message("offset_fetch", "OffsetFetchRequestTopic", "gone", numbers)]
+            end = time.monotonic() + READY_S_MAX
+            while time.monotonic() < end:
+                answer = wire.ask("offset_fetch", 7, group_id, topics, require_stable=True)
+                if all(one.error_code != 88 for one in answer.topics[0].partitions):
+                    return
+                time.sleep(0.05)
+            raise AssertionError(f"{group_id} stays unstable")
+
+        def known() -> None:
+            """Until Kafka's broker has heard of the topic from its controller."""
+            end = time.monotonic() + READY_S_MAX
+            fields = commit_fields("scratch", ("gone", 0), ("gone", 1))
+            while time.monotonic() < end:
+                answer = wire.ask("offset_commit", 8, **fields)
+                if not any(part.error_code for topic in answer.topics for part in topic.partitions):
+                    return
+                time.sleep(0.05)
+            raise AssertionError("the topic does not come to be")
+
+        for which in range(3):
+            for plain in (False, True):
+                wire.ask("create_topics", 7, [message("create_topics", "CreatableTopic", "gone", 2, 1)])
+                known()
+                group_id = f"removed {which} {plain}"
+                until_ready(wire, "find_coordinator", 2, key=group_id)
+                producer = until_ready(wire, "init_producer_id", 4, transactional_id="txn", transaction_timeout_ms=60_000)
+                ids = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+                until_ready(wire, "add_offsets_to_txn", 3, transactional_id="txn", group_id=group_id, **ids)
+                if plain:
+                    told.add("plain", wire.ask("offset_commit", 8, **commit_fields(group_id, ("gone", 0))))
+                partition = message("txn_offset_commit", "TxnOffsetCommitRequestPartition", 0, 42)
+                topic = message("txn_offset_commit", "TxnOffsetCommitRequestTopic", name="gone", partitions=[partition])
+                asked = {"transactional_id": "txn", "group_id": group_id, "topics": [topic], **ids}
+                told.add("pending", wire.ask("txn_offset_commit", 3, **asked))
+                fetch("pending", group_id)
+                api, version, fields = removals(group_id)[which]
+                told.add(f"{api} with {plain}", wire.ask(api, version, **fields))
+                if api == "delete_topics":
+                    settled(group_id, [0])
+                fetch("removed", group_id)
+                told.add("describe", wire.ask("describe_groups", 6, [group_id]))
+                if plain and api != "delete_topics":
+                    told.add("plain again", wire.ask("offset_commit", 8, **commit_fields(group_id, ("gone", 1))))
+                told.add("end", wire.ask("end_txn", 3, transactional_id="txn", committed=True, **ids))
+                settled(group_id, [0, 1])
+                fetch("ended", group_id)
+
+
+WALKS = (strangers, alone, offsets, static, together, silent, in_transactions, removed_meanwhile)
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: str(walk.__name__))

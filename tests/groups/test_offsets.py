@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from stuntbroker.groups.offsets import OffsetStore
-from stuntbroker.groups.requests import FetchedOffset
+from stuntbroker.groups.requests import FetchedOffset, FetchedTopic, OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import ZERO_UUID
 
 E = ErrorCode
 
@@ -27,6 +28,69 @@ def test_a_pending_offset_is_not_seen_before_the_commit(world: World) -> None:
 
     world.end_txn(7, commit=True)
     assert world.offset(stable=True) == FetchedOffset(0, 2)
+
+
+def test_of_an_unstable_offset_nothing_is_told_but_that_it_is(world: World) -> None:
+    """RequireStable, KIP-447: neither the offset before nor what was said with it."""
+    world.groups.commit("g", "", None, -1, [OffsetCommit("t", 0, 5, 7, "m"), OffsetCommit("t", 1, 6, 8, "n")], version=8)
+    world.commit_in_txn(7, 9)
+
+    assert world.groups.fetch("g", [("t", ZERO_UUID, [0, 1, 2])], True)[0].partitions == [
+        FetchedOffset(0, -1, -1, "", E.UNSTABLE_OFFSET_COMMIT), FetchedOffset(1, 6, 8, "n"), FetchedOffset(2),
+    ]  # fmt: skip
+    assert world.offset() == FetchedOffset(0, 5, 7, "m")
+
+
+def test_what_is_told_of_an_offset_in_a_transaction_is_all_there_after_its_commit(world: World) -> None:
+    commits = [OffsetCommit("t", 0, 5, 7, "m"), OffsetCommit("t", 1, 6, -1, "m" * 4_097), OffsetCommit("t", 2, 8, -1, None)]
+    errors = world.groups.commit_transactional("g", 7, 0, "", None, -1, commits, version=3)
+    assert errors == [E.NONE, E.OFFSET_METADATA_TOO_LARGE, E.NONE]
+    assert world.offset(partition=1, stable=True) == FetchedOffset(1)
+    world.end_txn(7, commit=True)
+
+    assert world.groups.fetch_all("g", True) == [
+        FetchedTopic("t", ZERO_UUID, [FetchedOffset(0, 5, 7, "m"), FetchedOffset(2, 8, -1, "")])
+    ]
+
+
+def test_a_marker_ends_the_transaction_for_all_groups_of_its_partition(world: World) -> None:
+    """Pending offsets are kept by producer id, whichever group they are of."""
+    world.log.partition_count = 1
+    world.commit_in_txn(7, 1, group_id="g")
+    world.commit_in_txn(7, 2, group_id="h")
+    world.commit_in_txn(8, 3, group_id="h", partition=1)
+    world.end_txn(7, commit=True)
+
+    assert world.offset("g", stable=True) == FetchedOffset(0, 1)
+    assert world.offset("h", stable=True) == FetchedOffset(0, 2)
+    assert world.offset("h", partition=1, stable=True).error is E.UNSTABLE_OFFSET_COMMIT
+
+
+def test_the_producers_of_pending_offsets_are_known_by_group_and_place(world: World) -> None:
+    world.commit(1, partition=3)
+    world.commit_in_txn(7, 1)
+    world.commit_in_txn(8, 1)
+    world.commit_in_txn(8, 2, partition=1)
+    world.commit_in_txn(9, 2, group_id="h")
+
+    def producers(*partitions: int, group_id: str = "g") -> set[int]:
+        return world.groups.pending_producers(group_id, [("t", number) for number in partitions])
+
+    assert (producers(0), producers(1), producers(0, 1), producers(2, 3), producers()) == ({7, 8}, {8}, {7, 8}, set(), set())
+    assert (producers(0, group_id="h"), producers(0, group_id="nobody")) == ({9}, set())
+    world.end_txn(8, commit=False)
+    assert producers(0, 1) == {7}
+
+
+def test_a_refused_commit_in_a_transaction_leaves_nothing_pending(world: World) -> None:
+    (member_id,) = world.stable()
+    commits = [OffsetCommit("t", 0, 5)]
+    before = len(world.log.records())
+    errors = world.groups.commit_transactional("g", 7, 0, member_id, None, 0, commits, version=3)
+
+    assert errors == [E.ILLEGAL_GENERATION]
+    assert world.offset(stable=True) == FetchedOffset(0)
+    assert len(world.log.records()) == before
 
 
 def test_an_aborted_offset_is_never_seen(world: World) -> None:

@@ -35,6 +35,9 @@ UNKNOWN_TO_KIO = {
 RENAMED = {"enable2_pc": "enable_2pc", "generation_id": "generation_id_or_member_epoch"}
 """kio's names; the second is what TxnOffsetCommit called it before Kafka 4.4. Only where we have no such field."""
 
+OUR_TAGS_FROM = 9_000
+"""Tagged fields that Kafka does not have; left out, they leave no trace in the bytes."""
+
 
 def kio_name(message: Message) -> tuple[str, EntityType]:
     name = python_name(message.name)
@@ -118,7 +121,8 @@ def our_name(theirs: str, known: Collection[str]) -> str:
 def our_structure(entity: Any, message: Message, version: int) -> Any:
     name = message.name if entity.__type__.name != "nested" else type(entity).__name__
     (struct,) = (one for one in message.structs if one.name == name)
-    present = {f.name: f for f in struct.fields if f.versions.covers(Range(version, version))}
+    there = [f for f in struct.fields if f.versions.covers(Range(version, version))]
+    present = {f.name: f for f in there if f.tag is None or f.tag < OUR_TAGS_FROM}
     given = {}
     for one in fields(entity):
         where = our_name(one.name, present)

@@ -1,0 +1,88 @@
+"""Profile `kip-447-draft`: a producer id for a consumer group, which fences whoever still holds its partitions.
+
+As KIP-447 was first drafted. InitProducerId (v2 and up) carries a group, its generation and the partitions that the caller was
+assigned in it. Transactions with an offset of the group pending on one of them are aborted and their producers fenced, then
+the call is answered. `groups/claims.py` says who is too old to ask. An OffsetFetch of a version without RequireStable is told
+to come back where it would get an offset that an open transaction is about to change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.coordinator.actor import Actor, Done
+from stuntbroker.coordinator.requests import InitProducerId, Reply
+from stuntbroker.coordinator.state import TIMEOUT_NONE
+from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+    from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+
+KIP_447_DRAFT: Final = "kip-447-draft"
+
+
+def fences_by_group(broker: Broker) -> bool:
+    profile: str = broker.config["stuntbroker.profile"]
+    return profile == KIP_447_DRAFT
+
+
+class Claim:
+    """What one InitProducerId says of its caller's group."""
+
+    __slots__ = ("broker", "generation", "group_id", "places", "transactional_id")
+
+    def __init__(self, broker: Broker, request: InitProducerIdRequest) -> None:
+        self.broker = broker
+        self.transactional_id = request.transactional_id
+        self.group_id = request.consumer_group_id
+        self.generation = request.generation_id
+        self.places = [(one.topic, index) for one in request.assigned_partitions for index in one.partitions]
+
+    def refusal(self) -> int:
+        """The error of a claim that cannot stand, 0 for one that does: its generation counts from now on.
+
+        CONCURRENT_TRANSACTIONS while a two-phase transaction is open there: only who owns it may end it (KIP-939).
+        """
+        if not self.group_id:
+            return 0 if self.generation == -1 and not self.places else ErrorCode.INVALID_REQUEST
+        error = self.broker.groups.claim(self.group_id, self.generation)
+        if not error and any(actor.txn.timeout_ms == TIMEOUT_NONE for actor in self._holders()):
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return error
+
+    def _holders(self) -> list[Actor]:
+        """Who has an open transaction on the partitions, the caller's own id aside: that is fenced by its own rules."""
+        if not self.group_id:
+            return []
+        producers = self.broker.groups.pending_producers(self.group_id, self.places)
+        return [
+            actor
+            for actor in self.broker.transactions.open
+            if actor.txn.producer_id in producers and actor.txn.transactional_id != self.transactional_id
+        ]
+
+    def fence(self, reply: Reply, done: Done) -> None:
+        """Hands on the reply of the caller's own id when nobody else holds the partitions any more."""
+        holders = [] if reply.error else self._holders()
+        if not holders:
+            done(reply)
+            return
+        left, answer = len(holders), reply
+
+        def fenced(fence: Reply) -> None:
+            nonlocal left, answer
+            if fence.error:
+                answer = Reply(fence.error)  # The caller asks again.
+            left -= 1
+            if not left:
+                done(answer)
+
+        for actor in holders:
+            txn = actor.txn
+            self.broker.events.info(
+                "producer_fenced_by_group", group_id=self.group_id, generation=self.generation,
+                transactional_id=txn.transactional_id, producer_id=txn.producer_id, producer_epoch=txn.producer_epoch,
+            )  # fmt: skip
+            # As a new instance of its id would: it is aborted, and behind two bumps nobody can take its own fencing back.
+            self.broker.transactions.ask(txn.transactional_id, InitProducerId(txn.timeout_ms), fenced)

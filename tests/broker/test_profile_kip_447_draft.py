@@ -1,0 +1,458 @@
+"""Profile `kip-447-draft` over the wire: a consumer group's members fence each other by group and generation."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import Rig, decode, frame, rig
+from group_requests import (
+    GROUP,
+    Pair,
+    add_offsets,
+    commit,
+    commit_in_txn,
+    end,
+    epoch_of,
+    fetch_offset,
+    init,
+    join,
+    pair,
+    write,
+)
+from test_durability import Disk, owner_of
+from test_two_phase_commit import committed
+from valid_requests import TOPIC
+
+from stuntbroker.coordinator.actor import MAILBOX_LENGTH_MAX
+from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase
+from stuntbroker.groups.claims import REMEMBERED_MAX, Generations
+from stuntbroker.groups.state import Group
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.init_producer_id_request import AssignedTopic, InitProducerIdRequest
+from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from stuntbroker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+E = ErrorCode
+OK = ErrorCode.NONE
+SOURCE = "source"
+PROFILE = {"stuntbroker.profile": "kip-447-draft"}
+CLAIMED = [(SOURCE, 0), (SOURCE, 1)]
+
+
+@asynccontextmanager
+async def drafted(data_dir: Path, **more: str) -> AsyncIterator[Rig]:
+    async with rig(data_dir, {**PROFILE, **more}) as made:
+        made.topic(TOPIC)
+        made.topic(SOURCE, 4)
+        yield made
+
+
+def working(made: Rig, name: str, index: int = 0, value: str = "", **more: Any) -> Pair:
+    """A producer with an open transaction: a record, and how far its group has come in one partition of the source."""
+    client = made.client()
+    owner = pair(init(client, name))
+    assert write(client, name, owner, value or name) == OK
+    assert commit_in_txn(client, name, owner, 7, topic=SOURCE, index=index, **more) == OK
+    return owner
+
+
+@pytest.mark.parametrize("version", range(2, 7))
+async def test_open_transactions_on_the_claimed_partitions_are_aborted_and_their_producers_fenced(
+    version: int, data_dir: Path
+) -> None:
+    async with drafted(data_dir) as made:
+        client = made.client()
+        assert commit(client, 3, topic=SOURCE) == OK
+        zombie = working(made, "zombie")
+
+        answer = init(client, "successor", version=version, group=GROUP, generation=2, assigned=CLAIMED)
+
+        # When it is answered all is over: the offset is the one before, the record is aborted, the zombie is fenced.
+        assert pair(answer)[1] == 0
+        assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 3)
+        assert made.log(TOPIC, 0).last_stable_offset == made.log(TOPIC, 0).next_offset
+        assert committed(client) == []
+        assert end(client, "zombie", zombie).error_code == E.PRODUCER_FENCED
+        assert write(client, "zombie", zombie, "late", 1) == E.INVALID_PRODUCER_EPOCH
+        assert commit_in_txn(client, "zombie", zombie, 9, topic=SOURCE) == E.INVALID_PRODUCER_EPOCH
+        # Nor does it take its own fencing back, as one that only timed out may.
+        assert init(client, "zombie", owner=zombie).error_code == E.PRODUCER_FENCED
+        assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 3)
+        assert committed(client) == []
+
+
+async def test_the_successor_goes_on_where_the_zombie_left_off(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        client = made.client()
+        zombie = working(made, "zombie", value="twice?")
+        owner = pair(init(client, "successor", group=GROUP, generation=1, assigned=CLAIMED))
+
+        assert write(client, "successor", owner, "once") == OK
+        assert commit_in_txn(client, "successor", owner, 8, topic=SOURCE) == OK
+        assert end(client, "successor", owner).error_code == OK
+        assert end(client, "zombie", zombie).error_code == E.PRODUCER_FENCED
+        assert committed(client) == ["once"]
+        assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 8)
+
+
+async def test_every_transaction_on_the_partitions_goes_and_no_other(data_dir: Path) -> None:
+    """Not those on other partitions, of other groups, without an offset, or that are committed already."""
+    async with drafted(data_dir) as made:
+        hit = {name: working(made, name, index) for name, index in (("a", 0), ("b", 0), ("c", 1))}
+        spared = {
+            "elsewhere": working(made, "elsewhere", 2),
+            "stranger": working(made, "stranger", 0, group="other"),
+        }
+        client = made.client()
+        spared["no offset"] = pair(init(client, "no offset"))
+        assert write(client, "no offset", spared["no offset"], "x") == OK
+        spared["only announced"] = pair(init(client, "only announced"))
+        assert add_offsets(client, "only announced", spared["only announced"]) == OK
+        done = working(made, "done", 1)
+        after = pair(end(client, "done", done))
+
+        assert init(client, "successor", group=GROUP, generation=1, assigned=CLAIMED).error_code == OK
+
+        assert {name: end(client, name, owner).error_code for name, owner in hit.items()} == dict.fromkeys(
+            hit, E.PRODUCER_FENCED
+        )
+        assert {name: end(client, name, owner).error_code for name, owner in spared.items()} == dict.fromkeys(spared, OK)
+        assert write(client, "done", after, "more") == OK
+        names = [facts["transactional_id"] for name, facts in made.events.kept if name == "producer_fenced_by_group"]
+        assert sorted(names) == ["a", "b", "c"]
+
+
+async def test_one_transaction_on_several_partitions_is_fenced_once(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        zombie = working(made, "zombie", 0)
+        client = made.client()
+        assert commit_in_txn(client, "zombie", zombie, 5, topic=SOURCE, index=1) == OK
+
+        assert init(client, "successor", group=GROUP, generation=1, assigned=CLAIMED).error_code == OK
+        assert epoch_of(made, "zombie") == 2  # One bump for the abort, one for the instance that never came.
+
+
+@pytest.mark.parametrize("transaction_version", [0, 1, 2])
+async def test_a_fence_comes_out_the_same_under_every_transaction_version(
+    transaction_version: int, data_dir: Path
+) -> None:
+    async with drafted(data_dir, **{"transaction.version": str(transaction_version)}) as made:
+        client = made.client()
+        owner = pair(init(client, "zombie"))
+        assert add_offsets(client, "zombie", owner) == OK
+        assert commit_in_txn(client, "zombie", owner, 7, topic=SOURCE, version=3) == OK
+
+        assert init(client, "successor", group=GROUP, generation=1, assigned=CLAIMED).error_code == OK
+        assert (epoch_of(made, "zombie"), made.actor("zombie").txn.phase) == (2, Phase.EMPTY)
+        assert end(client, "zombie", owner, version=3).error_code == E.PRODUCER_FENCED
+        assert init(client, "zombie", owner=owner).error_code == E.PRODUCER_FENCED
+
+
+async def test_without_a_transactional_id_a_fresh_producer_id_is_given(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        zombie = working(made, "zombie")
+        client = made.client()
+        answer = init(client, None, group=GROUP, generation=1, assigned=CLAIMED)
+
+        assert pair(answer) == (zombie[0] + 1, 0)
+        assert end(client, "zombie", zombie).error_code == E.PRODUCER_FENCED
+        assert init(client, None, group=GROUP, generation=0, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
+
+
+async def test_the_callers_own_transaction_goes_by_the_rules_of_its_own_id(data_dir: Path) -> None:
+    """It names its id and epoch and is the owner: it is not fenced by its own claim."""
+    async with drafted(data_dir) as made:
+        owner = working(made, "worker")
+        client = made.client()
+        answer = init(client, "worker", owner=owner, group=GROUP, generation=1, assigned=CLAIMED)
+
+        assert pair(answer) == (owner[0], 1)
+        assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, -1)
+
+
+async def test_the_callers_own_prepared_transaction_is_kept_when_it_asks_for_that(data_dir: Path) -> None:
+    """KeepPreparedTxn (KIP-939) with a claim: what it takes over is its own."""
+    async with drafted(data_dir) as made:
+        client = made.client()
+        owner = pair(init(client, "two", two_phase=True, version=6))
+        assert commit_in_txn(client, "two", owner, 7, topic=SOURCE) == OK
+        other = working(made, "other")
+
+        answer = init(
+            client, "two", two_phase=True, version=6, keep=True, group=GROUP, generation=1, assigned=CLAIMED
+        )
+        assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == owner
+        assert end(client, "other", other).error_code == E.PRODUCER_FENCED
+        assert end(client, "two", pair(answer)).error_code == OK
+        assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 7)
+
+
+async def test_a_caller_that_is_refused_fences_nobody(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        owner = working(made, "worker")
+        client = made.client()
+        old = pair(init(client, "late"))
+        pair(init(client, "late"))
+        claim = {"group": GROUP, "generation": 1, "assigned": CLAIMED}
+
+        assert init(client, "late", owner=old, **claim).error_code == E.PRODUCER_FENCED
+        assert init(client, "", **claim).error_code == E.INVALID_REQUEST
+        assert init(client, "late", owner=(old[0], -1), **claim).error_code == E.INVALID_REQUEST
+        assert end(client, "worker", owner).error_code == OK
+
+
+async def test_an_older_generation_is_refused_and_changes_nothing(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        client = made.client()
+
+        def claimed(generation: int, group: str = GROUP) -> int:
+            code: int = init(client, "x", group=group, generation=generation, assigned=CLAIMED).error_code
+            return code
+
+        assert claimed(5) == OK  # Nothing was known of the group.
+        owner = working(made, "worker")
+        before = epoch_of(made, "x")
+        answer = init(client, "x", group=GROUP, generation=4, assigned=CLAIMED)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (E.ILLEGAL_GENERATION, -1, -1)
+        assert claimed(-1) == E.ILLEGAL_GENERATION  # Who does not say is no member of now.
+        assert epoch_of(made, "x") == before
+        assert end(client, "worker", owner).error_code == OK
+        assert claimed(5) == OK  # Other members of the same generation, and a member's next producer.
+        assert claimed(6) == OK
+        assert claimed(5) == E.ILLEGAL_GENERATION
+        assert claimed(0, "other") == OK
+
+
+async def test_a_zombie_of_an_older_generation_fences_nobody(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        client = made.client()
+        assert init(client, "worker", group=GROUP, generation=2, assigned=CLAIMED).error_code == OK
+        owner = working(made, "worker")
+
+        assert init(client, "zombie", group=GROUP, generation=1, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
+        assert end(client, "worker", owner).error_code == OK
+        assert committed(client) == ["worker"]
+
+
+async def test_the_generation_of_the_group_itself_counts_without_a_claim(data_dir: Path) -> None:
+    """A rebalance is observed where it happens, and is read back from the group's own records at a restart."""
+    async with drafted(data_dir) as made:
+        client = made.client()
+        member_id, first = join(client)
+        assert init(client, "x", group=GROUP, generation=first, assigned=CLAIMED).error_code == OK
+        second = join(client, member_id=member_id)[1]
+        assert second == first + 1
+
+        assert init(client, "x", group=GROUP, generation=first, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
+        owner = working(made, "worker", generation=second, member_id=member_id)
+        assert init(client, "x", group=GROUP, generation=second, assigned=CLAIMED).error_code == OK
+        assert end(client, "worker", owner).error_code == E.PRODUCER_FENCED
+    async with drafted(data_dir) as made:
+        client = made.client()
+        assert init(client, "x", group=GROUP, generation=first, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
+        assert init(client, "x", group=GROUP, generation=second, assigned=CLAIMED).error_code == OK
+        client.ask(LeaveGroupRequest(GROUP, members=[MemberIdentity(member_id)]), 5)
+        assert init(client, "x", group=GROUP, generation=second, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
+
+
+async def test_a_group_that_was_removed_begins_anew(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        client = made.client()
+        assert commit(client, 1, topic=SOURCE) == OK
+        assert init(client, "x", group=GROUP, generation=9).error_code == OK
+        assert init(client, "x", group=GROUP, generation=1).error_code == E.ILLEGAL_GENERATION
+        assert made.broker.groups.delete_group(GROUP) == OK
+
+        assert init(client, "x", group=GROUP, generation=1).error_code == OK
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [{"generation": 1}, {"assigned": CLAIMED}, {"generation": 1, "assigned": CLAIMED}],
+    ids=["generation", "partitions", "both"],
+)
+async def test_a_claim_without_its_group_is_an_invalid_request(claim: dict[str, Any], data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        client = made.client()
+
+        assert init(client, "x", **claim).error_code == E.INVALID_REQUEST
+        assert init(client, None, **claim).error_code == E.INVALID_REQUEST
+        assert made.actor("x") is None
+
+
+async def test_partitions_that_nobody_knows_hold_nothing(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        owner = working(made, "worker")
+        client = made.client()
+        claim = [("none", 0), (SOURCE, 99), (SOURCE, -1)]
+
+        assert init(client, "x", group=GROUP, generation=1, assigned=claim).error_code == OK
+        assert init(client, "x", group=GROUP, generation=1).error_code == OK  # Assigned nothing.
+        assert end(client, "worker", owner).error_code == OK
+
+
+async def test_a_request_without_a_claim_is_as_in_kafka(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        owner = working(made, "worker")
+        client = made.client()
+        for version in range(6):
+            assert init(client, "x", version=version).error_code == OK
+        assert init(client, None).error_code == OK
+
+        assert end(client, "worker", owner).error_code == OK
+
+
+async def test_a_two_phase_transaction_is_waited_for(data_dir: Path) -> None:
+    """Whether it is committed is decided elsewhere, and may be decided already (KIP-939): its owner ends it."""
+    async with drafted(data_dir) as made:
+        client = made.client()
+        owner = pair(init(client, "two", two_phase=True, version=6))
+        assert commit_in_txn(client, "two", owner, 7, topic=SOURCE) == OK
+        assert made.actor("two").txn.timeout_ms == TIMEOUT_NONE
+        other = working(made, "other")
+        claim = {"group": GROUP, "generation": 1, "assigned": CLAIMED}
+
+        assert init(client, "x", **claim).error_code == E.CONCURRENT_TRANSACTIONS
+        assert made.actor("x") is None
+        assert end(client, "other", other).error_code == OK
+        assert end(client, "two", owner).error_code == OK
+        assert init(client, "x", **claim).error_code == OK
+        assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 7)
+
+
+async def test_it_is_answered_when_the_last_of_the_others_is_fenced_for_good(data_dir: Path) -> None:
+    """With `--durability power` every fence is on the disk before the caller hears of its producer id."""
+    disk = Disk()
+    async with rig(data_dir, PROFILE, "power", disk) as made:
+        made.topic(SOURCE, 4)
+        names = ("a", "b", "c")
+        for name in names:
+            client = made.client()
+            owner = owner_of(client, disk, name)
+            part = TxnOffsetCommitRequestPartition(0, 7)
+            topics = [TxnOffsetCommitRequestTopic(SOURCE, partitions=[part])]
+            client.feed(frame(TxnOffsetCommitRequest(name, GROUP, *owner, topics=topics), 5))
+            disk.rest()
+            assert len(client.answers()) == 1
+        caller = made.client()
+        caller.feed(frame(InitProducerIdRequest(None, 60_000, -1, -1, False, False, GROUP, 1, [AssignedTopic(SOURCE, [0])]), 5))
+        syncs = disk.syncs
+        while not (found := caller.answers()):
+            disk.sync()
+        assert disk.syncs > syncs
+        assert decode(found[0], 22, 5).error_code == OK
+        assert [(made.actor(name).txn.phase, made.actor(name).busy) for name in names] == [(Phase.EMPTY, False)] * 3
+        disk.rest()
+
+
+@pytest.mark.parametrize("slow", ["a", "b", "c"])
+async def test_the_caller_waits_for_the_one_that_is_busy(slow: str, data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        for name in ("a", "b", "c"):
+            working(made, name)
+        actor, client = made.actor(slow), made.client()
+        actor.busy = True
+        client.feed(frame(InitProducerIdRequest(None, 60_000, -1, -1, False, False, GROUP, 1, [AssignedTopic(SOURCE, [0])]), 5))
+        assert client.answers() == []
+
+        actor._rest(made.broker.transactions)
+        (answer,) = client.answers()
+        assert decode(answer, 22, 5).error_code == OK
+        assert {epoch_of(made, name) for name in ("a", "b", "c")} == {2}
+
+
+async def test_a_fence_that_cannot_be_done_now_has_the_caller_ask_again(data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        owner = working(made, "worker")
+        actor = made.actor("worker")
+        actor.mailbox, actor.busy = [(None, None)] * MAILBOX_LENGTH_MAX, True
+        client = made.client()
+        claim = {"group": GROUP, "generation": 1, "assigned": CLAIMED}
+        refused = init(client, "x", **claim)
+        assert (refused.error_code, refused.producer_id) == (E.CONCURRENT_TRANSACTIONS, -1)
+
+        actor.mailbox, actor.busy = None, False
+        assert init(client, "x", **claim).error_code == OK
+        assert end(client, "worker", owner).error_code == E.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("profile", ["kafka", "kip-588"])
+async def test_in_other_profiles_a_claim_is_a_tagged_field_that_nobody_knows(profile: str, data_dir: Path) -> None:
+    async with rig(data_dir, {"stuntbroker.profile": profile}) as made:
+        made.topic(TOPIC)
+        made.topic(SOURCE, 4)
+        client = made.client()
+        assert commit(client, 3, topic=SOURCE) == OK
+        owner = working(made, "worker")
+        for generation in (5, 4):
+            assert init(client, "x", group=GROUP, generation=generation, assigned=CLAIMED).error_code == OK
+            assert init(client, None, group=GROUP, generation=generation, assigned=CLAIMED).error_code == OK
+        assert init(client, "x", generation=1).error_code == OK
+
+        for version in range(1, 10):
+            assert fetch_offset(client, version, topic=SOURCE) == (OK, 3)
+        assert fetch_offset(client, 7, topic=SOURCE, stable=True) == (E.UNSTABLE_OFFSET_COMMIT, -1)
+        assert end(client, "worker", owner).error_code == OK
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_an_old_consumer_comes_back_until_the_transaction_has_ended(version: int, data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        client = made.client()
+        assert commit(client, 3, topic=SOURCE) == OK
+        assert commit(client, 4, topic=SOURCE, index=1) == OK
+        owner = working(made, "worker")
+        wanted = [OffsetFetchRequestTopic(SOURCE, [0, 1, 2])]
+        answer = client.ask(OffsetFetchRequest(GROUP, wanted), version)
+        (topic,) = answer.topics
+        busy = E.COORDINATOR_LOAD_IN_PROGRESS
+        assert [(one.error_code, one.committed_offset) for one in topic.partitions] == [(busy, -1), (OK, 4), (OK, -1)]
+        assert (topic.partitions[0].committed_leader_epoch, topic.partitions[0].metadata) == (-1, "")
+        # Clients from version 2 on look for this code in the answer as a whole.
+        assert answer.error_code == (busy if version >= 2 else OK)
+        if version >= 2:
+            (topic,) = client.ask(OffsetFetchRequest(GROUP, None), version).topics
+            assert sorted((one.partition_index, one.error_code) for one in topic.partitions) == [(0, busy), (1, OK)]
+        assert fetch_offset(client, version, topic=SOURCE, index=1) == (OK, 4)
+        assert fetch_offset(client, version, topic=SOURCE, group="other") == (OK, -1)
+
+        assert end(client, "worker", owner).error_code == OK
+        assert fetch_offset(client, version, topic=SOURCE) == (OK, 7)
+        assert client.ask(OffsetFetchRequest(GROUP, wanted), version).error_code == OK
+
+
+@pytest.mark.parametrize("version", range(7, 10))
+async def test_a_consumer_that_knows_require_stable_is_answered_as_in_kafka(version: int, data_dir: Path) -> None:
+    async with drafted(data_dir) as made:
+        client = made.client()
+        assert commit(client, 3, topic=SOURCE) == OK
+        working(made, "worker")
+
+        assert fetch_offset(client, version, topic=SOURCE, stable=True) == (E.UNSTABLE_OFFSET_COMMIT, -1)
+        assert fetch_offset(client, version, topic=SOURCE) == (OK, 3)
+
+
+def test_only_so_many_groups_are_remembered_by_their_claims() -> None:
+    """The one whose generation has not moved for longest goes first."""
+    known = Generations()
+    for number in range(REMEMBERED_MAX):
+        assert known.claim(f"g{number}", None, 5) == OK
+    assert known.claim("g0", None, 6) == OK
+    assert known.claim("g5", None, 6) == OK
+    assert known.newest("g1", None) == 5
+    assert known.claim("one more", None, 5) == OK
+
+    assert (known.newest("g0", None), known.newest("g5", None)) == (6, 6)
+    assert known.newest("g1", None) == -1
+    assert known.newest("g2", Group("g2", generation=3)) == 5
+    assert known.newest("g2", Group("g2", generation=7)) == 7
+    assert known.newest("simple", Group("simple")) == -1

@@ -1,0 +1,233 @@
+"""Profile `kip-588` over the wire: a producer that was too slow is told so, as far as it understands, and goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from broker_harness import Client, Rig, rig
+from group_requests import TIMEOUT_MS, Pair, add_offsets, commit_in_txn, end, init, pair, write
+from test_two_phase_commit import committed
+from valid_requests import TOPIC
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+TXN = "payments"
+OK = ErrorCode.NONE
+INVALID_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
+UNKNOWN_ID: Final = ErrorCode.UNKNOWN_PRODUCER_ID
+TIMED_OUT: Final = 90
+FENCED: Final = 91
+"""Numbers of the draft. Kafka's 90 is PRODUCER_FENCED."""
+DRAFT_VERSION: Final = 2
+"""Of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: the first that may carry the new codes."""
+
+TRANSACTION_VERSIONS = [0, 1, 2]
+TIERS = [
+    #  InitProducerId  below 2        2 and up
+    (0,                INVALID_EPOCH, FENCED),
+    (1,                INVALID_EPOCH, FENCED),
+    (2,                INVALID_EPOCH, FENCED),
+    (3,                UNKNOWN_ID,    UNKNOWN_ID),
+    (4,                UNKNOWN_ID,    TIMED_OUT),
+    (5,                UNKNOWN_ID,    TIMED_OUT),
+    (6,                UNKNOWN_ID,    TIMED_OUT),
+]  # fmt: skip
+"""What a producer that timed out is told, by the version that it introduced itself with and that of its request."""
+
+
+def properties(transaction_version: int, profile: str = "kip-588") -> dict[str, str]:
+    return {"stuntbroker.profile": profile, "transaction.version": str(transaction_version)}
+
+
+def too_slow(made: Rig, client: Client, init_version: int = 4) -> Pair:
+    """A producer whose transaction, with a record in it, was timed out."""
+    made.topic(TOPIC)
+    made.topic("other")
+    owner = pair(init(client, TXN, version=init_version))
+    assert add_partitions(client, owner, 3, TOPIC) == OK
+    assert write(client, TXN, owner, "slow", version=9) == OK
+    made.pass_time(TIMEOUT_MS + 1_000)
+    assert "txn_timed_out" in made.events.names()
+    return owner
+
+
+def add_partitions(client: Client, owner: Pair, version: int, topic: str = "other", verify: bool = False) -> int:
+    """The code of the one partition."""
+    where = [AddPartitionsToTxnTopic(topic, [0])]
+    if version < 4:
+        asked = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=TXN, v3_and_below_producer_id=owner[0], v3_and_below_producer_epoch=owner[1],
+            v3_and_below_topics=where,
+        )  # fmt: skip
+        (found,) = client.ask(asked, version).results_by_topic_v3_and_below
+    else:
+        asked = AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(TXN, *owner, verify, where)])
+        (found,) = client.ask(asked, version).results_by_transaction[0].topic_results
+    code: int = found.results_by_partition[0].partition_error_code
+    return code
+
+
+def told(client: Client, owner: Pair) -> dict[str, dict[int, int]]:
+    """Codes by API and version."""
+    return {
+        "AddPartitionsToTxn": {version: add_partitions(client, owner, version) for version in range(6)},
+        "AddOffsetsToTxn": {version: add_offsets(client, TXN, owner, version) for version in range(5)},
+        "commit": {version: end(client, TXN, owner, True, version).error_code for version in range(6)},
+        "abort": {version: end(client, TXN, owner, False, version).error_code for version in range(6)},
+    }
+
+
+def by_version(below: int, from_there: int) -> dict[str, dict[int, int]]:
+    newest = {"AddPartitionsToTxn": 5, "AddOffsetsToTxn": 4, "commit": 5, "abort": 5}
+    return {
+        api: {version: below if version < DRAFT_VERSION else from_there for version in range(last + 1)}
+        for api, last in newest.items()
+    }
+
+
+@pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
+@pytest.mark.parametrize(("init_version", "below", "from_there"), TIERS)
+async def test_a_time_out_is_told_in_the_words_of_the_client(
+    init_version: int, below: int, from_there: int, transaction_version: int, data_dir: Path
+) -> None:
+    """Before 2.5 it can only be fenced; 2.5 knows what to do on UNKNOWN_PRODUCER_ID; the newest get the new code."""
+    async with rig(data_dir, properties(transaction_version)) as made:
+        client = made.client()
+        owner = too_slow(made, client, init_version)
+
+        assert told(client, owner) == by_version(below, from_there)
+
+
+@pytest.mark.parametrize(("init_version", "below", "from_there"), TIERS)
+async def test_the_tier_of_a_producer_is_known_after_a_restart(
+    init_version: int, below: int, from_there: int, data_dir: Path
+) -> None:
+    async with rig(data_dir, properties(0)) as made:
+        owner = too_slow(made, made.client(), init_version)
+    async with rig(data_dir, properties(0)) as made:
+        assert told(made.client(), owner) == by_version(below, from_there)
+
+
+@pytest.mark.parametrize("init_version", [2, 3, 4])
+@pytest.mark.parametrize("topic", [TOPIC, "other"])
+async def test_a_produce_of_the_old_epoch_is_told_of_its_epoch(topic: str, init_version: int, data_dir: Path) -> None:
+    """A partition leader does not know of time-outs; nor does the group coordinator."""
+    async with rig(data_dir, properties(2)) as made:
+        client = made.client()
+        owner = too_slow(made, client, init_version)
+
+        assert {write(client, TXN, owner, "late", 1, topic, version) for version in range(3, 13)} == {INVALID_EPOCH}
+        assert {commit_in_txn(client, TXN, owner, 1, version=version) for version in range(6)} == {INVALID_EPOCH}
+        assert committed(client) == []
+
+
+@pytest.mark.parametrize("version", [4, 5])
+async def test_a_verification_is_told_as_a_request_of_that_version(version: int, data_dir: Path) -> None:
+    async with rig(data_dir, properties(2)) as made:
+        client = made.client()
+        owner = too_slow(made, client)
+
+        assert add_partitions(client, owner, version, TOPIC, verify=True) == TIMED_OUT
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarts"])
+@pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
+@pytest.mark.parametrize("version", [3, 4, 5, 6])
+async def test_the_same_producer_claims_the_next_epoch_and_goes_on(
+    version: int, transaction_version: int, restarts: bool, data_dir: Path
+) -> None:
+    async with rig(data_dir, properties(transaction_version)) as made:
+        client = made.client()
+        owner = too_slow(made, client, version)
+        if not restarts:
+            assert_goes_on(made, owner, version)
+    if restarts:
+        async with rig(data_dir, properties(transaction_version)) as made:
+            assert_goes_on(made, owner, version)
+        async with rig(data_dir, properties(transaction_version)) as made:
+            client = made.client()
+            assert committed(client) == ["again"]
+            assert end(client, TXN, owner, version=4).error_code == FENCED
+
+
+def assert_goes_on(made: Rig, owner: Pair, version: int) -> None:
+    client = made.client()
+    following = owner[0], owner[1] + 1
+    assert pair(init(client, TXN, owner=owner, version=version)) == following
+    assert pair(init(client, TXN, owner=owner, version=version)) == following  # The answer was lost.
+    assert add_partitions(client, following, 3, TOPIC) == OK
+    assert write(client, TXN, following, "again", version=9) == OK
+    assert end(client, TXN, following, version=4).error_code == OK
+    assert committed(client) == ["again"]
+
+
+@pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
+async def test_who_was_replaced_is_fenced_and_not_timed_out(transaction_version: int, data_dir: Path) -> None:
+    """PRODUCER_FENCED is 91, at the versions that know it."""
+    async with rig(data_dir, properties(transaction_version)) as made:
+        client = made.client()
+        owner = too_slow(made, client)
+        successor = pair(init(made.client(), TXN))
+        assert successor == (owner[0], owner[1] + 2)
+
+        assert told(client, owner) == by_version(INVALID_EPOCH, FENCED)
+        codes = {version: init(client, TXN, owner=owner, version=version).error_code for version in range(3, 7)}
+        assert codes == {3: INVALID_EPOCH, 4: FENCED, 5: FENCED, 6: FENCED}
+        assert add_partitions(client, successor, 3) == OK
+
+
+@pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
+async def test_without_a_time_out_a_take_over_is_a_fence(transaction_version: int, data_dir: Path) -> None:
+    async with rig(data_dir, properties(transaction_version)) as made:
+        made.topic("other")
+        client = made.client()
+        owner = pair(init(client, TXN))
+        assert add_partitions(client, owner, 3) == OK
+        pair(init(made.client(), TXN))
+
+        assert told(client, owner) == by_version(INVALID_EPOCH, FENCED)
+
+
+KAFKA = [
+    #  transaction.version  recovery by InitProducerId 4
+    (0,                     (ErrorCode.PRODUCER_FENCED, -1, -1)),
+    (1,                     (ErrorCode.PRODUCER_FENCED, -1, -1)),
+    (2,                     (OK, 0, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("profile", ["kafka", "kip-447-draft"])
+@pytest.mark.parametrize(("transaction_version", "recovered"), KAFKA)
+async def test_in_other_profiles_a_time_out_fences_as_in_kafka(
+    transaction_version: int, recovered: tuple[int, int, int], profile: str, data_dir: Path
+) -> None:
+    async with rig(data_dir, properties(transaction_version, profile)) as made:
+        client = made.client()
+        owner = too_slow(made, client)
+
+        found = told(client, owner)
+        expected = by_version(INVALID_EPOCH, ErrorCode.PRODUCER_FENCED)
+        # EndTxn 5 knows its own way on (KIP-890), whatever the level of the cluster is.
+        del found["commit"][5], found["abort"][5], expected["commit"][5], expected["abort"][5]
+        assert found == expected
+        answer: Any = init(client, TXN, owner=owner, version=4)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == recovered
+
+
+async def test_a_time_out_that_was_remembered_is_a_fence_to_a_broker_without_the_profile(data_dir: Path) -> None:
+    async with rig(data_dir, properties(1)) as made:
+        owner = too_slow(made, made.client(), 3)
+    async with rig(data_dir, properties(1, "kafka")) as made:
+        found, expected = told(made.client(), owner), by_version(INVALID_EPOCH, ErrorCode.PRODUCER_FENCED)
+        del expected["commit"][5], expected["abort"][5]
+
+        # Of EndTxn v5 the epoch alone tells that it is a retry (KIP-890), as it does in Kafka.
+        assert (found["commit"].pop(5), found["abort"].pop(5)) == (ErrorCode.INVALID_TXN_STATE, OK)
+        assert found == expected

@@ -1,0 +1,364 @@
+"""TxnOffsetCommit over the wire (KIP-447): who may commit a group's offsets in a transaction, and what becomes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import Client, Rig, frame, rig
+from group_requests import (
+    GROUP,
+    Pair,
+    add_offsets,
+    commit,
+    commit_in_txn,
+    end,
+    fetch_offset,
+    init,
+    join,
+    pair,
+)
+from valid_requests import TOPIC
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from stuntbroker.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from stuntbroker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from stuntbroker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+E = ErrorCode
+OK = ErrorCode.NONE
+TXN = "payments"
+OFFSETS = "__consumer_offsets"
+VERSIONS = range(6)
+TOO_LONG = "m" * 4_097
+UNSTABLE = (E.UNSTABLE_OFFSET_COMMIT, -1)
+
+
+def opened(made: Rig, client: Client) -> Pair:
+    """The owner of a transaction that the group's offsets are in already."""
+    made.topic(TOPIC, 2)
+    owner = pair(init(client, TXN))
+    assert add_offsets(client, TXN, owner) == OK
+    return owner
+
+
+def several(client: Client, owner: Pair, version: int, *places: tuple[str, int, str | None]) -> list[int]:
+    topics = [
+        TxnOffsetCommitRequestTopic(name, partitions=[TxnOffsetCommitRequestPartition(index, 5, -1, metadata)])
+        for name, index, metadata in places
+    ]
+    answer = client.ask(TxnOffsetCommitRequest(TXN, GROUP, *owner, topics=topics), version)
+    return [part.error_code for topic in answer.topics for part in topic.partitions]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_offsets_wait_for_the_end_of_their_transaction(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        assert commit_in_txn(client, TXN, owner, 5, version=version) == OK
+        assert (fetch_offset(client), fetch_offset(client, stable=True)) == ((OK, -1), UNSTABLE)
+
+        assert end(client, TXN, owner, version=4).error_code == OK
+        assert fetch_offset(client, stable=True) == (OK, 5)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_places_that_cannot_be_are_told_apart_from_those_that_can(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        unknown = E.UNKNOWN_TOPIC_OR_PARTITION
+        places = ((TOPIC, 0, None), ("none", 0, None), (TOPIC, 9, None), (TOPIC, -1, None), (TOPIC, 1, TOO_LONG))
+
+        assert several(client, owner, version, *places) == [OK, unknown, unknown, unknown, E.OFFSET_METADATA_TOO_LARGE]
+        assert end(client, TXN, owner, version=4).error_code == OK
+        assert (fetch_offset(client), fetch_offset(client, index=1)) == ((OK, 5), (OK, -1))
+
+
+async def test_nobody_is_asked_when_no_place_is_known(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        opened(made, client)
+
+        assert several(client, (99, 9), 5, ("none", 0, None)) == [E.UNKNOWN_TOPIC_OR_PARTITION]
+        assert several(client, (99, 9), 5) == []
+
+
+NOT_ADDED = [
+    #  version  code
+    (0, E.INVALID_TXN_STATE), (1, E.INVALID_TXN_STATE), (2, E.INVALID_TXN_STATE), (3, E.INVALID_TXN_STATE),
+    (4, E.TRANSACTION_ABORTABLE), (5, OK),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "code"), NOT_ADDED)
+async def test_version_5_adds_the_offsets_to_the_transaction_by_itself(
+    version: int, code: ErrorCode, data_dir: Path
+) -> None:
+    """KIP-890; who comes with an older one must have sent AddOffsetsToTxn."""
+    async with rig(data_dir) as made:
+        made.topic(TOPIC, 2)
+        client = made.client()
+        owner = pair(init(client, TXN))
+
+        assert commit_in_txn(client, TXN, owner, 5, version=version) == code
+        assert fetch_offset(client, stable=True) == (UNSTABLE if code == OK else (OK, -1))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_only_the_owner_commits(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        first = opened(made, client)
+        assert commit_in_txn(client, TXN, first, 5, version=version) == OK
+        owner = pair(init(client, TXN))
+        assert add_offsets(client, TXN, owner) == OK
+
+        assert commit_in_txn(client, TXN, first, 6, version=version) == E.INVALID_PRODUCER_EPOCH
+        assert commit_in_txn(client, TXN, (owner[0], owner[1] + 1), 6, version=version) == E.INVALID_PRODUCER_EPOCH
+        assert commit_in_txn(client, TXN, (owner[0] + 99, 0), 6, version=version) == E.INVALID_PRODUCER_ID_MAPPING
+        assert commit_in_txn(client, "nobody", owner, 6, version=version) == E.INVALID_PRODUCER_ID_MAPPING
+        assert commit_in_txn(client, TXN, owner, 6, version=version, group="") == E.INVALID_GROUP_ID
+        assert fetch_offset(client, stable=True) == (OK, -1)
+
+
+@pytest.mark.parametrize("verified", ["true", "false"])
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_instance_before_commits_no_more_into_a_transaction_that_was_kept(
+    version: int, verified: str, data_dir: Path
+) -> None:
+    """KIP-939: what was prepared is what is decided on, its offsets too."""
+    async with rig(data_dir, {"transaction.partition.verification.enable": verified}) as made:
+        made.topic(TOPIC, 2)
+        zombie = made.client()
+        first = pair(init(zombie, TXN, two_phase=True, version=6))
+        assert add_offsets(zombie, TXN, first) == OK
+        assert commit_in_txn(zombie, TXN, first, 5, version=version) == OK
+        client = made.client()
+        owner = pair(init(client, TXN, two_phase=True, version=6, keep=True))
+
+        assert commit_in_txn(zombie, TXN, first, 9, version=version) == E.INVALID_PRODUCER_EPOCH
+        assert commit_in_txn(client, TXN, owner, 9, version=version) == E.INVALID_TXN_STATE
+        assert end(client, TXN, owner).error_code == OK
+        assert fetch_offset(client, stable=True) == (OK, 5)
+
+
+async def test_an_offset_is_a_record_of_the_producer_without_a_sequence_number(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        for offset in (5, 6):
+            assert commit_in_txn(client, TXN, owner, offset) == OK
+        log = made.log(OFFSETS, made.broker.groups.partition_of(GROUP))
+        found = [header for header, _ in log.batches()]
+
+        assert [(one.producer_id, one.producer_epoch, one.base_sequence) for one in found] == [(*owner, -1)] * 2
+        assert all(one.transactional and not one.control for one in found)
+
+
+GENERATIONS = [
+    #  generation  member  instance  code
+    (-1,           "",     None,     OK),
+    (0,            "",     None,     E.ILLEGAL_GENERATION),
+    (5,            "m",    None,     E.ILLEGAL_GENERATION),
+    (-1,           "m",    None,     OK),
+    (-1,           "",     "i",      OK),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize(("generation", "member_id", "instance_id", "code"), GENERATIONS)
+async def test_a_generation_of_a_group_that_does_not_exist_is_illegal(
+    generation: int, member_id: str, instance_id: str | None, code: ErrorCode, version: int, data_dir: Path
+) -> None:
+    """Without one a simple group comes to be, whoever says to be its member."""
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        more = {"generation": generation, "member_id": member_id, "instance_id": instance_id}
+
+        assert commit_in_txn(client, TXN, owner, 5, version=version, **more) == code
+        group = made.broker.groups.group(GROUP)
+        assert (group is not None and group.protocol_type is None) == (code == OK)
+
+
+def another_joins(client: Client) -> None:
+    """And the first member has not come back yet: a rebalance is under way."""
+    asked = JoinGroupRequest(GROUP, 30_000, 30_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+    client.feed(frame(asked, 3))
+    assert client.answers() == []
+
+
+@pytest.mark.parametrize("rebalancing", [False, True], ids=["stable", "rebalancing"])
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_a_member_is_fenced_by_its_generation_and_not_held_up_by_a_rebalance(
+    version: int, rebalancing: bool, data_dir: Path
+) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        me, generation = join(client)
+        if rebalancing:
+            another_joins(made.client())
+
+        def told(**more: Any) -> int:
+            return commit_in_txn(client, TXN, owner, 5, version=version, **more)
+
+        assert told(generation=generation, member_id=me) == OK
+        assert told(generation=generation - 1, member_id=me) == E.ILLEGAL_GENERATION
+        assert told(generation=generation + 1, member_id=me) == E.ILLEGAL_GENERATION
+        assert told(member_id=me) == E.ILLEGAL_GENERATION
+        assert told(generation=generation, member_id="z") == E.UNKNOWN_MEMBER_ID
+        assert told(generation=generation) == E.UNKNOWN_MEMBER_ID
+        assert told(generation=generation, member_id=me, instance_id="i") == E.UNKNOWN_MEMBER_ID
+        assert told() == OK  # An old producer that says nothing of its group.
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_a_static_member_is_fenced_by_the_one_that_took_its_name(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        before, generation = join(client, instance_id="i")
+        after, generation = join(client, instance_id="i")
+        assert after != before
+
+        def told(member_id: str, instance_id: str | None) -> int:
+            more = {"generation": generation, "member_id": member_id, "instance_id": instance_id}
+            return commit_in_txn(client, TXN, owner, 5, version=version, **more)
+
+        assert told(after, "i") == OK
+        assert told(before, "i") == E.FENCED_INSTANCE_ID
+        assert told(after, "j") == E.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_an_old_producer_is_not_asked_for_a_generation(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        join(client)
+
+        assert commit_in_txn(client, TXN, owner, 5, version=version) == OK
+
+
+def removed_by_offset_delete(made: Rig, client: Client) -> None:
+    topics = [OffsetDeleteRequestTopic(TOPIC, [OffsetDeleteRequestPartition(0)])]
+    answer = client.ask(OffsetDeleteRequest(GROUP, topics), 0)
+    assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (OK, OK)
+
+
+def removed_with_the_group(made: Rig, client: Client) -> None:
+    assert client.ask(DeleteGroupsRequest([GROUP]), 2).results[0].error_code == OK
+    assert made.broker.groups.group(GROUP) is None
+
+
+def removed_with_the_topic(made: Rig, client: Client) -> None:
+    assert client.ask(DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=10_000), 5).responses[0].error_code == OK
+    made.topic(TOPIC, 2)
+
+
+@pytest.mark.parametrize("remove", [removed_by_offset_delete, removed_with_the_group, removed_with_the_topic])
+@pytest.mark.parametrize("with_committed", [False, True], ids=["only pending", "committed too"])
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+async def test_what_is_removed_during_a_transaction_does_not_come_back_with_its_commit(
+    restarted: bool, with_committed: bool, remove: Any, data_dir: Path
+) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        if with_committed:
+            assert commit(client, 3) == OK
+        assert commit_in_txn(client, TXN, owner, 5) == OK
+        remove(made, client)
+        assert fetch_offset(client, stable=True) == (OK, -1)
+        if not restarted:
+            assert end(client, TXN, owner).error_code == OK
+            assert fetch_offset(client, stable=True) == (OK, -1)
+    async with rig(data_dir) as made:
+        client = made.client()
+        if restarted:
+            assert end(client, TXN, owner).error_code == OK
+        assert fetch_offset(client, stable=True) == (OK, -1)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+async def test_of_a_plain_commit_and_a_transactions_the_later_record_counts(commits: bool, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        assert commit_in_txn(client, TXN, owner, 5) == OK
+        assert commit(client, 3) == OK
+        assert (fetch_offset(client), fetch_offset(client, stable=True)) == ((OK, 3), UNSTABLE)
+        assert commit_in_txn(client, TXN, owner, 6, index=1) == OK
+
+        assert end(client, TXN, owner, commits).error_code == OK
+        assert fetch_offset(client, stable=True) == (OK, 3)
+        assert fetch_offset(client, index=1, stable=True) == (OK, 6 if commits else -1)
+
+
+async def test_pending_offsets_outlive_a_restart_and_are_ended_after_it(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        assert commit(client, 3) == OK
+        assert commit_in_txn(client, TXN, owner, 5) == OK
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert (fetch_offset(client), fetch_offset(client, stable=True)) == ((OK, 3), UNSTABLE)
+        assert end(client, TXN, owner).error_code == OK
+        assert fetch_offset(client, stable=True) == (OK, 5)
+
+
+async def test_a_time_out_drops_what_is_pending(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        assert commit(client, 3) == OK
+        assert commit_in_txn(client, TXN, owner, 5) == OK
+        made.pass_time(61_000)
+
+        assert fetch_offset(client, stable=True) == (OK, 3)
+
+
+async def test_a_marker_of_an_administrator_ends_what_is_pending_and_one_for_nothing_is_only_written(
+    data_dir: Path,
+) -> None:
+    """`kafka-transactions abort` sends WriteTxnMarkers itself."""
+    async with rig(data_dir) as made:
+        client = made.client()
+        owner = opened(made, client)
+        assert commit(client, 3) == OK
+        assert commit_in_txn(client, TXN, owner, 5) == OK
+        index = made.broker.groups.partition_of(GROUP)
+        log = made.log(OFFSETS, index)
+        written = log.next_offset
+
+        def abort(producer_id: int) -> int:
+            topics = [WritableTxnMarkerTopic(OFFSETS, [index])]
+            answer = client.ask(WriteTxnMarkersRequest([WritableTxnMarker(producer_id, 0, False, topics, 0)]), 1)
+            code: int = answer.markers[0].topics[0].partitions[0].error_code
+            return code
+
+        assert abort(owner[0] + 99) == OK
+        assert fetch_offset(client, stable=True) == UNSTABLE
+        assert log.next_offset == written + 1
+        assert abort(owner[0]) == OK
+        assert fetch_offset(client, stable=True) == (OK, 3)
