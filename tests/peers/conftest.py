@@ -1,7 +1,7 @@
 """Other people's clients against a broker: ours, or Apache Kafka to prove the tests themselves.
 
-    pytest tests/peers                               our broker, a process of its own
-    pytest tests/peers --peer-broker=kafka           Apache Kafka, a process of its own
+    pytest tests/peers                               our broker, in processes of its own
+    pytest tests/peers --peer-broker=kafka           Apache Kafka, in processes of its own
     pytest tests/peers --peer-broker=localhost:9092  one that is already there
 
 The option exists only when tests/peers is named on the command line: pytest reads it before it looks further.
@@ -10,20 +10,14 @@ The option exists only when tests/peers is named on the command line: pytest rea
 import contextlib
 import re
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from tests.peers.kafka_broker import apache_kafka
-from tests.peers.our_broker import our_broker
+from tests.peers.clusters import OURS, Clusters
 
-OURS = "stuntbroker"
 LOG_LINES_MAX = 80
-LOG_FILE = pytest.StashKey[Path]()
-
-# How often the broker looks for overdue transactions. Kafka's own pace is ten seconds.
-CLEANUP_INTERVAL_MS = 100
+CLUSTERS = pytest.StashKey[Clusters]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,22 +30,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def clusters(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
+    folder = tmp_path_factory.mktemp("peer-brokers")
+    with contextlib.ExitStack() as running:
+        clusters = Clusters(request.config.getoption("peer_broker", OURS), folder, running)
+        request.config.stash[CLUSTERS] = clusters
+        yield clusters
+
+
+@pytest.fixture
+def bootstrap(clusters: Clusters) -> str:
     """The "host:port" of the broker under test."""
-    folder = tmp_path_factory.mktemp("peer-broker")
-    match request.config.getoption("peer_broker", OURS):
-        case "stuntbroker":
-            request.config.stash[LOG_FILE] = folder / "stderr.log"
-            setting = f"transaction.abort.timed.out.transaction.cleanup.interval.ms={CLEANUP_INTERVAL_MS}"
-            with our_broker(folder / "data", folder / "stderr.log", setting) as address:
-                yield address
-        case "kafka":
-            request.config.stash[LOG_FILE] = folder / "kafka.log"
-            interval = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": CLEANUP_INTERVAL_MS}
-            with apache_kafka(folder, **interval) as address:
-                yield address
-        case address:
-            yield address
+    return clusters.bootstrap("tv2")
+
+
+@pytest.fixture(params=["tv2", "tv1"])
+def each_bootstrap(request: pytest.FixtureRequest, clusters: Clusters) -> str:
+    """One run for each `transaction.version` of the cluster, for clients that do not look at it."""
+    return clusters.bootstrap(request.param)
+
+
+@pytest.fixture(params=["late-tv2", "late-tv1"])
+def each_late_bootstrap(request: pytest.FixtureRequest, clusters: Clusters) -> str:
+    """The same, where the ids of `late_epochs` are nearly out of epochs."""
+    return clusters.bootstrap(request.param)
 
 
 @pytest.fixture
@@ -64,11 +66,12 @@ def own(request: pytest.FixtureRequest) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test shows what the broker logged."""
+    """A failed test shows what the brokers logged."""
     report = yield
-    log_file = item.config.stash.get(LOG_FILE, None)
-    if report.failed and log_file is not None:
-        with contextlib.suppress(FileNotFoundError):
+    clusters = item.config.stash.get(CLUSTERS, None)
+    if report.failed and clusters is not None:
+        for log_file in clusters.logs():
             lines = log_file.read_text(errors="replace").splitlines()
-            report.sections.append((f"broker log {log_file}", "\n".join(lines[-LOG_LINES_MAX:])))
+            if lines:
+                report.sections.append((f"broker log {log_file}", "\n".join(lines[-LOG_LINES_MAX:])))
     return report

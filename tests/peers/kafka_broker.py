@@ -58,10 +58,12 @@ def class_path() -> str:
 
 
 @contextlib.contextmanager
-def apache_kafka(data_dir: Path, **properties: str | int) -> Iterator[str]:
+def apache_kafka(data_dir: Path, *, transaction_version: int | None = None, **properties: str | int) -> Iterator[str]:
     """Run Apache Kafka on free ports and give its "host:port". What it says goes to `data_dir`/kafka.log.
 
-    A property is written with its dots as underscores: `group_initial_rebalance_delay_ms=0`.
+    A property is written with its dots as underscores: `group_initial_rebalance_delay_ms=0`. Started again with the
+    same `data_dir`, it goes on with what is there. `transaction_version` is the cluster's feature level, Kafka's own
+    default when None; it counts only when `data_dir` is new.
     """
     port, controller_port = _free_ports(2)
     data_dir.mkdir(parents=True, exist_ok=True)
@@ -76,6 +78,8 @@ def apache_kafka(data_dir: Path, **properties: str | int) -> Iterator[str]:
     with (data_dir / "kafka.log").open("ab") as log:
         if not (data_dir / "logs" / "meta.properties").exists():
             storage_tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
+            if transaction_version is not None:
+                storage_tool += ["--feature", f"transaction.version={transaction_version}"]
             subprocess.run([*run, *storage_tool], stdout=log, stderr=log, check=True)
         process = subprocess.Popen([*run, "kafka.Kafka", str(config)], stdout=log, stderr=log)
     try:

@@ -1,35 +1,45 @@
-"""Clients in other languages: one program runs every scenario and prints one line of JSON for each."""
+"""Clients in other languages: one program runs every scenario on every cluster, one line of JSON for each."""
 
 import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+import pytest
 
 PROGRAM_S_MAX = 240
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What a program said: the trace of each scenario, empty when it passed, and everything it printed."""
+    """What a program said: the trace of each "cluster scenario", empty when it passed, and everything it printed."""
 
+    clusters: Collection[str]
     traces: Mapping[str, str]
     transcript: str
 
-    def check(self, scenario: str) -> None:
+    def check(self, cluster: str, scenario: str) -> None:
         """Fail with the program's own trace unless the scenario passed."""
-        trace = self.traces.get(scenario, f"the program never got to {scenario}:\n{self.transcript}")
+        if cluster not in self.clusters:
+            pytest.skip(f"needs the cluster {cluster}, not the one that is already there")
+        name = f"{cluster} {scenario}"
+        trace = self.traces.get(name, f"the program never got to {name}:\n{self.transcript}")
         assert not trace, f"{trace}\n\n{self.transcript}"
 
 
-def run_scenarios(command: Sequence[str]) -> Outcomes:
-    """Run a program to its end. Lines that are no JSON are its log."""
+def run_scenarios(command: Sequence[str], clusters: Mapping[str, str]) -> Outcomes:
+    """Run a program to its end, with name=address for each cluster. Lines that are no JSON are its log."""
     try:
         answer = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PROGRAM_S_MAX
+            [*command, *(f"{name}={address}" for name, address in clusters.items())],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PROGRAM_S_MAX,
         )
         printed = answer.stdout
     except subprocess.TimeoutExpired as hung:
@@ -40,7 +50,7 @@ def run_scenarios(command: Sequence[str]) -> Outcomes:
     lines = printed.splitlines()
     outcomes = [json.loads(line) for line in lines if line.startswith('{"scenario"')]
     log = "\n".join(line for line in lines if not line.startswith('{"scenario"'))
-    return Outcomes({each["scenario"]: each["trace"] for each in outcomes}, log)
+    return Outcomes(clusters.keys(), {each["scenario"]: each["trace"] for each in outcomes}, log)
 
 
 def build_folder(name: str, sources: Sequence[Path]) -> Path:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.peers.clusters import Clusters
 from tests.peers.kafka_broker import class_path, java_tool
 from tests.peers.scenarios import Outcomes, build, build_folder, run_scenarios
 
@@ -12,40 +13,79 @@ SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
 # The first run fetches the jars and compiles.
 pytestmark = pytest.mark.timeout(600)
 
+both = pytest.mark.parametrize("cluster", ["tv2", "tv1"])
+both_late = pytest.mark.parametrize("cluster", ["late-tv2", "late-tv1"])
+
 
 @pytest.fixture(scope="module")
-def java(bootstrap: str) -> Outcomes:
+def java(clusters: Clusters) -> Outcomes:
     compiler = [java_tool("javac"), "-cp", class_path(), "-d", "{out}", "-proc:none", "-Xlint:all", "-Werror"]
     classes = build(build_folder("java", SOURCES), [*compiler, *map(str, SOURCES)], cwd=SOURCES[0].parent)
     # The simple compiler and collector: the program lives for seconds.
     run = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
-    return run_scenarios([*run, "-cp", f"{classes}:{class_path()}", "Scenarios", bootstrap])
+    return run_scenarios([*run, "-cp", f"{classes}:{class_path()}", "Scenarios"], clusters.all())
 
 
 def test_java_consumes_in_a_group_what_it_produced(java: Outcomes) -> None:
-    java.check("group_consumer")
+    java.check("tv2", "group_consumer")
 
 
-def test_java_reads_a_committed_transaction(java: Outcomes) -> None:
-    java.check("committed")
+@both
+def test_java_reads_a_committed_transaction(java: Outcomes, cluster: str) -> None:
+    java.check(cluster, "committed")
 
 
-def test_java_reads_an_aborted_transaction_only_uncommitted(java: Outcomes) -> None:
-    java.check("aborted")
+@both
+def test_java_reads_an_aborted_transaction_only_uncommitted(java: Outcomes, cluster: str) -> None:
+    java.check(cluster, "aborted")
 
 
-def test_java_transforms_exactly_once_with_the_offsets_in_the_transaction(java: Outcomes) -> None:
-    java.check("exactly_once")
+@both
+def test_java_transforms_exactly_once_with_the_offsets_in_the_transaction(java: Outcomes, cluster: str) -> None:
+    java.check(cluster, "exactly_once")
 
 
-def test_java_zombie_is_fenced_and_its_records_stay_invisible(java: Outcomes) -> None:
-    java.check("zombie")
+@both
+def test_java_zombie_is_fenced_at_its_commit_and_its_records_stay_invisible(java: Outcomes, cluster: str) -> None:
+    java.check(cluster, "zombie_commit")
+
+
+@both
+def test_java_zombie_is_refused_its_next_record_and_fenced_at_the_abort(java: Outcomes, cluster: str) -> None:
+    java.check(cluster, "zombie_record")
+
+
+@both
+def test_java_takeover_of_an_open_transaction_shows_none_of_its_records(java: Outcomes, cluster: str) -> None:
+    java.check(cluster, "takeover")
+
+
+@both
+def test_java_offsets_of_a_member_that_was_rebalanced_out_are_refused(java: Outcomes, cluster: str) -> None:
+    java.check(cluster, "rebalanced_out")
 
 
 def test_java_send_is_refused_when_the_transaction_has_timed_out_and_abort_recovers(java: Outcomes) -> None:
     """KIP-890: the abort of a transaction that timed out hands out the epoch to go on with."""
-    java.check("timed_out_send")
+    java.check("tv2", "timed_out_send")
+
+
+def test_java_abort_recovers_when_the_transaction_has_timed_out(java: Outcomes) -> None:
+    java.check("tv2", "timed_out_abort")
 
 
 def test_java_commit_is_fatal_when_the_transaction_has_timed_out(java: Outcomes) -> None:
-    java.check("timed_out_commit")
+    java.check("tv2", "timed_out_commit")
+
+
+def test_java_is_fenced_for_good_when_its_transaction_has_timed_out_under_the_old_protocol(java: Outcomes) -> None:
+    java.check("tv1", "timed_out_old")
+
+
+def test_java_producer_goes_past_the_last_epoch_without_a_gap(java: Outcomes) -> None:
+    java.check("late-tv2", "late_commits")
+
+
+@both_late
+def test_java_takeovers_past_the_last_epoch_show_no_record_of_a_zombie(java: Outcomes, cluster: str) -> None:
+    java.check(cluster, "late_instances")

@@ -14,7 +14,7 @@ with warnings.catch_warnings():
     from kafka.errors import ProducerFencedError
 
 DEADLINE_S = 30
-TXN_TIMEOUT_MS = 1_500
+TXN_TIMEOUT_MS = 2_000
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 1) -> str:
@@ -93,8 +93,7 @@ def transform(bootstrap: str, own: str, source: str, target: str, count: int, *,
                     producer.send(target, message.value.upper(), partition=0)
                 done += len(messages)
             offsets = {
-                partition: OffsetAndMetadata(messages[-1].offset + 1, "", -1)
-                for partition, messages in fetched.items()
+                partition: OffsetAndMetadata(messages[-1].offset + 1, "", -1) for partition, messages in fetched.items()
             }
             producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
             if commit:
@@ -143,9 +142,7 @@ def test_kafka_python_reads_an_aborted_transaction_only_uncommitted(bootstrap: s
     assert read(bootstrap, topic, "read_uncommitted", until="kept") == ["lost", "kept"]
 
 
-def test_kafka_python_transforms_exactly_once_with_the_offsets_in_the_transaction(
-    bootstrap: str, own: str
-) -> None:
+def test_kafka_python_transforms_exactly_once_with_the_offsets_in_the_transaction(bootstrap: str, own: str) -> None:
     """KIP-98 and KIP-447: an aborted round leaves neither records nor offsets; the next one starts again."""
     source = create_topic(bootstrap, f"{own}-source", partitions=2)
     target = create_topic(bootstrap, f"{own}-target")
@@ -163,34 +160,34 @@ def test_kafka_python_transforms_exactly_once_with_the_offsets_in_the_transactio
     assert committed == [12, 8]
 
 
-def test_kafka_python_zombie_is_fenced_and_its_records_stay_invisible(bootstrap: str, own: str) -> None:
-    topic = create_topic(bootstrap, f"{own}-topic")
-    with transactional_producer(bootstrap, f"{own}-id") as zombie:
+def test_kafka_python_zombie_is_fenced_and_its_records_stay_invisible(each_bootstrap: str, own: str) -> None:
+    topic = create_topic(each_bootstrap, f"{own}-topic")
+    with transactional_producer(each_bootstrap, f"{own}-id") as zombie:
         zombie.begin_transaction()
         send(zombie, topic, ["zombie"])
-        with transactional_producer(bootstrap, f"{own}-id") as heir:
+        with transactional_producer(each_bootstrap, f"{own}-id") as heir:
             with pytest.raises(ProducerFencedError):
                 zombie.commit_transaction()
             heir.begin_transaction()
             send(heir, topic, ["heir"])
             heir.commit_transaction()
 
-    assert read(bootstrap, topic, "read_committed", until="heir") == ["heir"]
+    assert read(each_bootstrap, topic, "read_committed", until="heir") == ["heir"]
 
 
-def test_kafka_python_producer_is_fenced_when_its_transaction_has_timed_out(bootstrap: str, own: str) -> None:
+def test_kafka_python_producer_is_fenced_when_its_transaction_has_timed_out(each_bootstrap: str, own: str) -> None:
     """No error tells of a time-out: the coordinator raises the epoch, the client takes that as fencing."""
-    topic = create_topic(bootstrap, f"{own}-topic")
-    with transactional_producer(bootstrap, f"{own}-id", TXN_TIMEOUT_MS) as slow:
+    topic = create_topic(each_bootstrap, f"{own}-topic")
+    with transactional_producer(each_bootstrap, f"{own}-id", TXN_TIMEOUT_MS) as slow:
         slow.begin_transaction()
         send(slow, topic, ["late"])
-        write(bootstrap, topic, ["after"])
+        write(each_bootstrap, topic, ["after"])
 
-        assert read(bootstrap, topic, "read_committed", until="after") == ["after"]
+        assert read(each_bootstrap, topic, "read_committed", until="after") == ["after"]
         with pytest.raises(ProducerFencedError):
             slow.commit_transaction()
-    with transactional_producer(bootstrap, f"{own}-id") as heir:
+    with transactional_producer(each_bootstrap, f"{own}-id") as heir:
         heir.begin_transaction()
         send(heir, topic, ["next"])
         heir.commit_transaction()
-    assert read(bootstrap, topic, "read_committed", until="next") == ["after", "next"]
+    assert read(each_bootstrap, topic, "read_committed", until="next") == ["after", "next"]

@@ -1,5 +1,5 @@
-// Command peer runs every scenario with franz-go against the broker at os.Args[1].
-// It prints one line of JSON for each: scenario, passed, trace.
+// Command peer runs every scenario with franz-go against its clusters: each argument is name=host:port.
+// It prints one line of JSON for each: scenario, which is the cluster's name and its own, passed, trace.
 package main
 
 import (
@@ -9,139 +9,96 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-const txnTimeout = 1500 * time.Millisecond
+// Most of a scenario is waiting.
+const atOnce = 6
+
+var (
+	one     = []string{"tv2"}
+	both    = []string{"tv2", "tv1"}
+	late    = []string{"late-tv2"}
+	bothOld = []string{"late-tv2", "late-tv1"}
+	// What a client does whose newest versions are those of Kafka 3.8: the transactions of KIP-98.
+	oldVersions = []kgo.Opt{kgo.MaxVersions(kversion.V3_8_0())}
+)
 
 type scenario struct {
-	name string
-	run  func(p *peer, own string)
+	name     string
+	clusters []string
+	opts     []kgo.Opt
+	run      func(p *peer, own string)
 }
 
 func main() {
 	scenarios := []scenario{
-		{"group_consumer", consumesInAGroupWhatItProduced},
-		{"committed", readsACommittedTransaction},
-		{"aborted", readsAnAbortedTransactionOnlyUncommitted},
-		{"exactly_once", transformsExactlyOnce},
-		{"zombie", zombieIsFenced},
-		{"timed_out", producerRecoversFromATimeOut},
+		// First because it takes longest.
+		{"late_timed_out", late, oldVersions, timeOutsGoPastTheLastEpoch},
+		{"group_consumer", one, nil, consumesInAGroupWhatItProduced},
+		{"committed", both, nil, readsACommittedTransaction},
+		{"aborted", both, nil, readsAnAbortedTransactionOnlyUncommitted},
+		{"exactly_once", both, nil, transformsExactlyOnce},
+		{"exactly_once_old", one, oldVersions, transformsExactlyOnce},
+		{"zombie_commit", both, nil, zombieIsFencedAtItsCommit},
+		{"zombie_commit_old", one, oldVersions, zombieIsFencedAtItsCommit},
+		{"zombie_record", both, nil, zombieIsFencedAfterItsNextRecord},
+		{"zombie_record_old", one, oldVersions, zombieIsFencedAfterItsNextRecord},
+		{"takeover", both, nil, takeoverShowsNoRecordOfTheZombie},
+		{"takeover_old", one, oldVersions, takeoverShowsNoRecordOfTheZombie},
+		{"rebalanced_out", both, nil, memberThatWasRebalancedOutCommitsNothing},
+		{"timed_out", one, nil, abortRecoversFromATimeOut},
+		{"timed_out_commit", one, nil, commitIsFatalAfterATimeOut},
+		{"timed_out_old", one, oldVersions, initProducerIDRecoversFromATimeOut},
+		{"timed_out_tv1", []string{"tv1"}, nil, timeOutIsFatal},
+		{"late_commits", late, nil, oneProducerGoesPastTheLastEpoch},
+		{"late_instances", bothOld, oldVersions, instancesGoPastTheLastEpoch},
+		{"late_timed_out_last", late, oldVersions, timeOutOfTheLastEpochIsRecovered},
 	}
 	unique := make([]byte, 4)
 	_, _ = rand.Read(unique)
+	var running sync.WaitGroup
+	var printing sync.Mutex
+	slots := make(chan struct{}, atOnce)
 	for _, each := range scenarios {
-		own := fmt.Sprintf("go-%s-%s", each.name, hex.EncodeToString(unique))
-		trace := traceOf(each, own)
-		line, _ := json.Marshal(map[string]any{"passed": trace == "", "trace": trace})
-		fmt.Printf("{\"scenario\":%q,%s\n", each.name, line[1:])
+		for _, argument := range os.Args[1:] {
+			cluster, bootstrap, _ := strings.Cut(argument, "=")
+			if !slices.Contains(each.clusters, cluster) {
+				continue
+			}
+			running.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				own := fmt.Sprintf("go-%s-%s", each.name, hex.EncodeToString(unique))
+				trace := traceOf(each, cluster, bootstrap, own)
+				line, _ := json.Marshal(map[string]any{"passed": trace == "", "trace": trace})
+				printing.Lock()
+				defer printing.Unlock()
+				fmt.Printf("{\"scenario\":%q,%s\n", cluster+" "+each.name, line[1:])
+			})
+		}
 	}
+	running.Wait()
 }
 
-func traceOf(each scenario, own string) (trace string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+func traceOf(each scenario, cluster, bootstrap, own string) (trace string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	defer func() {
 		if failure := recover(); failure != nil {
 			trace = fmt.Sprintf("%v\n%s", failure, debug.Stack())
 		}
 	}()
-	each.run(&peer{ctx: ctx, bootstrap: os.Args[1]}, own)
+	each.run(&peer{ctx: ctx, cluster: cluster, bootstrap: bootstrap, opts: each.opts}, own)
 	return ""
-}
-
-func consumesInAGroupWhatItProduced(p *peer, own string) {
-	p.createTopic(own, 2)
-	p.write(own, 0, numbered("a", 50)...)
-	p.write(own, 1, numbered("b", 50)...)
-
-	values := p.readInGroup(own, own, 100)
-
-	same(numbered("a", 50), starting("a", values))
-	same(numbered("b", 50), starting("b", values))
-}
-
-func readsACommittedTransaction(p *peer, own string) {
-	p.createTopic(own, 1)
-	producer := p.transactionalProducer(own)
-	defer producer.Close()
-	p.commit(producer, own, "one", "two")
-
-	same([]string{"one", "two"}, p.read(own, kgo.ReadCommitted(), "two"))
-}
-
-func readsAnAbortedTransactionOnlyUncommitted(p *peer, own string) {
-	p.createTopic(own, 1)
-	producer := p.transactionalProducer(own)
-	defer producer.Close()
-	must(producer.BeginTransaction())
-	must(p.send(producer, own, 0, "lost"))
-	must(producer.EndTransaction(p.ctx, kgo.TryAbort))
-	p.commit(producer, own, "kept")
-
-	same([]string{"kept"}, p.read(own, kgo.ReadCommitted(), "kept"))
-	same([]string{"lost", "kept"}, p.read(own, kgo.ReadUncommitted(), "kept"))
-}
-
-// KIP-98 and KIP-447: an aborted round leaves neither records nor offsets, so it is done again.
-func transformsExactlyOnce(p *peer, own string) {
-	source, target := own+"-source", own+"-target"
-	p.createTopic(source, 2)
-	p.createTopic(target, 1)
-	p.write(source, 0, numbered("a", 12)...)
-	p.write(source, 1, numbered("b", 8)...)
-
-	p.transform(own, source, target, 20)
-
-	p.write(target, 0, "end")
-	expected := slices.Concat(numbered("A", 12), numbered("B", 8), []string{"end"})
-	same(slices.Sorted(slices.Values(expected)),
-		slices.Sorted(slices.Values(p.read(target, kgo.ReadCommitted(), "end"))))
-	if offsets := p.committedOffsets(own, source); !maps.Equal(offsets, map[int32]int64{0: 12, 1: 8}) {
-		panic(fmt.Sprintf("committed offsets %v", offsets))
-	}
-}
-
-func zombieIsFenced(p *peer, own string) {
-	p.createTopic(own, 1)
-	zombie := p.transactionalProducer(own)
-	defer zombie.Close()
-	must(zombie.BeginTransaction())
-	must(p.send(zombie, own, 0, "zombie"))
-
-	heir := p.transactionalProducer(own)
-	defer heir.Close()
-	p.commit(heir, own, "heir")
-	raised(kerr.ProducerFenced, zombie.EndTransaction(p.ctx, kgo.TryCommit))
-
-	same([]string{"heir"}, p.read(own, kgo.ReadCommitted(), "heir"))
-}
-
-// KIP-588 as far as it shipped, and KIP-890: the epoch is refused, the abort hands out the next one.
-func producerRecoversFromATimeOut(p *peer, own string) {
-	p.createTopic(own, 1)
-	slow := p.transactionalProducer(own, kgo.TransactionTimeout(txnTimeout))
-	defer slow.Close()
-	must(slow.BeginTransaction())
-	must(p.send(slow, own, 0, "late"))
-	p.write(own, 0, "after")
-	// A reader that gets past the open transaction has seen its abort.
-	same([]string{"after"}, p.read(own, kgo.ReadCommitted(), "after"))
-
-	raised(kerr.InvalidProducerEpoch, p.send(slow, own, 0, "too late"))
-	raised(kerr.OperationNotAttempted, slow.EndTransaction(p.ctx, kgo.TryCommit))
-	must(slow.EndTransaction(p.ctx, kgo.TryAbort))
-	p.commit(slow, own, "next")
-
-	same([]string{"after", "next"}, p.read(own, kgo.ReadCommitted(), "next"))
 }
 
 func numbered(prefix string, count int) []string {
@@ -161,7 +118,7 @@ func starting(prefix string, values []string) (found []string) {
 	return found
 }
 
-func same(expected, actual []string) {
+func same[T comparable](expected, actual []T) {
 	if !slices.Equal(expected, actual) {
 		panic(fmt.Sprintf("expected %v, not %v", expected, actual))
 	}

@@ -8,7 +8,10 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -16,6 +19,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -25,14 +29,20 @@ final class Peer {
     static final Duration DEADLINE = Duration.ofSeconds(30);
     private static final Duration POLL = Duration.ofMillis(200);
 
+    final String cluster;
     private final String bootstrap;
 
-    Peer(String bootstrap) {
+    Peer(String cluster, String bootstrap) {
+        this.cluster = cluster;
         this.bootstrap = bootstrap;
     }
 
+    private Admin admin() {
+        return Admin.create(Map.<String, Object>of("bootstrap.servers", bootstrap));
+    }
+
     String createTopic(String topic, int partitions) throws Exception {
-        try (Admin admin = Admin.create(Map.<String, Object>of("bootstrap.servers", bootstrap))) {
+        try (Admin admin = admin()) {
             admin.createTopics(Set.of(new NewTopic(topic, partitions, (short) 1))).all()
                     .get(DEADLINE.toSeconds(), TimeUnit.SECONDS);
         }
@@ -77,6 +87,16 @@ final class Peer {
         }
     }
 
+    /** One transaction with the same values in every partition. */
+    void commit(KafkaProducer<String, String> producer, String topic, int partitions, String... values)
+            throws Exception {
+        producer.beginTransaction();
+        for (int partition = 0; partition < partitions; partition++) {
+            send(producer, topic, partition, List.of(values));
+        }
+        producer.commitTransaction();
+    }
+
     /** The exception that the answer to one record carries. */
     Throwable failureOf(KafkaProducer<String, String> producer, String topic, String value) throws Exception {
         try {
@@ -87,14 +107,20 @@ final class Peer {
         throw new AssertionError("the record " + value + " was taken");
     }
 
+    KafkaConsumer<String, String> consumer(Map<String, Object> settings) {
+        Map<String, Object> config = new HashMap<>(settings);
+        config.put("bootstrap.servers", bootstrap);
+        config.put("auto.offset.reset", "earliest");
+        // close() waits for the fetch that is under way; half a second unless told.
+        config.put("fetch.max.wait.ms", 50);
+        return new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
+    }
+
     /** What a reader of partition 0 sees from its beginning up to `last`. */
     List<String> read(String topic, String isolation, String last) {
-        Map<String, Object> config = Map.of(
-                "bootstrap.servers", bootstrap, "isolation.level", isolation, "auto.offset.reset", "earliest");
         List<String> values = new ArrayList<>();
         long deadline = System.nanoTime() + DEADLINE.toNanos();
-        try (KafkaConsumer<String, String> consumer =
-                new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
+        try (KafkaConsumer<String, String> consumer = consumer(Map.of("isolation.level", isolation))) {
             consumer.assign(List.of(new TopicPartition(topic, 0)));
             while (!values.contains(last)) {
                 checkTime(deadline, values);
@@ -104,30 +130,49 @@ final class Peer {
         return values;
     }
 
-    KafkaConsumer<String, String> groupConsumer(String group, String topic) {
-        Map<String, Object> config = Map.of(
-                "bootstrap.servers", bootstrap,
-                "group.id", group,
-                "auto.offset.reset", "earliest",
-                "enable.auto.commit", "false",
-                "max.poll.records", 5,
-                "isolation.level", "read_committed");
-        KafkaConsumer<String, String> consumer =
-                new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
-        consumer.subscribe(List.of(topic));
-        return consumer;
-    }
-
-    List<String> readInGroup(String group, String topic, int count) {
+    /** What a reader of partition 0 sees from its beginning up to where it ends now. */
+    List<String> readAll(String topic, String isolation) {
+        TopicPartition partition = new TopicPartition(topic, 0);
         List<String> values = new ArrayList<>();
         long deadline = System.nanoTime() + DEADLINE.toNanos();
-        try (KafkaConsumer<String, String> consumer = groupConsumer(group, topic)) {
-            while (values.size() < count) {
+        try (KafkaConsumer<String, String> consumer = consumer(Map.of("isolation.level", isolation))) {
+            consumer.assign(List.of(partition));
+            long end = consumer.endOffsets(List.of(partition)).get(partition);
+            while (consumer.position(partition) < end) {
                 checkTime(deadline, values);
                 consumer.poll(POLL).forEach(record -> values.add(record.value()));
             }
         }
         return values;
+    }
+
+    KafkaConsumer<String, String> groupConsumer(String group, String topic) {
+        KafkaConsumer<String, String> consumer = consumer(Map.of(
+                "group.id", group,
+                "enable.auto.commit", "false",
+                // How soon a member hears of a rebalance; three seconds unless told.
+                "heartbeat.interval.ms", 200,
+                "max.poll.records", 5,
+                "isolation.level", "read_committed"));
+        consumer.subscribe(List.of(topic));
+        return consumer;
+    }
+
+    /** Polls until so many records have come. */
+    List<String> poll(KafkaConsumer<String, String> consumer, int count) {
+        List<String> values = new ArrayList<>();
+        long deadline = System.nanoTime() + DEADLINE.toNanos();
+        while (values.size() < count) {
+            checkTime(deadline, values);
+            consumer.poll(POLL).forEach(record -> values.add(record.value()));
+        }
+        return values;
+    }
+
+    List<String> readInGroup(String group, String topic, int count) {
+        try (KafkaConsumer<String, String> consumer = groupConsumer(group, topic)) {
+            return poll(consumer, count);
+        }
     }
 
     /** Upper-cases `count` records from one topic to the other, offsets and all, and commits or aborts. */
@@ -162,7 +207,7 @@ final class Peer {
 
     Map<Integer, Long> committedOffsets(String group, String topic) throws Exception {
         Map<Integer, Long> offsets = new HashMap<>();
-        try (Admin admin = Admin.create(Map.<String, Object>of("bootstrap.servers", bootstrap))) {
+        try (Admin admin = admin()) {
             admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata()
                     .get(DEADLINE.toSeconds(), TimeUnit.SECONDS)
                     .forEach((partition, offset) -> offsets.put(partition.partition(), offset.offset()));
@@ -170,7 +215,43 @@ final class Peer {
         return offsets;
     }
 
-    private static void checkTime(long deadline, Object progress) {
+    /** Producer id and epoch of a transactional id, once its last transaction has ended, as id:epoch. */
+    String identityOf(String transactionalId) throws Exception {
+        long deadline = System.nanoTime() + DEADLINE.toNanos();
+        try (Admin admin = admin()) {
+            while (true) {
+                TransactionDescription described =
+                        admin.describeTransactions(Set.of(transactionalId)).description(transactionalId)
+                                .get(DEADLINE.toSeconds(), TimeUnit.SECONDS);
+                // Kafka answers EndTxn before the markers are written.
+                if (!described.state().toString().startsWith("Prepare")) {
+                    return described.producerId() + ":" + described.producerEpoch();
+                }
+                checkTime(deadline, described);
+            }
+        }
+    }
+
+    /** The last stable offset of every partition is the end of its log: no transaction holds readers back. */
+    void checkNothingIsOpen(String topic, int partitions) throws Exception {
+        Scenarios.same(ends(topic, partitions, IsolationLevel.READ_UNCOMMITTED),
+                ends(topic, partitions, IsolationLevel.READ_COMMITTED));
+    }
+
+    private List<Long> ends(String topic, int partitions, IsolationLevel isolation) throws Exception {
+        List<Long> offsets = new ArrayList<>();
+        try (Admin admin = admin()) {
+            for (int n = 0; n < partitions; n++) {
+                TopicPartition partition = new TopicPartition(topic, n);
+                Map<TopicPartition, OffsetSpec> asked = Map.of(partition, OffsetSpec.latest());
+                offsets.add(admin.listOffsets(asked, new ListOffsetsOptions(isolation)).partitionResult(partition)
+                        .get(DEADLINE.toSeconds(), TimeUnit.SECONDS).offset());
+            }
+        }
+        return offsets;
+    }
+
+    static void checkTime(long deadline, Object progress) {
         if (System.nanoTime() > deadline) {
             throw new AssertionError("nothing more after " + progress);
         }
