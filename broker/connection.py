@@ -31,6 +31,7 @@ KEPT_BUFFER: Final = 65_536
 """A larger buffer is given back when its connection falls silent."""
 HEADER_MIN: Final = 10
 CLIENT_ID_AT: Final = 8
+NO_CLIENT_ID: Final = b"\xff\xff"
 # Unlike Kafka: it keeps all of it.
 CLIENT_ID_KEPT: Final = 255
 """Characters of a client id that are kept: it comes back in member ids and in every line of the log."""
@@ -45,8 +46,9 @@ _EMPTY_FLEXIBLE_HEAD = bytes(9)
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_client_id_raw", "_counted", "_cutting", "_high", "_leaving", "_low", "_paused", "_view", "active_ms", "broker",
-        "buffer", "client_id", "correlation", "host", "local", "on_close", "open", "peer", "route", "transport",
+        "_client_id_raw", "_client_id_stop", "_counted", "_cutting", "_high", "_leaving", "_low", "_paused", "_turn", "_view",
+        "active_ms", "broker", "buffer", "client_id", "correlation", "host", "local", "on_close", "open", "peer", "route",
+        "transport",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -58,7 +60,10 @@ class Connection(asyncio.BufferedProtocol):
         self._high = 0
         self._cutting = False
         self._paused = False
-        self._client_id_raw: bytes = b""
+        self._turn = broker.turn
+        self._client_id_raw: bytes = NO_CLIENT_ID
+        """As it came, with its length: nearly every request brings the same."""
+        self._client_id_stop = HEADER_MIN
         self.client_id = ""
         self.host = ""
         """Address of the client."""
@@ -140,41 +145,44 @@ class Connection(asyncio.BufferedProtocol):
         """Works off the whole frames in the buffer, for as long as each is answered at once."""
         self._cutting = True
         try:
-            while not self._paused:
-                low = self._low
-                have = self._high - low
-                if have < 4:
-                    break
+            low, high = self._low, self._high
+            while high - low >= 4 and not self._paused:
                 size = _unpack_i(self.buffer, low)[0]
                 if not 0 <= size <= self.broker.frame_size_max:
                     self.fail("frame_refused", size=size, size_max=self.broker.frame_size_max)
                     return
-                if have < 4 + size:
+                stop = low + 4 + size
+                if stop > high:
                     # Only a full buffer grows: a frame that drips in is not copied again for every drop.
-                    if low + 4 + size > len(self.buffer) and (low or self._high == len(self.buffer)):
-                        self._make_room(max(len(self.buffer), min(4 + size, GROWTH * max(have, FIRST_BUFFER))))
-                    break
-                self._low = low + 4 + size
-                if not self._frame(low, size):
+                    if stop > len(self.buffer) and (low or high == len(self.buffer)):
+                        self._make_room(max(len(self.buffer), min(4 + size, GROWTH * max(high - low, FIRST_BUFFER))))
+                    return
+                self._low = stop
+                if not self._frame(low, stop):
                     return
                 if self.open:
-                    break
-            if self._low == self._high and not self.open:
+                    return
+                low = stop
+            if low == high:
                 self._low = self._high = 0
         finally:
             self._cutting = False
 
-    def _frame(self, low: int, size: int) -> bool:
+    def _frame(self, low: int, stop: int) -> bool:
         """Reads one request and hands it to its handler; False when the connection had to be closed."""
-        if size < HEADER_MIN:
+        if stop - low < 4 + HEADER_MIN:
             self.fail("request_malformed", reason="the frame is shorter than a request header")
             return False
         _, key, version, self.correlation = _unpack_start(self.buffer, low)
-        start, end = low + 4, low + 4 + size
-        frame: Buffer = bytes(self._view[start:end]) if size < COPIED_BELOW else self._view[start:end]
+        low += 4
+        frame: Buffer = self._view[low:stop]
+        if stop - low < COPIED_BELOW:
+            frame = bytes(frame)
         found = ROUTES.get(key << 16 | version) or route(key, version)
         try:
-            pos = self._read_client_id(frame)
+            pos = self._client_id_stop
+            if frame[CLIENT_ID_AT:pos] != self._client_id_raw:
+                pos = self._read_client_id(frame)
             if found is None:
                 return self._not_served(key, version)
             if found.flexible_request:
@@ -186,8 +194,8 @@ class Connection(asyncio.BufferedProtocol):
         self.route = found
         self.open = True
         try:
-            if found.reads and self.broker.turn.armed:
-                self.broker.turn.flush()
+            if found.reads and self._turn.armed:
+                self._turn.flush()
             response = found.handle(self, request, version)
         except StorageError as fault:
             if not self.open and self.transport is not None:  # Answered: it met somebody who waited behind this one.
@@ -199,27 +207,21 @@ class Connection(asyncio.BufferedProtocol):
             self.broker.events.error("request_crashed", api_key=key, api_version=version, exc_info=fault)
             self.close()
             return False
-        if response is None:
-            return self.transport is not None
-        self.open = False
-        if response is not NO_ANSWER:
-            self._send(response)
+        if response is not None:
+            self.open = False
+            if response is not NO_ANSWER:
+                self._send(response)
         return self.transport is not None
 
     def _read_client_id(self, frame: Buffer) -> int:
-        """Takes note of the client id; returns the position behind it."""
-        length: int = _unpack_h(frame, 8)[0]
-        if length <= 0:
-            if self._client_id_raw:
-                self._client_id_raw, self.client_id = b"", ""
-            return HEADER_MIN
-        stop = HEADER_MIN + length
-        raw = frame[CLIENT_ID_AT:stop]
-        if raw != self._client_id_raw:
-            if stop > len(frame):
-                raise DecodeError("the client id runs past the end", HEADER_MIN)
-            self._client_id_raw = bytes(raw)
-            self.client_id = str(self._client_id_raw[2:], "utf-8", "replace")[:CLIENT_ID_KEPT]
+        """Takes note of a client id that is not the last one; returns the position behind it."""
+        length: int = _unpack_h(frame, CLIENT_ID_AT)[0]
+        stop = HEADER_MIN + max(length, 0)
+        if stop > len(frame):
+            raise DecodeError("the client id runs past the end", HEADER_MIN)
+        self._client_id_raw = bytes(frame[CLIENT_ID_AT:stop])
+        self._client_id_stop = stop
+        self.client_id = str(self._client_id_raw[2:], "utf-8", "replace")[:CLIENT_ID_KEPT]
         return stop
 
     def _not_served(self, key: int, version: int) -> bool:
@@ -245,9 +247,19 @@ class Connection(asyncio.BufferedProtocol):
         if not self._cutting and not self.open:  # It is still open while the disk syncs.
             self._continue()
 
+    def reply_whole(self, out: bytearray) -> None:
+        """`reply` with a response that is encoded already, from the frame's length on."""
+        if self.open:
+            self.open = False
+            self.on_close = None
+            self._leave(out)
+            if not self._cutting and not self.open:
+                self._continue()
+
     def _send(self, response: Any) -> None:
         found = self.route
         out = bytearray(_EMPTY_FLEXIBLE_HEAD if found.flexible_response else _EMPTY_HEAD)
+        parts: list[Buffer] = []
         try:
             if found.in_parts:
                 parts = response.encode_parts(out, found.version)
@@ -260,17 +272,18 @@ class Connection(asyncio.BufferedProtocol):
             self.broker.events.error("request_crashed", api_key=found.key, api_version=found.version, exc_info=fault)
             self.close()
             return
-        if found.in_parts:
-            _pack_start(parts[0], 0, sum(map(len, parts)) - 4, self.correlation)
-            if len(parts) > 1:
-                if self.broker.turn.armed:
-                    self.broker.turn.end()
-                self._write_lines(parts)
-                return
-            out = parts[0]
-        else:
-            _pack_start(out, 0, len(out) - 4, self.correlation)
-        turn = self.broker.turn
+        if len(parts) > 1:
+            _pack_start(out, 0, sum(map(len, parts)) - 4, self.correlation)
+            if self._turn.armed:
+                self._turn.end()
+            self._write_lines(parts)
+            return
+        _pack_start(out, 0, len(out) - 4, self.correlation)
+        self._leave(out)
+
+    def _leave(self, out: bytearray) -> None:
+        """An answer goes when what it tells of is written, and as durable as configured."""
+        turn = self._turn
         if turn.armed:
             turn.answer(self.transport, out)
             return

@@ -27,7 +27,7 @@ class DraftCode(IntEnum):
 def fencing_code(transactions: Transactions, transactional_id: str, error: int, knows_fencing: bool) -> int:
     """`error` of the coordinator as a request may carry it; `knows_fencing`: its version has PRODUCER_FENCED."""
     if error == TRANSACTION_TIMED_OUT:
-        actor = transactions.find(transactional_id)
+        actor = transactions.find(transactional_id) if transactions.remembers_time_outs else None
         init_version = actor.txn.init_version if actor is not None else -1
         if init_version >= INIT_LATEST_FROM and knows_fencing:
             return DraftCode.TRANSACTION_TIMED_OUT

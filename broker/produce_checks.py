@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from stuntbroker.protocol.batch_check import check_records, records_fill, small_records_wrong
+from stuntbroker.protocol.batch_check import READ_MAX, check_records, records_fill, small_records_wrong
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader, Record, read_records
-from stuntbroker.storage.partition import LogConfig
+from stuntbroker.storage.partition import NO_LIMIT, LogConfig
 
 # Unlike Kafka: larger ones are stored unread, so that produce stays as fast as the network and a compression bomb costs nothing.
 OPENED_BELOW: Final = 16_384
 """Compressed batches of fewer bytes are opened and read."""
 OPENED_MAX: Final = 1 << 20
 """Bytes that such a batch may open to; one that would open to more is stored unread too."""
-# Unlike Kafka: it reads every record of every batch.
-READ_MAX: Final = 2
-"""Uncompressed batches of more records are not read: only the chain of their lengths is followed."""
 OPENED_FOR_KEYS_MAX: Final = 64 << 20
 
-NO_LIMIT: Final = 2**63 - 1
 NO_TIMESTAMP: Final = -1
 
 _FINE: Final = (ErrorCode.NONE, None)

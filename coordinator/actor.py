@@ -91,7 +91,10 @@ class Actor:
             suspended = self._decide(request, done, ports)
         finally:
             if not suspended:
-                self._rest(ports)
+                if self.mailbox is None:
+                    self.busy = False
+                else:
+                    self._rest(ports)
 
     def _rest(self, ports: Ports) -> None:
         """Nothing is under way: on to who waits. A fault stops only the request that met it; it is raised last."""
@@ -121,13 +124,13 @@ class Actor:
         self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
     ) -> bool:
         """Performs effects in order; True when the log must sync before the rest."""
-        for position in range(at, len(effects)):
-            effect: Any = effects[position]
+        effect: Any
+        for effect in effects[at:] if at else effects:
+            at += 1
             kind = effect.__class__
             if kind is Append:
-                synced = self._append(effect.txn, ports)
-                if not synced:
-                    ports.when_synced(partial(self._resume, effects, position + 1, request, done, ports, context))
+                if not self._append(effect[0], ports):
+                    ports.when_synced(partial(self._resume, effects, at, request, done, ports, context))
                     return True
             elif kind is WriteMarkers:
                 ports.write_markers(effect.txn)

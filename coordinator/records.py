@@ -33,6 +33,15 @@ def value_of(txn: Txn, version: int) -> bytes:
         _, producer_id, previous_id, next_id, epoch, next_epoch, last_epoch, timeout_ms, phase, partitions,
         started_at_ms, updated_at_ms, client_version, timed_out_epoch, init_version,
     ) = txn  # fmt: skip
+    start = _pack_start(1, producer_id, epoch, timeout_ms, phase)
+    encoded = _partitions(partitions) if phase else b"\x00"
+    if previous_id != -1 and client_version and next_id == next_epoch == timed_out_epoch == init_version == -1:
+        # As nearly every record is: it has the tags 0, 2 and mostly that of the last epoch.
+        if last_epoch == -1:
+            return start + encoded + _pack_end_2(updated_at_ms, started_at_ms, 2, 8, previous_id, 0x202, client_version)
+        return start + encoded + _pack_end_3(
+            updated_at_ms, started_at_ms, 3, 8, previous_id, 0x202, client_version, _LAST_EPOCH_TAG, last_epoch
+        )
     tags, count = b"", 0
     if previous_id != -1:
         tags, count = b"\x00\x08" + _pack_q(previous_id), 1
@@ -48,16 +57,14 @@ def value_of(txn: Txn, version: int) -> bytes:
         tags, count = tags + _TIMED_OUT_TAG + _pack_h(timed_out_epoch), count + 1
     if init_version != -1:
         tags, count = tags + _INIT_VERSION_TAG + _pack_h(init_version), count + 1
-    return b"".join((
-        _pack_start(1, producer_id, epoch, timeout_ms, phase),
-        _partitions(partitions) if phase else b"\x00",
-        _pack_end(updated_at_ms, started_at_ms, count),
-        tags,
-    ))  # fmt: skip
+    return start + encoded + _pack_end(updated_at_ms, started_at_ms, count) + tags
 
 
 _pack_start = Struct(">hqhib").pack
 _pack_end = Struct(">qqb").pack
+_pack_end_2 = Struct(">qqbHqHh").pack
+_pack_end_3 = Struct(">qqbHqHh3sh").pack
+"""`_pack_end` with the tags of a usual record: 0 (8 bytes), 2 (2 bytes), last epoch."""
 _pack_q = Struct(">q").pack
 _pack_h = Struct(">h").pack
 _LAST_EPOCH_TAG = b"\xa8\x46\x02"

@@ -25,12 +25,19 @@ ZSTD: Final = 4
 PRODUCE_ZSTD_FROM: Final = 7
 LENGTH_MIN: Final = 14
 """Below it, Kafka takes a batch for corrupt."""
+LENGTH_MAX: Final = 2**31 - 1 - LOG_OVERHEAD
+"""Above it, Kafka's sum of length and overhead runs over."""
+MAGIC_MAX: Final = 2
+CODEC_OR_CONTROL: Final = CODEC_MASK | CONTROL
+# Unlike Kafka: it reads every record of every batch.
+READ_MAX: Final = 2
+"""Uncompressed batches of more records are not read: only the chain of their lengths is followed."""
 _unpack_header = HEADER.unpack_from
 _new_tuple = tuple.__new__
 
 
 Verdict = tuple[BatchHeader | None, ErrorCode, str | None]
-"""(header, error, message); no header when the batch is refused."""
+"""(header, error, message); no header when it is refused for its shape, before anybody looks at its transaction."""
 
 _OK = ErrorCode.NONE
 
@@ -55,24 +62,51 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
             return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {attributes & CODEC_MASK} is unknown")
         if version < PRODUCE_ZSTD_FROM:
             return _refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce {PRODUCE_ZSTD_FROM} or newer")
-    if len(records) - size >= LOG_OVERHEAD + 5 and _another_batch(records, size):
-        return _refuse(ErrorCode.INVALID_RECORD, "a partition takes one record batch a request")
+    if len(records) - size >= LOG_OVERHEAD + 5 and (error := _another_batch(records, size)):
+        return _refuse(error, "a partition takes one record batch a request")
     if base_offset != 0:
-        return _refuse(ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {base_offset}")
+        return header, ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {base_offset}"
     if size > size_max:
-        return _refuse(ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, {size_max} are allowed")
+        return header, ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, {size_max} are allowed"
     if crc32c(memoryview(records)[21:size]) != crc:
-        return _refuse(ErrorCode.CORRUPT_MESSAGE, "the record batch has a wrong CRC")
+        return header, ErrorCode.CORRUPT_MESSAGE, "the record batch has a wrong CRC"
     if attributes & CONTROL:
-        return _refuse(ErrorCode.INVALID_RECORD, "clients cannot write control batches")
+        return header, ErrorCode.INVALID_RECORD, "clients cannot write control batches"
     if count <= 0 or last_offset_delta != count - 1:
-        return _refuse(
-            ErrorCode.INVALID_RECORD, f"a batch of {count} records cannot have the last offset delta {last_offset_delta}"
-        )
+        wrong = f"a batch of {count} records cannot have the last offset delta {last_offset_delta}"
+        return header, ErrorCode.INVALID_RECORD, wrong
     if producer_id >= 0 and base_sequence < 0:
-        return _refuse(ErrorCode.INVALID_RECORD, "a batch with a producer id needs a base sequence")
+        return header, ErrorCode.INVALID_RECORD, "a batch with a producer id needs a base sequence"
     # Unlike Kafka: it mends a max timestamp or a timestamp type that is wrong; here a batch is stored as it came.
     return header, _OK, None
+
+
+def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHeader | None:
+    """The header of a batch without codec that passes every check, in one condition; None: look closer.
+
+    Nearly all batches are such. It lets nothing through that `check_batch`, `small_records_wrong` or `records_fill` refuses.
+    """
+    size = len(records)
+    if size < HEADER_SIZE:
+        return None
+    fields = _unpack_header(records, 0)
+    base_offset, length, _, magic, crc, attributes, last_offset_delta, _, timestamp, producer_id, _, base_sequence, count = fields
+    if (
+        length + LOG_OVERHEAD != size
+        or magic != 2
+        or attributes & CODEC_OR_CONTROL
+        or base_offset != 0
+        or size > size_max
+        or timestamp > timestamp_max
+        or last_offset_delta + 1 != count
+        or (base_sequence < 0 <= producer_id)
+        or crc32c(records[21:]) != crc
+    ):
+        return None
+    header = _new_tuple(BatchHeader, fields)
+    if count > READ_MAX:
+        return header if records_fill(records, header) else None
+    return None if count <= 0 or small_records_wrong(records, header) else header
 
 
 def _check_short(records: Buffer | None) -> Verdict:
@@ -82,6 +116,8 @@ def _check_short(records: Buffer | None) -> Verdict:
     length = int.from_bytes(records[8:12], "big", signed=True)
     if length < LENGTH_MIN:
         return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")
+    if length > LENGTH_MAX:
+        return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch cannot have the length {length}")
     if length + LOG_OVERHEAD > len(records):
         return _refuse(ErrorCode.INVALID_RECORD, "the request has no whole record batch for this partition")
     if records[16] > 2:
@@ -91,9 +127,14 @@ def _check_short(records: Buffer | None) -> Verdict:
     return _refuse(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {length}")
 
 
-def _another_batch(records: Buffer, at: int) -> bool:
+def _another_batch(records: Buffer, at: int) -> ErrorCode:
+    """What is wrong with the bytes behind the batch, of which there are enough for a length and a magic."""
     length = int.from_bytes(records[at + 8 : at + 12], "big", signed=True)
-    return length < LENGTH_MIN or at + length + LOG_OVERHEAD <= len(records)
+    if length < LENGTH_MIN or records[at + 16] > MAGIC_MAX:
+        return ErrorCode.CORRUPT_MESSAGE
+    if length > LENGTH_MAX:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return ErrorCode.INVALID_RECORD if at + length + LOG_OVERHEAD <= len(records) else _OK
 
 
 def records_fill(batch: Buffer, header: BatchHeader) -> bool:
@@ -104,15 +145,13 @@ def records_fill(batch: Buffer, header: BatchHeader) -> bool:
             byte = batch[pos]
             if byte < 0x80:
                 pos += 1 + (byte >> 1)
-                continue
-            second = batch[pos + 1]
-            if second < 0x80:
-                pos += 2 + ((byte & 0x7F | second << 7) >> 1)
-                continue
-            length, pos = unzigzag(batch, pos)
-            pos += length
-            if length < 0 or pos > end:
-                return False
+            elif (second := batch[pos + 1]) < 0x80:
+                pos += (byte >> 1) + (second << 6) - 62  # 2, and the length: zigzag of (byte & 0x7f | second << 7)
+            else:
+                length, pos = unzigzag(batch, pos)
+                pos += length
+                if length < 0 or pos > end:
+                    return False
     except IndexError:
         return False
     return pos == end

@@ -198,8 +198,13 @@ def seal(batch: bytearray) -> None:
     batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
 
 
-_pack_tail = Struct(">hiqqqhii").pack
 _pack_head = Struct(">qiibI").pack
+_pack_body_head = Struct(">iibI").pack
+_pack_marker = Struct(">hiqqqhii").pack
+_pack_times = Struct(">6xqq").pack
+"""Attributes and last offset delta, both 0, and both timestamps."""
+_NOBODYS_ONE = Struct(">qhii").pack(-1, -1, -1, 1)
+"""The rest of the header of a batch with one record and without a producer."""
 _ONE_RECORD = b"\x00\x00\x00"
 """Attributes, timestamp delta and offset delta of a batch's only record."""
 
@@ -224,24 +229,33 @@ def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key
     key_sized = _VARINTS[key_size] if key_size < 256 else _varint(key_size)
     size = 4 + len(key_sized) + key_size + len(sized) + value_size
     tail = b"".join((
-        _pack_tail(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1), _VARINTS[size] if size < 256 else _varint(size),
+        _pack_times(timestamp_ms, timestamp_ms), _NOBODYS_ONE, _VARINTS[size] if size < 256 else _varint(size),
         _ONE_RECORD, key_sized, key, sized, value, b"\x00",
     ))  # fmt: skip
     return _pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
 
 
-def control_batch(
-    commit: bool, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int,
-    base_offset: int = 0, leader_epoch: int = 0,
-) -> bytearray:  # fmt: skip
-    """The marker that ends a transaction in one partition, in its place: 78 bytes, one offset."""
+def marker_body(
+    commit: bool,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp_ms: int,
+    leader_epoch: int,
+    time_type: int = 0,
+) -> bytes:
+    """What ends a transaction in one partition: a batch of one offset and 78 bytes, from its ninth byte on.
+
+    `time_type` is LOG_APPEND_TIME in a topic whose timestamps are the broker's.
+    The base offset goes before it. As the CRC does not cover that, this is the same in every partition.
+    """
     tail = b"".join((
-        _pack_tail(TRANSACTIONAL | CONTROL, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1),
+        _pack_marker(TRANSACTIONAL | CONTROL | time_type, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1),
         _MARKER_COMMIT if commit else _MARKER_ABORT,
         coordinator_epoch.to_bytes(4, "big", signed=True),
         b"\x00",
     ))  # fmt: skip
-    return bytearray(_pack_head(base_offset, 66, leader_epoch, 2, crc32c(tail)) + tail)
+    return _pack_body_head(66, leader_epoch, 2, crc32c(tail)) + tail
 
 
 _MARKER_ABORT: Final = b"\x20\x00\x00\x00\x08" + ABORT_KEY + b"\x0c\x00\x00"

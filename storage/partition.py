@@ -18,13 +18,13 @@ from stuntbroker.protocol.records import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     BatchHeader,
-    control_batch,
+    marker_body,
     one_record_batch,
     read_header,
     seal,
 )
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.producers import AbortedTxn, ProducerStates, RememberedBatch
+from stuntbroker.storage.producers import AbortedTxn, ProducerStates, RememberedBatch, aborted_between, last_offset_of
 from stuntbroker.storage.segment import INDEX_INTERVAL, Segment, segment_name
 from stuntbroker.storage.turn import Turn
 
@@ -34,12 +34,13 @@ OFFSETS_MAX: Final = 0x7FFF_FFFF
 """Offsets of one segment, counted from its first."""
 GATHERED_BELOW: Final = 8_192
 """Smaller appends are gathered for the end of the turn, larger ones written at once."""
+NO_LIMIT: Final = 2**63 - 1
 OK = ErrorCode.NONE
 _stamp = Struct(">q")
+_pack_offset = _stamp.pack
 _stamp_epoch = Struct(">i")
 _stamped = Struct(">qii").pack
 _MAX_TIMESTAMP_AT: Final = 35
-_last_aborted_offset = AbortedTxn._fields.index("last_offset")
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class LogConfig:
     log_append_time: bool = False
     max_message_bytes: int = 1_048_588
     timestamp_after_ms_max: int = 3_600_000
-    timestamp_before_ms_max: int = 2**63 - 1
+    timestamp_before_ms_max: int = NO_LIMIT
     zstd: bool = False
     """The topic's `compression.type` is zstd."""
 
@@ -75,7 +76,7 @@ class PartitionLog:
 
     __slots__ = (
         "aborted", "clean_size", "config", "create", "dirty", "exists", "folder", "index", "late", "leads",
-        "log_start_offset",
+        "log_start_offset", "name",
         "next_offset", "producers", "segments", "topic", "touched", "turn", "waiters",
     )  # fmt: skip
 
@@ -84,6 +85,7 @@ class PartitionLog:
     ) -> None:
         self.topic = topic
         self.index = index
+        self.name = (topic, index)
         self.folder = folder
         self.config = config
         self.create = create
@@ -119,8 +121,16 @@ class PartitionLog:
     @property
     def last_stable_offset(self) -> int:
         for offset in self.producers.open_txns.values():
-            return offset if offset > self.log_start_offset else self.log_start_offset
+            return offset if offset >= self.log_start_offset else self._first_kept_offset()
         return self.next_offset
+
+    def _first_kept_offset(self) -> int:
+        """Where the batch begins that the log start is in, as in Kafka: it may be below the log start."""
+        self.settle()
+        for segment in self.segments[self._segment_at(self.log_start_offset) :]:
+            if found := segment.find(self.log_start_offset):
+                return found[1].base_offset
+        return self.log_start_offset
 
     # --- appending
 
@@ -198,8 +208,7 @@ class PartitionLog:
         late, self.late = self.late, []
         for key, value, timestamp_ms in late:
             offset = self.next_offset
-            batch = one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value)
-            self._gather(batch, len(batch), offset, timestamp_ms)
+            self._write(one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value), offset, timestamp_ms, late=True)
 
     def settle(self) -> None:
         """Writes everything that was gathered, whether the turn is over or not."""
@@ -217,32 +226,55 @@ class PartitionLog:
         coordinator_epoch: int,
         transaction_version: int,
         now_ms: int,
+        body: bytes | None = None,
     ) -> ErrorCode:
-        """Ends the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError."""
+        """Ends the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError.
+
+        `body`: the `marker_body` of these arguments, from a caller who ends the transaction in many partitions.
+        """
         producers = self.producers
         error = producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
-        if error:
+        if error is not OK:
             return error
         offset = self.next_offset
-        batch = control_batch(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, offset, LEADER_EPOCH)
-        self._write(batch, offset, now_ms)
+        if body is None or self.config.log_append_time:
+            stamp = LOG_APPEND_TIME if self.config.log_append_time else 0
+            body = marker_body(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, LEADER_EPOCH, stamp)
+        self._write(_pack_offset(offset) + body, offset, now_ms)
         entry = producers.marker_appended(producer_id, producer_epoch, coordinator_epoch, now_ms, offset, commit)
         if entry is not None:
             self.aborted.append(entry)
             self.segments[-1].aborted.append(entry)
         return OK
 
-    def _write(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+    def _write(self, batch: Buffer, last_offset: int, max_timestamp: int, late: bool = False) -> None:
+        """Every append ends here: small ones are gathered for the end of the turn, `late` ones for the write after it."""
         size = len(batch)
         turn = self.turn
-        if turn is not None and size < GATHERED_BELOW:
-            self._gather(batch, size, last_offset, max_timestamp)
-            if not self.dirty:
-                self.dirty = True
-                turn.touched(self)
+        if turn is None or (size >= GATHERED_BELOW and not late):
+            self._write_now(batch, size, last_offset, max_timestamp)
             return
-        if turn is not None and turn.armed:
-            turn.flush()
+        segments = self.segments
+        segment = segments[-1] if segments else self._roll()
+        if segment.size > segment.look_at or max_timestamp > segment.look_after or size >= GATHERED_BELOW:
+            segment = self._segment_for(size, last_offset, max_timestamp)
+            segment.gathered.append(batch)
+            segment.note(size, last_offset, max_timestamp)
+            segment.look_at = min(segment.look_at, segment.indexed_to + INDEX_INTERVAL)
+        else:  # As `note` does it, while there is nothing to index.
+            segment.gathered.append(batch)
+            segment.size += size
+            if max_timestamp > segment.max_timestamp:
+                segment.max_timestamp = max_timestamp
+                segment.max_timestamp_offset = last_offset
+        self.next_offset = last_offset + 1
+        if not self.dirty and not late:
+            self.dirty = True
+            turn.touched(self)
+
+    def _write_now(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
+        if self.turn is not None and self.turn.armed:
+            self.turn.flush()
         self._segment_for(size, last_offset, max_timestamp).append(batch, size, last_offset, max_timestamp)
         self.next_offset = last_offset + 1
         if self.touched is not None and not self.dirty:
@@ -251,23 +283,6 @@ class PartitionLog:
         if self.waiters:
             for waiter in self.waiters:
                 waiter()
-
-    def _gather(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        segments = self.segments
-        segment = segments[-1] if segments else self._roll()
-        after = segment.size + size
-        if after > segment.look_at or max_timestamp > segment.look_after:
-            segment = self._segment_for(size, last_offset, max_timestamp)
-            segment.gathered.append(batch)
-            segment.note(size, last_offset, max_timestamp)
-            segment.look_at = min(segment.look_at, segment.indexed_to + INDEX_INTERVAL)
-        else:
-            segment.gathered.append(batch)
-            segment.size = after
-            if max_timestamp > segment.max_timestamp:
-                segment.max_timestamp = max_timestamp
-                segment.max_timestamp_offset = last_offset
-        self.next_offset = last_offset + 1
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int) -> Segment:
         """The segment that takes a batch of this size: the active one, or a new one."""
@@ -283,8 +298,9 @@ class PartitionLog:
         ):
             segment = self._roll()
             segment.first_timestamp = max_timestamp
-        # Until one of these is passed, `_gather` need not ask again.
-        segment.look_at = config.segment_bytes if last_offset - segment.base_offset < OFFSETS_MAX // 2 else 0
+        # Until one of these is passed, `_write` need not ask again.
+        near_its_end = last_offset - segment.base_offset >= OFFSETS_MAX // 2
+        segment.look_at = -1 if near_its_end else config.segment_bytes - GATHERED_BELOW
         segment.look_after = segment.first_timestamp + config.segment_ms
         return segment
 
@@ -372,31 +388,28 @@ class PartitionLog:
                 high = middle
         return max(0, low - 1)
 
-    def aborted_between(self, offset: int, end_offset: int) -> list[AbortedTxn]:
-        """Aborted transactions that a read_committed reader of [offset, end_offset) must know."""
-        aborted = self.aborted
-        if not aborted:
-            return []
-        low, high = 0, len(aborted)
-        while low < high:
-            middle = (low + high) // 2
-            if aborted[middle].last_offset < offset:
-                low = middle + 1
-            else:
-                high = middle
-        found = []
-        for entry in aborted[low:]:
-            if entry.first_offset < end_offset:
-                found.append(entry)
-            if entry.last_stable_offset >= end_offset:
-                break
-        return found
+    def aborted_in_fetch(self, offset: int, size: int, end_offset: int) -> list[AbortedTxn]:
+        """What a read_committed fetch of `size` bytes tells: those up to the next index entry behind them, as in Kafka."""
+        if self.aborted and offset < end_offset:
+            self.settle()
+            for at in range(self._segment_at(offset), len(self.segments)):
+                segment = self.segments[at]
+                if found := segment.find(offset):
+                    position = found[0]
+                    # Kafka's fetch ends with a segment; what is read here may go on into the next ones.
+                    while position + size > segment.size and at + 1 < len(self.segments):
+                        size -= segment.size - position
+                        at += 1
+                        segment, position = self.segments[at], 0
+                    bound = segment.bound_behind(position, size, end_offset)
+                    return aborted_between(self.aborted, offset, self._end_of(at) if bound is None else bound)
+        return []
 
-    def batches_since(self, timestamp: int) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """The batches, whole, that hold a record of this time or later."""
+    def batches_since(self, timestamp: int, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """The batches from `offset` on, whole, that hold a record of this time or later."""
         self.settle()
         for segment in list(self.segments):
-            position = segment.offset_for_time(timestamp, self.log_start_offset)
+            position = segment.offset_for_time(timestamp, offset)
             if position is None:
                 continue
             for at, header in segment.headers(position):
@@ -430,7 +443,7 @@ class PartitionLog:
     def _drop_below_start(self) -> None:
         while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
             self._drop_first()
-        keep = bisect_left([entry[_last_aborted_offset] for entry in self.aborted], self.log_start_offset)
+        keep = bisect_left(self.aborted, self.log_start_offset, key=last_offset_of)
         del self.aborted[:keep]
 
     def _drop_first(self) -> None:

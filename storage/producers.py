@@ -6,6 +6,8 @@ end, then an array of entries; only the last batch of each producer is kept in i
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from stuntbroker.protocol.crc import crc32c
@@ -37,7 +39,7 @@ class RememberedBatch(NamedTuple):
 class Producer:
     """One producer id in one partition. Offsets are -1 where there are none."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "sealed", "txn_first_offset")
 
     def __init__(
         self, epoch: int, last_timestamp: int, coordinator_epoch: int = -1, txn_first_offset: int = -1
@@ -48,10 +50,25 @@ class Producer:
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
+        self.sealed = False
+        """Its open transaction takes no more records (KIP-939); not stored: the transaction log tells it again."""
 
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else -1
+
+
+class Doubt(NamedTuple):
+    """A transaction's first batch in a partition that was announced, and is not in the log (KIP-890, KIP-939).
+
+    Until one of its producer is, no later sequence number may come before it.
+    """
+
+    epoch: int
+    lowest_sequence: int
+    starts_at_zero: bool
+    """What the first request said of itself."""
+    since_ms: int
 
 
 class AbortedTxn(NamedTuple):
@@ -65,12 +82,27 @@ class AbortedTxn(NamedTuple):
     """First offset of the oldest other transaction that was open then, else the one after the marker."""
 
 
+last_offset_of: Final = attrgetter("last_offset")
+
+
+def aborted_between(aborted: list[AbortedTxn], offset: int, end_offset: int) -> list[AbortedTxn]:
+    """Those of an index, in the order of their markers, that a read_committed reader of [offset, end_offset) must know."""
+    found = []
+    for entry in aborted[bisect_left(aborted, offset, key=last_offset_of) :]:
+        if entry.first_offset < end_offset:
+            found.append(entry)
+        if entry.last_stable_offset >= end_offset:
+            break
+    return found
+
+
 class ProducerStates:
     """Every producer of a partition, and the transactions that are open in it."""
 
-    __slots__ = ("open_txns", "producers")
+    __slots__ = ("doubts", "open_txns", "producers")
 
     def __init__(self) -> None:
+        self.doubts: dict[int, Doubt] = {}
         self.producers: dict[int, Producer] = {}
         self.open_txns: dict[int, int] = {}
         """Producer id -> first offset, in the order in which they began."""
@@ -85,6 +117,8 @@ class ProducerStates:
 
         `must_start_at_zero`: the batch opens a transaction of the second protocol version (KIP-890).
         """
+        if self.doubts and header[PRODUCER_ID] in self.doubts:
+            return self._admit_doubted(header)
         producer = self.producers.get(header[PRODUCER_ID])
         sequence = header[BASE_SEQUENCE]
         if producer is None:
@@ -108,6 +142,20 @@ class ProducerStates:
         if producer.txn_first_offset >= 0 and not header[ATTRIBUTES] & TRANSACTIONAL:
             return ErrorCode.INVALID_TXN_STATE
         return OK
+
+    def _admit_doubted(self, header: BatchHeader) -> RememberedBatch | ErrorCode:
+        """As `admit`, for a producer whose batches were refused before."""
+        producer_id = header.producer_id
+        producer = self.producers.get(producer_id)
+        opens = producer is None or producer.txn_first_offset < 0 or producer.epoch != header.producer_epoch
+        if opens and header.attributes & TRANSACTIONAL:
+            self.doubt(header, False, 0)
+        doubt = self.doubts.pop(producer_id)
+        verdict = self.admit(header, doubt.starts_at_zero)
+        self.doubts[producer_id] = doubt
+        if header.base_sequence > doubt.lowest_sequence and verdict in (OK, ErrorCode.INVALID_TXN_STATE):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return verdict
 
     @staticmethod
     def _repeated(batches: list[RememberedBatch], first: int, last: int) -> RememberedBatch | None:
@@ -138,9 +186,30 @@ class ProducerStates:
                 _new_tuple(RememberedBatch, (sequence, last, base_offset, base_offset + delta, timestamp))
             )
         producer.last_timestamp = timestamp
-        if attributes & TRANSACTIONAL and producer.txn_first_offset < 0:
-            producer.txn_first_offset = base_offset
-            self.open_txns[producer_id] = base_offset
+        if attributes & TRANSACTIONAL:
+            if producer.txn_first_offset < 0:
+                producer.txn_first_offset = base_offset
+                self.open_txns[producer_id] = base_offset
+            if self.doubts:
+                self.doubts.pop(producer_id, None)
+
+    def doubt(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
+        """Takes note of a transaction's first batch that was announced to its coordinator, and then refused.
+
+        `starts_at_zero` and the time count when there was none before.
+        """
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        known = self.doubts.get(header.producer_id)
+        if known is None:
+            known = Doubt(epoch, sequence, starts_at_zero, now_ms)
+        elif epoch > known.epoch or (epoch == known.epoch and sequence < known.lowest_sequence):
+            known = known._replace(epoch=epoch, lowest_sequence=sequence)
+        self.doubts[header.producer_id] = known
+
+    def seal(self, producer_id: int) -> None:
+        """The open transaction of this producer takes no more records."""
+        if producer_id in self.open_txns:
+            self.producers[producer_id].sealed = True
 
     def check_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
@@ -163,6 +232,8 @@ class ProducerStates:
         self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, offset: int, commit: bool
     ) -> AbortedTxn | None:
         """Ends the producer's transaction; gives the index entry when it was open and aborted."""
+        if self.doubts:
+            self.doubts.pop(producer_id, None)
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self.producers[producer_id] = Producer(epoch, timestamp_ms)
@@ -172,6 +243,7 @@ class ProducerStates:
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp_ms
         first, producer.txn_first_offset = producer.txn_first_offset, -1
+        producer.sealed = False
         if first < 0:
             return None
         del self.open_txns[producer_id]
@@ -189,6 +261,9 @@ class ProducerStates:
         ]
         for producer_id in old:
             del self.producers[producer_id]
+        self.doubts = {
+            producer_id: doubt for producer_id, doubt in self.doubts.items() if now_ms - doubt.since_ms < expiration_ms
+        }
 
     def snapshot(self) -> bytes:
         entries = []

@@ -77,8 +77,8 @@ class Segment:
         self.indexed_to = 0
         """Position of the last batch that has an index entry."""
         self.first_timestamp = -1
-        self.look_at = 0
-        """Size, and below the largest timestamp, up to which a batch needs no index entry and no new segment."""
+        self.look_at = -1
+        """Size, and below the largest timestamp, up to which a gathered batch needs no index entry and no new segment."""
         self.look_after = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
@@ -134,7 +134,7 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if self.first_timestamp < 0:
             self.first_timestamp = max_timestamp
-        if self.size + size - self.indexed_to > INDEX_INTERVAL and self.size:
+        if self.size - self.indexed_to > INDEX_INTERVAL:
             self.index_offsets.append(last_offset)
             self.index_positions.append(self.size)
             if self.max_timestamp > (self.index_times[-1][0] if self.index_times else -1):
@@ -196,6 +196,14 @@ class Segment:
                 break
             taken = at + header.size - position
         return taken
+
+    def bound_behind(self, position: int, size: int, end_offset: int) -> int | None:
+        """The offset of the first index entry behind so many bytes, which end below `end_offset`; None without one."""
+        stop = min(position + size, self.size)
+        if found := self.find(end_offset):
+            stop = min(stop, found[0])
+        slot = bisect_left(self.index_positions, stop)
+        return self.index_offsets[slot] if slot < len(self.index_offsets) else None
 
     def offset_for_time(self, timestamp: int, from_offset: int = 0) -> int | None:
         """Position of the first batch, from `from_offset` on, whose largest timestamp is not below `timestamp`."""

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.produce_checks import check_content, record_errors
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
-from stuntbroker.protocol.batch_check import check_batch
+from stuntbroker.protocol.batch_check import check_batch, plain_header
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.protocol.messages.produce_response import (
-    PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
-)
+from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
+from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, Asked, read_request
+from stuntbroker.protocol.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.partition import NO_LIMIT, PartitionLog
+from stuntbroker.storage.producers import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_ID
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -31,84 +28,92 @@ if TYPE_CHECKING:
 
 KEY: Final = 0
 VERSIONS = range(3, 14)
-TOPIC_IDS_FROM: Final = 13
+decode = read_request
 IMPLICIT_ADD_FROM: Final = 12
 ABORTABLE_FROM: Final = 11
 OK = ErrorCode.NONE
 INVALID_PRODUCER_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
 RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
-PRODUCER: Final = slice(9, 11)
-"""Producer id and epoch in a batch header."""
+PRODUCER: Final = slice(PRODUCER_ID, PRODUCER_EPOCH + 1)
+_new = tuple.__new__
 
 Taken = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
 
 
-def handle(connection: Connection, request: ProduceRequest, version: int) -> Any:
+def handle(connection: Connection, asked: Asked, version: int) -> Any:
+    transactional_id, acks, wanted = asked
     broker = connection.broker
     topics = broker.topics
     now_ms = broker.clock.now_ms()
     responses: list[TopicProduceResponse] = []
     taken: list[Taken] = []
     to_add: list[Taken] = []
-    failed = acks_wrong = request.acks not in (-1, 0, 1)
+    stale: list[Taken] = []
+    failed = acks_wrong = acks not in (-1, 0, 1)
     first: BatchHeader | None = None  # of the transactional batches
     mixed = False
-    topic_data = request.topic_data
-    if len(topic_data) != 1 or len(topic_data[0].partition_data) != 1:
-        topic_data = _once(topic_data)
-    for wanted in topic_data:
-        topic = topics.get(wanted.name) if version < TOPIC_IDS_FROM else topics.by_id(wanted.topic_id)
+    for name, topic_id, parts in wanted:
+        topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
         partitions: list[PartitionProduceResponse] = []
-        for part in wanted.partition_data:
-            response = PartitionProduceResponse(part.index, OK, -1)
+        responses.append(TopicProduceResponse(name, topic_id, partitions))
+        for index, records in parts.items():
+            response = PartitionProduceResponse(index, OK, -1)
             partitions.append(response)
-            if acks_wrong:
-                response.error_code = ErrorCode.INVALID_REQUIRED_ACKS
-                continue
-            one = _accept(topic, part.index, part.records, version, now_ms, response)
+            one = _accept(topic, index, records, version, now_ms, response)
             if one is None:
                 failed = True
-            else:
-                taken.append(one)
-                header = one[3]
-                if header.attributes & TRANSACTIONAL:
-                    if first is None:
-                        first = header
-                    elif header[PRODUCER] != first[PRODUCER]:
-                        mixed = True
-                    if not _in_transaction(one[1], header):
+                continue
+            if acks_wrong:
+                _refuse(response, ErrorCode.INVALID_REQUIRED_ACKS)
+            taken.append(one)
+            _, log, _, header = one
+            if header[ATTRIBUTES] & TRANSACTIONAL:
+                if first is None:
+                    first = header
+                elif header[PRODUCER] != first[PRODUCER]:
+                    mixed = True
+                producer_id, epoch = header.producer_id, header.producer_epoch
+                producer = log.producers.producers.get(producer_id)
+                if producer is None:
+                    if producer_id >= 0:  # Nobody's batch is in no transaction, whatever its flag says.
                         to_add.append(one)
-        responses.append(TopicProduceResponse(wanted.name, wanted.topic_id, partitions))
-    answer = ProduceResponse(responses)
+                elif producer.epoch > epoch:
+                    stale.append(one)
+                elif producer.txn_first_offset < 0 or producer.epoch != epoch or producer.sealed:
+                    to_add.append(one)
+                # Else the transaction is open in this partition already: nobody need be asked.
+    answer = Answer(responses)
+    if failed and first is None and not transactional_id and _has_transactional(wanted):
+        return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if first is not None:
-        if not request.transactional_id:
-            return _refuse_all(connection, request, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if to_add:
-            if mixed:
-                return _refuse_all(connection, request, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-            _Enlisting(connection, request, version, answer, taken, to_add).start(now_ms)
+        if not transactional_id:
+            return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if mixed:
+            headers = [one[3] for one in taken if one[3].attributes & TRANSACTIONAL]
+            if len({header[PRODUCER] for header in headers if header.producer_id >= 0}) > 1:
+                return _refuse_all(connection, acks, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if to_add or stale:
+            _Enlisting(connection, acks, version, answer, taken, to_add).start(transactional_id, stale, now_ms)
             return None
-    for one in taken:
-        failed |= _append(broker, one, now_ms, False)
-    if request.acks == 0:
+    failed |= _append_all(broker, taken, now_ms, version >= IMPLICIT_ADD_FROM)
+    if acks == 0:
         return _unacknowledged(connection, failed)
     return answer
 
 
-def _once(topics: Sequence[TopicProduceData]) -> Sequence[TopicProduceData]:
-    """Of a partition that is there twice, the last one counts; a topic without partitions does not."""
-    merged: dict[tuple[str, bytes], dict[int, PartitionProduceData]] = {}
-    for topic in topics:
-        parts = merged.setdefault((topic.name, topic.topic_id), {})
-        for part in topic.partition_data:
-            parts[part.index] = part
-    return [TopicProduceData(name, topic_id, [*parts.values()]) for (name, topic_id), parts in merged.items() if parts]
+def _has_transactional(wanted: Sequence[tuple[str, bytes, dict[int, Buffer | None]]]) -> bool:
+    """Whether any first batch says that it is in a transaction, be it for a partition that does not exist."""
+    batches = [records for _, _, parts in wanted for records in parts.values() if records is not None]
+    return any(len(each) >= HEADER_SIZE and each[16] == 2 and each[22] & TRANSACTIONAL for each in batches)
 
 
 def _accept(
     topic: Topic | None, index: int, records: Buffer | None, version: int, now_ms: int, response: PartitionProduceResponse
 ) -> Taken | None:
-    """What can be told before transactions are looked at; None when the response has its error."""
+    """What can be told before transactions are looked at; None when that is all there is to say.
+
+    A batch that is refused for what is in it belongs to its transaction all the same: the response has its error already.
+    """
     if topic is None or not 0 <= index < len(topic.partitions):
         unknown = topic is None and version >= TOPIC_IDS_FROM
         response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if unknown else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -118,48 +123,50 @@ def _accept(
         response.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
         response.error_message = f"Cannot append to internal topic {topic.name}"
         return None
-    header, error, message = check_batch(records, version, log.config.max_message_bytes)
-    if header is not None:
+    config = log.config
+    if records is not None and not config.compact and config.timestamp_before_ms_max == NO_LIMIT:
+        plain = plain_header(records, config.max_message_bytes, now_ms + config.timestamp_after_ms_max)
+        if plain is not None:
+            return response, log, records, plain
+    header, error, message = check_batch(records, version, config.max_message_bytes)
+    if error is OK:
+        assert header is not None and records is not None
         size = header.length + LOG_OVERHEAD
-        if size != len(records):  # type: ignore[arg-type]
-            records = records[:size]  # type: ignore[index]
-        error, message = check_content(records, header, log.config, now_ms)  # type: ignore[arg-type]
-        if not error:
-            return response, log, records, header  # type: ignore[return-value]
-        response.record_errors = record_errors(error, records, header, log.config, now_ms)  # type: ignore[arg-type]
+        if size != len(records):
+            records = records[:size]
+        error, message = check_content(records, header, config, now_ms)
+        if error is OK:
+            return response, log, records, header
+        response.record_errors = record_errors(error, records, header, config, now_ms)
         response.log_start_offset = log.log_start_offset
     response.error_code, response.error_message = error, message
-    return None
+    return None if header is None else (response, log, records, header)  # type: ignore[return-value]
 
 
-def _in_transaction(log: PartitionLog, header: BatchHeader) -> bool:
-    """The producer's transaction is open in this partition already: nobody need be asked, unless it was sealed."""
-    producer = log.producers.producers.get(header.producer_id)
-    return (
-        producer is not None
-        and producer.txn_first_offset >= 0
-        and producer.epoch == header.producer_epoch
-        and not producer.sealed
-    )
+def _append_all(broker: Broker, taken: list[Taken], now_ms: int, implicit: bool) -> bool:
+    """Writes the batches that have no error yet and completes their responses; True when there was an error.
 
-
-def _append(broker: Broker, one: Taken, now_ms: int, must_start_at_zero: bool) -> bool:
-    """Writes the batch and completes its response; True when that failed."""
-    response, log, records, header = one
-    try:
-        error, response.base_offset, response.log_append_time_ms = log.append_client(
-            records, header, now_ms, must_start_at_zero
-        )
-    except StorageError as fault:
-        broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
-        response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return True
-    if error is not RECORD_LIST_TOO_LARGE:
-        response.log_start_offset = log.log_start_offset
-    if error:
-        response.error_code = error
-        return True
-    return False
+    `implicit`: the request may have opened the transaction (KIP-890).
+    """
+    failed = False
+    for response, log, records, header in taken:
+        if response.error_code is not OK:
+            failed = True
+            continue
+        opens = implicit and header[ATTRIBUTES] & TRANSACTIONAL != 0
+        try:
+            error, response.base_offset, response.log_append_time_ms = log.append_client(records, header, now_ms, opens)
+        except StorageError as fault:
+            broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
+            response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            failed = True
+            continue
+        if error is not RECORD_LIST_TOO_LARGE:
+            response.log_start_offset = log.log_start_offset
+        if error is not OK:
+            response.error_code = error
+            failed = True
+    return failed
 
 
 def _unacknowledged(connection: Connection, failed: bool) -> Any:
@@ -169,73 +176,72 @@ def _unacknowledged(connection: Connection, failed: bool) -> Any:
     return NO_ANSWER
 
 
-def _refuse_all(connection: Connection, request: ProduceRequest, answer: ProduceResponse, error: ErrorCode) -> Any:
+def _refuse(response: PartitionProduceResponse, error: int) -> None:
+    """With that error, and nothing of another that was found first."""
+    response.error_code, response.error_message, response.record_errors = error, None, ()
+    response.log_start_offset = -1
+
+
+def _refuse_all(connection: Connection, acks: int, answer: Answer, error: ErrorCode) -> Any:
     for topic in answer.responses:
         for part in topic.partition_responses:
             part.error_code = error
             part.base_offset = -1
-    return _unacknowledged(connection, True) if request.acks == 0 else answer
+    return _unacknowledged(connection, True) if acks == 0 else answer
 
 
 class _Enlisting:
     """A request whose partitions the transaction must know of, or be told of, before its batches are written."""
 
-    __slots__ = ("answer", "connection", "left", "request", "taken", "to_add", "version")
+    __slots__ = ("acks", "answer", "asked_ms", "connection", "left", "taken", "to_add", "version")
 
     def __init__(
-        self,
-        connection: Connection,
-        request: ProduceRequest,
-        version: int,
-        answer: ProduceResponse,
-        taken: list[Taken],
-        to_add: list[Taken],
+        self, connection: Connection, acks: int, version: int, answer: Answer, taken: list[Taken], to_add: list[Taken]
     ) -> None:
         self.connection = connection
-        self.request = request
+        self.acks = acks
         self.version = version
         self.answer = answer
         self.taken = taken
         self.to_add = to_add
+        self.asked_ms = -1
+        """The time, while the coordinator is being asked: it mostly answers at once."""
 
-    def start(self, now_ms: int) -> None:
+    def start(self, transactional_id: str, stale: list[Taken], now_ms: int) -> None:
+        for one in stale:
+            _refuse(one[0], INVALID_PRODUCER_EPOCH)
         to_add = self.to_add
-        partitions = []
-        for one in to_add:
-            response, log, _, header = one
-            producer = log.producers.producers.get(header.producer_id)
-            if producer is not None and producer.epoch > header.producer_epoch:
-                response.error_code = INVALID_PRODUCER_EPOCH
-            else:
-                partitions.append((log.topic, log.index))
-        if not partitions:
+        if not to_add:
             self._write(now_ms)
             return
-        if len(partitions) < len(to_add):
-            self.to_add = to_add = [one for one in to_add if not one[0].error_code]
-        transactions = self.connection.broker.transactions
-        transactional_id = self.request.transactional_id or ""
+        broker = self.connection.broker
         header = to_add[0][3]
+        producer_id, epoch = header.producer_id, header.producer_epoch
         if self.version >= IMPLICIT_ADD_FROM:
-            asked = AddPartitions(header.producer_id, header.producer_epoch, frozenset(partitions), 2)
-            transactions.ask(transactional_id, asked, self._added)
-        elif self.connection.broker.config["transaction.partition.verification.enable"]:
+            partitions = frozenset([one[1].name for one in to_add])
+            self.asked_ms = now_ms
+            broker.transactions.ask(
+                transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), self._added
+            )
+            self.asked_ms = -1
+        elif broker.config["transaction.partition.verification.enable"]:
             self.left = len(to_add)
             for one in to_add:
-                verify = Verify(header.producer_id, header.producer_epoch, (one[1].topic, one[1].index))
-                transactions.ask(transactional_id, verify, lambda reply, one=one: self._verified(one, reply))  # type: ignore[misc]
+                verify = Verify(producer_id, epoch, one[1].name)
+                broker.transactions.ask(transactional_id, verify, lambda reply, one=one: self._verified(one, reply))  # type: ignore[misc]
         else:
             self._write(now_ms)
 
     def _added(self, reply: Reply) -> None:
-        if reply.error:
+        error = reply.error
+        if error is not OK:
             for response, _, _, _ in self.to_add:
-                response.error_code = self._translate(reply.error)
-        self._write(self.connection.broker.clock.now_ms())
+                _refuse(response, self._translate(error))
+        self._write(self.asked_ms if self.asked_ms >= 0 else self.connection.broker.clock.now_ms())
 
     def _verified(self, one: Taken, reply: Reply) -> None:
         if reply.error:
-            one[0].error_code = self._translate(reply.error)
+            _refuse(one[0], self._translate(reply.error))
         self.left -= 1
         if not self.left:
             self._write(self.connection.broker.clock.now_ms())
@@ -251,13 +257,10 @@ class _Enlisting:
         return error
 
     def _write(self, now_ms: int) -> None:
-        broker = self.connection.broker
         implicit = self.version >= IMPLICIT_ADD_FROM
-        failed = False
-        for one in self.taken:
-            if one[0].error_code or _append(broker, one, now_ms, implicit and one[3].attributes & TRANSACTIONAL != 0):
-                failed = True
-        if self.request.acks == 0:
-            self.connection.reply(_unacknowledged(self.connection, failed))
-        else:
-            self.connection.reply(self.answer)
+        failed = _append_all(self.connection.broker, self.taken, now_ms, implicit)
+        if failed:
+            for response, log, _, header in self.to_add:
+                if response.error_code:
+                    log.producers.doubt(header, implicit, now_ms)
+        self.connection.reply(_unacknowledged(self.connection, failed) if self.acks == 0 else self.answer)

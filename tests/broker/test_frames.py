@@ -188,6 +188,14 @@ async def test_a_huge_client_id_is_read_and_not_kept_whole(data_dir: Path) -> No
         assert client.connection.client_id == "c" * 255
 
 
+async def test_each_request_may_bring_another_client_id(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        for client_id in (None, b"", b"", b"test", b"test", b"tests", b"te", b"\0", None, b"x" * 200, b"test", b"", None):
+            assert client.ask(ApiVersionsRequest("a", "1"), 3, client_id=client_id).error_code == 0
+            assert client.connection.client_id == (client_id or b"").decode()
+
+
 async def test_a_client_id_that_is_not_utf_8_is_no_fault(data_dir: Path) -> None:
     async with rig(data_dir) as made:
         client = made.client()

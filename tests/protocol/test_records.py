@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from struct import pack_into
+from struct import pack, pack_into
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -23,8 +23,8 @@ from stuntbroker.protocol.records import (
     Record,
     add_sequence,
     build_batch,
-    control_batch,
     crc_of,
+    marker_body,
     marker_of,
     read_header,
     read_records,
@@ -60,9 +60,7 @@ def opened(batch: bytes | bytearray) -> list[Record]:
 
 @pytest.mark.parametrize(("commit", "golden"), [(True, COMMIT_BATCH), (False, ABORT_BATCH)])
 def test_a_marker_has_kafkas_bytes(commit: bool, golden: bytes) -> None:
-    batch = control_batch(commit, 1000, 5, 7, NOW)
-    pack_into(">q", batch, 0, 42)  # The log stamps the offset and the leader epoch.
-    pack_into(">i", batch, 12, 3)
+    batch = pack(">q", 42) + marker_body(commit, 1000, 5, 7, NOW, 3)
 
     assert batch.hex() == golden.hex()
     assert len(batch) == 78

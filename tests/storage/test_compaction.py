@@ -36,6 +36,7 @@ from stuntbroker.storage import compaction
 from stuntbroker.storage.compaction import needs_cleaning
 from stuntbroker.storage.compression import decompress
 from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.producers import aborted_between
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -277,7 +278,7 @@ def test_a_replay_of_a_compacted_log_tells_the_same(
 
 def readable(log: PartitionLog, end: int) -> Iterable[Seen]:
     """What a read_committed consumer makes of it (KIP-98): it knows the aborted list and drops what is on it."""
-    gone = log.aborted_between(0, end)
+    gone = aborted_between(log.aborted, 0, end)
     for part in log.read(0, 1 << 30, end).parts:
         at = 0
         while at < len(part):

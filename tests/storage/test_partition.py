@@ -16,7 +16,7 @@ from storage_harness import NOW_MS, OK, View, batch, files_of, killed, mark, new
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.records import LOG_APPEND_TIME, build_batch, crc_of, read_header
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import AbortedTxn
+from stuntbroker.storage.producers import AbortedTxn, aborted_between
 from stuntbroker.storage.segment import INDEX_INTERVAL, MAP_FROM
 from stuntbroker.storage.turn import Turn
 
@@ -260,7 +260,7 @@ def test_the_first_batch_of_a_time_or_later_is_found(
     log.delete_records(start)
 
     for wanted in range(0, 32):
-        found = [header.base_offset for header, _ in log.batches_since(wanted)]
+        found = [header.base_offset for header, _ in log.batches_since(wanted, log.log_start_offset)]
         assert found == [2 * n for n, at in enumerate(times) if at >= wanted and 2 * n + 1 >= start]
     log.delete()
 
@@ -288,9 +288,11 @@ def test_index_files_are_kafka_s(tmp_path: Path) -> None:
     files = files_of(tmp_path / "t-0")
     name = f"{1_000:020d}"
     assert INDEX_INTERVAL < 2 * size < 2 * INDEX_INTERVAL
-    assert list(struct.iter_unpack(">ii", files[name + ".index"])) == [(2 * n + 1, n * size) for n in range(1, 10)]
+    assert list(struct.iter_unpack(">ii", files[name + ".index"])) == [
+        *((2 * n + 1, n * size) for n in (2, 4, 6, 8)), (20, 10 * size),
+    ]  # fmt: skip
     assert list(struct.iter_unpack(">qi", files[name + ".timeindex"])) == [
-        (NOW_MS, 1), *((NOW_MS + n, 2 * n + 1) for n in range(5, 10)),
+        (NOW_MS, 1), *((NOW_MS + n, 2 * n + 1) for n in (6, 8, 9)),
     ]  # fmt: skip
     assert files[name + ".txnindex"] == struct.pack(">hqqqq", 0, 1, 1_000, 1_020, 1_021)
 
@@ -329,14 +331,17 @@ def test_the_last_stable_offset_is_where_the_oldest_open_transaction_began(tmp_p
     assert seen == [0, 2, 2, 2, 2, 4, 4, 11]
 
 
-def test_the_last_stable_offset_is_never_before_the_log(tmp_path: Path) -> None:
-    """UnifiedLog.maybeIncrementFirstUnstableOffset."""
+def test_the_last_stable_offset_is_never_before_the_batch_that_the_log_starts_in(tmp_path: Path) -> None:
+    """UnifiedLog.maybeIncrementFirstUnstableOffset. It may be below the log start, but not by more than one batch."""
     log = new_log(tmp_path / "t-0")
     put(log, batch(2, pid=1, seq=0, txn=True))
     put(log, batch(8))
-    log.delete_records(5)
 
-    assert log.last_stable_offset == 5
+    found = {}
+    for start in (0, 1, 2, 5, 10):
+        log.delete_records(start)
+        found[start] = log.last_stable_offset
+    assert found == {0: 0, 1: 0, 2: 2, 5: 2, 10: 10}
 
 
 def test_a_marker_without_a_transaction_is_written_and_hides_nothing(tmp_path: Path) -> None:
@@ -378,9 +383,38 @@ def test_a_reader_is_told_of_exactly_the_aborted_transactions_in_its_range(
 
     start = data.draw(st.integers(0, log.next_offset))
     end = data.draw(st.integers(start, log.next_offset))
-    told = log.aborted_between(start, end)
+    told = aborted_between(log.aborted, start, end)
     assert [e for e in spans if e.last_offset >= start and e.first_offset < end] == told
     log.delete()
+
+
+def test_a_fetch_is_told_of_the_aborted_up_to_the_next_index_entry(tmp_path: Path) -> None:
+    """UnifiedLog.addAbortedTransactions: a small log has no index entry, so that all are told; whole batches count."""
+    log = new_log(tmp_path / "t-0")
+    for pid in range(1, 7):
+        put(log, batch([(b"k", BIG)], pid=pid, seq=0, txn=True))
+        mark(log, False, pid)
+    size, last = len(batch([(b"k", BIG)], pid=1, txn=True)), log.next_offset
+    assert log.segments[-1].index_offsets[0] == 7  # Of the marker behind the fourth batch.
+
+    def told(offset: int, size: int, end: int = last) -> list[int]:
+        return [entry.producer_id for entry in log.aborted_in_fetch(offset, size, end)]
+
+    assert told(0, 0) == told(0, size) == [1, 2, 3, 4]
+    assert told(0, 6 * size) == [1, 2, 3, 4, 5, 6]
+    assert told(0, 6 * size, 4) == [1, 2, 3, 4]
+    assert told(4, size) == [3, 4]
+    assert told(last, size) == []
+
+
+def test_a_marker_has_the_time_type_of_its_topic(tmp_path: Path) -> None:
+    found = []
+    for name, log_append_time in (("t", False), ("u", True)):
+        log = new_log(tmp_path / name, log_append_time=log_append_time)
+        mark(log, True, 1)
+        found.append([header.attributes for header, _ in log.batches()])
+
+    assert found == [[0x30], [0x38]]
 
 
 # --- gathering

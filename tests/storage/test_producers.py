@@ -327,3 +327,60 @@ def test_open_transactions_come_back_in_the_order_in_which_they_began() -> None:
     states.appended(read_header(batch(pid=30, seq=1, txn=True)), 4)
 
     assert list(ProducerStates.from_snapshot(states.snapshot()).open_txns.items()) == [(10, 1), (20, 2), (30, 4)]
+
+
+# --- batches that were refused when they began a transaction
+
+
+DOUBTS = [
+    # what was refused before: (epoch, sequence, TV2)    then: epoch seq  zero   answer
+    ([(3, 0, True)],                                           3,   0,  True,  OK),
+    ([(3, 0, True)],                                           3,   1,  True,  OUT_OF_ORDER),
+    ([(3, 2, False)],                                          3,   2,  False, OK),
+    ([(3, 2, False)],                                          3,   3,  False, OUT_OF_ORDER),
+    ([(3, 2, False), (3, 1, False)],                           3,   2,  False, OUT_OF_ORDER),
+    ([(3, 0, False)],                                          4,   2,  False, OK),  # A higher epoch begins anew.
+    ([(4, 0, False)],                                          3,   1,  False, OUT_OF_ORDER),
+    ([(4, 0, False)],                                          3,   0,  False, OK),
+    ([(3, 5, False)],                                          3,   5,  True,  OK),  # The first one tells the version.
+    ([(3, 5, True)],                                           3,   5,  False, OUT_OF_ORDER),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("refused", "epoch", "sequence", "zero", "answer"), DOUBTS)
+def test_after_a_refused_first_batch_none_that_comes_later_in_sequence_is_taken(
+    refused: list[tuple[int, int, bool]], epoch: int, sequence: int, zero: bool, answer: ErrorCode
+) -> None:
+    """VerificationStateEntry, with its lowest sequence (KIP-890)."""
+    states = ProducerStates()
+    for before, first, starts_at_zero in refused:
+        header = read_header(batch(pid=PID, epoch=before, seq=first, txn=True))
+        states.doubt(header, starts_at_zero, NOW_MS)
+
+    assert ask(states, epoch, sequence, txn=True, zero=zero) == answer
+
+
+@pytest.mark.parametrize("ending", ["batch", "marker", "time"])
+def test_a_refused_first_batch_is_forgotten(ending: str) -> None:
+    states = ProducerStates()
+    states.doubt(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), False, NOW_MS)
+    assert ask(states, 3, 1) == OUT_OF_ORDER
+    match ending:
+        case "batch":
+            note(states, 3, 0, txn=True)
+        case "marker":
+            marked(3, states)
+        case "time":
+            states.expire(NOW_MS + 999, 1_000)
+            assert states.doubts
+            states.expire(NOW_MS + 1_000, 1_000)
+
+    assert states.doubts == {}
+
+
+def test_the_batches_of_an_open_transaction_are_held_to_a_refused_newer_epoch_too() -> None:
+    states = known(3, (0, 2), txn=True)
+    states.doubt(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), False, NOW_MS)
+
+    assert ask(states, 3, 2, txn=True) == OUT_OF_ORDER
+    assert ask(states, 3, 0, 2, txn=True) == DUPLICATE

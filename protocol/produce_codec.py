@@ -1,0 +1,132 @@
+"""Produce as nearly all clients send it, read and written by hand: one topic, no tagged fields, no error messages.
+
+A transaction sends one such request. The generated codec makes an object of every part of it, and takes three times as
+long. What is of another shape, or malformed, is left to it: a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+
+from stuntbroker.protocol.messages.produce_request import ProduceRequest
+from stuntbroker.protocol.messages.produce_response import ProduceResponse, TopicProduceResponse
+from stuntbroker.protocol.primitives import ZERO_UUID, Buffer
+
+FLEXIBLE_FROM: Final = 9
+TOPIC_IDS_FROM: Final = 13
+ONE: Final = 2
+"""A compact count of one."""
+COUNT_MAX: Final = 0x7F
+"""Compact counts up to it are one byte."""
+
+_unpack_acks = Struct(">hiB").unpack_from
+_unpack_topic = Struct(">16sB").unpack_from
+_unpack_partition = Struct(">iBBB").unpack_from
+_pack_partition = Struct(">ihqqqBBB").pack
+_LAST = bytes(6)
+"""Tags of the topic, throttle time, tags of the response."""
+
+Partitions = dict[int, Buffer | None]
+Asked = tuple[str | None, int, Sequence[tuple[str, bytes, Partitions]]]
+"""(transactional id, acks, topics by name and id with the records of their partitions)"""
+
+
+def read_request(buf: Buffer, version: int, pos: int) -> Asked:
+    """The request that starts at `pos` and ends where `buf` does. Raises DecodeError."""
+    return _read_one_topic(buf, version, pos) or _from_message(ProduceRequest.decode(buf, version, pos))
+
+
+def _read_one_topic(buf: Buffer, version: int, pos: int) -> Asked | None:
+    if version < FLEXIBLE_FROM:
+        return None
+    try:
+        size = buf[pos]
+        stop = pos + (size or 1)
+        transactional_id = str(buf[pos + 1 : stop], "utf-8", "replace") if size else None
+        acks, _, topics = _unpack_acks(buf, stop)
+        pos = stop + 7
+        if size > COUNT_MAX or topics != ONE:
+            return None
+        if version >= TOPIC_IDS_FROM:
+            name = ""
+            topic_id, count = _unpack_topic(buf, pos)
+            pos += 17
+        else:
+            topic_id = ZERO_UUID
+            size = buf[pos]
+            stop = pos + size
+            name = str(buf[pos + 1 : stop], "utf-8", "replace")
+            count = buf[stop]
+            pos = stop + 1
+            if size > COUNT_MAX:
+                return None
+        if not 1 < count <= COUNT_MAX:
+            return None
+        partitions: Partitions = {}
+        for _ in range(count - 1):
+            index, size, second, third = _unpack_partition(buf, pos)
+            if size < 0x80:
+                if not size:
+                    return None
+                pos += 5
+            elif second < 0x80:
+                size += (second << 7) - 0x80
+                pos += 6
+            elif third < 0x80:
+                size += (second << 7) + (third << 14) - 0x4080
+                pos += 7
+            else:
+                return None
+            stop = pos + size - 1
+            if buf[stop]:
+                return None
+            partitions[index] = buf[pos:stop]
+            pos = stop + 1
+        if buf[pos] or buf[pos + 1]:
+            return None
+    except (IndexError, StructError):
+        return None
+    return transactional_id, acks, ((name, topic_id, partitions),)
+
+
+def _from_message(request: ProduceRequest) -> Asked:
+    """Of a partition that is there twice, the last one counts; a topic without partitions does not."""
+    topics: dict[tuple[str, bytes], Partitions] = {}
+    for topic in request.topic_data:
+        partitions = topics.setdefault((topic.name, topic.topic_id), {})
+        for part in topic.partition_data:
+            partitions[part.index] = part.records
+    found = [(name, topic_id, partitions) for (name, topic_id), partitions in topics.items() if partitions]
+    return request.transactional_id, request.acks, found
+
+
+class Answer(ProduceResponse):
+    """A response that is written by hand where that is possible."""
+
+    __slots__ = ()
+
+    def encode(self, out: bytearray, version: int) -> None:
+        topics = self.responses
+        if version < FLEXIBLE_FROM or len(topics) != 1 or not _write_one_topic(out, version, topics[0]):
+            super().encode(out, version)
+
+
+def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) -> bool:
+    """False, and nothing written, when it has what is left to the generated encoder."""
+    partitions = topic.partition_responses
+    head = topic.topic_id if version >= TOPIC_IDS_FROM else topic.name.encode()
+    parts = []
+    for one in partitions:
+        if one.error_message is not None or one.record_errors or one.current_leader is not None:
+            return False
+        parts.append(_pack_partition(
+            one.index, one.error_code, one.base_offset, one.log_append_time_ms, one.log_start_offset, 1, 0, 0
+        ))  # fmt: skip
+    if len(parts) >= COUNT_MAX or len(head) >= COUNT_MAX:
+        return False
+    sized = b"\x02" if version >= TOPIC_IDS_FROM else bytes((ONE, len(head) + 1))
+    out += b"".join((sized, head, bytes((len(parts) + 1,)), *parts, _LAST))
+    return True

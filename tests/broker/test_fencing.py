@@ -1,0 +1,80 @@
+"""What a producer is told when it is fenced or was timed out: by profile, by how it came, and by its request's version."""
+
+from __future__ import annotations
+
+from itertools import product
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from stuntbroker.broker.fencing import DraftCode, fencing_code
+from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
+from stuntbroker.coordinator.state import new_txn
+from stuntbroker.protocol.errors import ErrorCode
+
+TXN = "payments"
+FENCED, INVALID_EPOCH = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
+UNKNOWN_ID = ErrorCode.UNKNOWN_PRODUCER_ID
+OTHERS = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE)
+
+BEFORE_2_5, OF_2_5, LATEST = "before 2.5", "2.5 and 2.6", "latest"
+TIERS: dict[str, tuple[int, ...]] = {
+    "not known": (-1,),
+    BEFORE_2_5: (0, 1, 2),
+    OF_2_5: (3,),
+    LATEST: (4, 5, 6),
+    "forgotten": (-2,),  # There is no such transactional id any more.
+}
+PROFILES = (False, True)
+ERRORS = (FENCED, TRANSACTION_TIMED_OUT, *OTHERS)
+
+TABLE: dict[tuple[int, str, bool, bool], int] = {
+    # error                  tier        knows  kip-588
+    (TRANSACTION_TIMED_OUT, BEFORE_2_5, False, True): INVALID_EPOCH,
+    (TRANSACTION_TIMED_OUT, BEFORE_2_5, True,  True): DraftCode.PRODUCER_FENCED,
+    (TRANSACTION_TIMED_OUT, OF_2_5,     False, True): UNKNOWN_ID,
+    (TRANSACTION_TIMED_OUT, OF_2_5,     True,  True): UNKNOWN_ID,
+    (TRANSACTION_TIMED_OUT, LATEST,     False, True): UNKNOWN_ID,
+    (TRANSACTION_TIMED_OUT, LATEST,     True,  True): DraftCode.TRANSACTION_TIMED_OUT,
+}  # fmt: skip
+for tier in TIERS:
+    TABLE[FENCED, tier, False, True] = INVALID_EPOCH
+    TABLE[FENCED, tier, True, True] = DraftCode.PRODUCER_FENCED
+    # A log that the profile wrote may be read without it: what was timed out is plainly fenced then.
+    for error in (FENCED, TRANSACTION_TIMED_OUT):
+        TABLE[error, tier, False, False] = INVALID_EPOCH
+        TABLE[error, tier, True, False] = FENCED
+    for knows, profile in product((False, True), PROFILES):
+        for error in OTHERS:
+            TABLE[error, tier, knows, profile] = error
+for tier in ("not known", "forgotten"):
+    TABLE[TRANSACTION_TIMED_OUT, tier, False, True] = INVALID_EPOCH
+    TABLE[TRANSACTION_TIMED_OUT, tier, True, True] = DraftCode.PRODUCER_FENCED
+
+CELLS = [
+    pytest.param(init_version, *rest, code, id=f"{code}-init v{init_version}-{rest}")
+    for (error, tier, *flags), code in TABLE.items()
+    for init_version in TIERS[tier]
+    for rest in [(error, *flags)]
+]
+
+
+def transactions(remembers: bool, init_version: int) -> Any:
+    txn = new_txn(TXN, 1)._replace(init_version=init_version)
+    actor = None if init_version == -2 else SimpleNamespace(txn=txn)
+    return cast(Any, SimpleNamespace(remembers_time_outs=remembers, find=lambda name: actor if name == TXN else None))
+
+
+@pytest.mark.parametrize(("init_version", "error", "knows", "profile", "code"), CELLS)
+def test_code(init_version: int, error: int, knows: bool, profile: bool, code: int) -> None:
+    assert fencing_code(transactions(profile, init_version), TXN, error, knows) == code
+
+
+def test_no_cell_of_the_table_is_missing() -> None:
+    assert set(TABLE) == set(product(ERRORS, TIERS, (False, True), PROFILES))
+
+
+def test_the_numbers_are_those_of_the_draft() -> None:
+    """KIP-588: 90 and 91, of which Kafka has given the first to PRODUCER_FENCED."""
+    assert (DraftCode.TRANSACTION_TIMED_OUT, DraftCode.PRODUCER_FENCED, FENCED) == (90, 91, 90)

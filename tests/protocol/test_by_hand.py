@@ -1,0 +1,267 @@
+"""What is read and written by hand, where every transaction passes, against the codecs and checks that it stands for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+from struct import pack_into
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from message_samples import encoded
+
+from stuntbroker.broker.handlers.k26_end_txn import answer_v5
+from stuntbroker.broker.produce_checks import check_content
+from stuntbroker.protocol.batch_check import check_batch, plain_header
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.produce_codec import Answer, Asked, read_request
+from stuntbroker.protocol.records import build_batch, marker_body, one_record_batch, read_header, seal
+from stuntbroker.storage.partition import LogConfig
+
+NOW = 1_790_000_000_000
+SIZE_MAX = 1_000
+VERSIONS = [*range(3, 14), 12, 13]
+versions = st.sampled_from(VERSIONS)
+names = st.sampled_from(["", "t", "Zürich", "x" * 126, "x" * 127, "y" * 249])
+some_records = st.sampled_from([None, b"", b"r" * 61, b"r" * 126, b"r" * 127, b"r" * 300, b"r" * 16_383, b"r" * 20_000])
+indexes = st.integers(0, 4) | st.integers(-(2**31), 2**31 - 1)
+parts = st.lists(st.builds(PartitionProduceData, indexes, some_records), max_size=4)
+topics = st.lists(st.builds(TopicProduceData, names, st.binary(min_size=16, max_size=16), parts), max_size=2)
+requests = st.builds(ProduceRequest, st.none() | names, st.integers(-1, 1), st.just(30_000), topics)
+
+
+def expected(request: ProduceRequest) -> Asked:
+    found: dict[tuple[str, bytes], dict[int, bytes | None]] = {}
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            found.setdefault((topic.name, topic.topic_id), {})[part.index] = part.records  # type: ignore[assignment]
+    return request.transactional_id, request.acks, [(*key, value) for key, value in found.items()]  # type: ignore[misc]
+
+
+def listed(asked: Asked) -> Asked:
+    return asked[0], asked[1], list(asked[2])
+
+
+# --- Produce
+
+
+@given(version=versions, request=requests)
+def test_a_produce_request_is_read_as_the_generated_codec_reads_it(version: int, request: ProduceRequest) -> None:
+    wire = encoded(request, version)
+
+    assert listed(read_request(b"head" + wire, version, 4)) == expected(ProduceRequest.decode(wire, version))
+    assert listed(read_request(memoryview(wire), version, 0)) == expected(ProduceRequest.decode(wire, version))
+
+
+@settings(max_examples=500)
+@given(version=versions, request=requests, seed=st.integers())
+def test_what_is_no_produce_request_is_refused_by_both(version: int, request: ProduceRequest, seed: int) -> None:
+    random = Random(seed)
+    wire = bytearray(encoded(request, version))
+    for _ in range(random.randrange(3)):
+        wire[random.randrange(len(wire))] = random.choice([0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)])
+    del wire[random.choice([len(wire), random.randrange(len(wire) + 1)]) :]
+    read_by_both(bytes(wire), version)
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+@pytest.mark.parametrize("size", [61, 126, 127, 16_382, 16_383, 2**21 - 2])
+def test_the_usual_request_and_its_answer_need_no_generated_codec(
+    version: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = b"" if version < 13 else bytes(range(16))
+    data = [PartitionProduceData(index, b"r" * size) for index in (2, 0, 1)]
+    request = ProduceRequest("txn-1", -1, 30_000, [TopicProduceData("orders", topic_id, data)])
+    wire, said = encoded(request, version), expected(ProduceRequest.decode(encoded(request, version), version))
+    outcome = [PartitionProduceResponse(index, 0, 5, -1, 0) for index in (2, 0, 1)]
+    answer = encoded(ProduceResponse([TopicProduceResponse("orders", topic_id, outcome)]), version)
+    monkeypatch.setattr(ProduceRequest, "decode", None)
+    monkeypatch.setattr(ProduceResponse, "encode", None)
+
+    assert listed(read_request(wire, version, 0)) == said
+    assert encoded(Answer([TopicProduceResponse("orders", topic_id, outcome)]), version) == answer
+
+
+ONE_TAG = b"\x01\x05\x01\xff"
+NO_TOPIC_ID = bytes(16)
+
+
+def usual(transactional_id: str | None, counts: range, version: int, name: str = "t", size: int = 61) -> bytes:
+    data = [PartitionProduceData(index, b"r" * size) for index in counts]
+    return encoded(ProduceRequest(transactional_id, -1, 1, [TopicProduceData(name, NO_TOPIC_ID, data)]), version)
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_an_unusual_request_is_left_to_the_generated_codec(version: int) -> None:
+    wire = usual("txn-1", range(1), version)
+    twice = usual("txn-1", range(2), version)
+    at = twice.index(bytes((0, 0, 0, 1, 62)))
+    unusual = {
+        "tags of the partition": wire[:-3] + ONE_TAG + wire[-2:],
+        "tags of the topic": wire[:-2] + ONE_TAG + wire[-1:],
+        "tags of the request": wire[:-1] + ONE_TAG,
+        "a partition twice": twice[:at] + bytes(4) + b"\x02R" + twice[at + 66 :],
+        "no records": wire[:-65] + b"\0" + wire[-3:],
+        "no partition": usual("txn-1", range(0), version),
+        "127 partitions": usual("txn-1", range(127), version),
+        "a long transactional id": usual("x" * 127, range(1), version),
+        "a long name": usual("txn-1", range(1), version, "x" * 127),
+        "2 MiB in a partition": usual("txn-1", range(1), version, size=2**21 - 1),
+    }
+    for why, one in unusual.items():
+        assert listed(read_request(one, version, 0)) == expected(ProduceRequest.decode(one, version)), why
+
+
+def read_by_both(wire: bytes, version: int) -> None:
+    try:
+        said = expected(ProduceRequest.decode(wire, version))
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            read_request(wire, version, 0)
+    else:
+        assert listed(read_request(wire, version, 0)) == said
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_any_byte_of_a_usual_request_may_be_another_or_the_last(version: int) -> None:
+    wire = usual("txn-1", range(2), version)
+    for at in range(len(wire)):
+        read_by_both(wire[:at], version)
+        for value in (0, 1, 2, 3, 5, 20, 62, 0x7F, 0x80, 0xFF):
+            read_by_both(wire[:at] + bytes((value,)) + wire[at + 1 :], version)
+            read_by_both(wire[:at] + bytes((value,)) + wire[at + 1 :] + bytes(200), version)
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+@pytest.mark.parametrize("count", [1, 126, 127, 128])
+@pytest.mark.parametrize("name", ["t", "x" * 126, "x" * 127])
+def test_an_answer_for_many_partitions_has_a_longer_count(version: int, count: int, name: str) -> None:
+    topics = [TopicProduceResponse(name, NO_TOPIC_ID, [PartitionProduceResponse(n, 0, n) for n in range(count)])]
+
+    assert encoded(Answer(topics), version) == encoded(ProduceResponse(topics), version)
+
+
+texts = st.none() | names
+outcomes = st.builds(
+    PartitionProduceResponse, indexes, st.sampled_from(ErrorCode), st.integers(-1, 2**63 - 1), st.integers(-1, 2**40),
+    st.integers(-1, 2**40), st.just(()) | st.just([BatchIndexAndErrorMessage(1, "why")]), texts,
+    st.none() | st.just(LeaderIdAndEpoch(1, 2)),
+)  # fmt: skip
+plain_outcomes = st.builds(PartitionProduceResponse, indexes, st.just(0), st.integers(0, 2**63 - 1), st.integers(-1, 2**40))
+answered = st.builds(
+    TopicProduceResponse, names, st.binary(min_size=16, max_size=16),
+    st.lists(plain_outcomes, max_size=3) | st.lists(outcomes, max_size=3) | st.lists(plain_outcomes, min_size=126, max_size=127),
+)  # fmt: skip
+
+
+@given(version=versions, responses=st.lists(answered, max_size=2))
+def test_a_produce_response_is_written_as_the_generated_codec_writes_it(
+    version: int, responses: list[TopicProduceResponse]
+) -> None:
+    assert encoded(Answer(responses), version) == encoded(ProduceResponse(responses), version)
+
+
+# --- EndTxn
+
+
+@given(
+    correlation=st.integers(-(2**31), 2**31 - 1), error=st.sampled_from(ErrorCode),
+    producer_id=st.integers(-1, 2**63 - 1), producer_epoch=st.integers(-1, 2**15 - 1),
+)  # fmt: skip
+def test_the_answer_to_end_txn_is_one_frame_of_the_generated_codecs_bytes(
+    correlation: int, error: ErrorCode, producer_id: int, producer_epoch: int
+) -> None:
+    body = encoded(EndTxnResponse(0, error, producer_id, producer_epoch), 5)
+    size = 4 + 1 + len(body)
+
+    head = size.to_bytes(4, "big") + correlation.to_bytes(4, "big", signed=True) + b"\0"
+    assert answer_v5(correlation, error, producer_id, producer_epoch) == head + body
+
+
+# --- batches
+
+
+@given(
+    key=st.binary(max_size=300), value=st.none() | st.binary(max_size=300) | st.just(b"v" * 20_000),
+    offset=st.integers(0, 2**62), timestamp=st.integers(-1, 2**50),
+)  # fmt: skip
+def test_a_batch_of_one_record_is_what_build_batch_makes(key: bytes, value: bytes | None, offset: int, timestamp: int) -> None:
+    built = build_batch([(key, value)], timestamp, base_offset=offset, leader_epoch=3)
+
+    assert one_record_batch(offset, 3, timestamp, key, value) == built
+
+
+def test_a_marker_differs_between_partitions_by_its_offset_alone() -> None:
+    body = marker_body(True, 5, 1, 0, NOW, 0)
+    for one, other in pairwise([bytes(8) + body, (77).to_bytes(8, "big") + body]):
+        assert read_header(one)._replace(base_offset=77) == read_header(other)
+
+
+CONFIG = LogConfig(max_message_bytes=SIZE_MAX)
+values = st.lists(st.none() | st.sampled_from([b"", b"v" * 10, b"v" * 63, b"v" * 64, b"v" * 130]), min_size=1, max_size=5)
+HEADER_FIELDS = [(0, 8), (8, 4), (16, 1), (21, 2), (23, 4), (43, 8), (53, 4), (57, 4)]
+"""Where a header says something that is checked, and in how many bytes."""
+
+
+def accepted(batch: bytes | bytearray | memoryview) -> bool:
+    """By the checks that tell what is wrong."""
+    header, error, _ = check_batch(batch, 9, CONFIG.max_message_bytes)
+    if error or header is None or header.size != len(batch):
+        return False
+    return not check_content(batch, header, CONFIG, NOW)[0]
+
+
+@given(values=values, producer=st.booleans(), attributes=st.sampled_from([0, 0x10]), seed=st.integers())
+def test_a_plain_batch_is_one_that_no_check_refuses(
+    values: list[bytes | None], producer: bool, attributes: int, seed: int
+) -> None:
+    random = Random(seed)
+    ids = {"producer_id": 5, "producer_epoch": 1, "base_sequence": 0} if producer else {}
+    batch = build_batch([(None, value) for value in values], NOW, attributes=attributes, **ids)
+    assert plain_header(batch, SIZE_MAX, NOW) == read_header(batch)
+
+    for _ in range(20):
+        spoilt = bytearray(batch)
+        if random.random() < 0.5:
+            at, size = random.choice(HEADER_FIELDS)
+            spoilt[at : at + size] = random.choice([-1, 0, 1, 2, 4, 0x20, 70]).to_bytes(size, "big", signed=True)
+        else:
+            spoilt[random.randrange(61, len(spoilt))] = random.choice([0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)])
+        if random.random() < 0.2:
+            del spoilt[random.randrange(len(spoilt)) :]
+        if random.random() < 0.9 and len(spoilt) > 21:
+            seal(spoilt)
+        plain = plain_header(memoryview(spoilt), SIZE_MAX, NOW)
+
+        assert plain is None or accepted(spoilt)
+        codec = len(spoilt) > 22 and spoilt[22] & 7
+        assert plain is not None or codec or not accepted(spoilt)
+
+
+def test_a_batch_that_is_late_long_empty_or_damaged_is_not_plain() -> None:
+    batch = build_batch([(None, b"v")] * 3, NOW)
+
+    assert plain_header(batch, len(batch), NOW) is not None
+    assert plain_header(batch, len(batch) - 1, NOW) is None
+    assert plain_header(batch, len(batch), NOW - 1) is None
+    pack_into(">B", batch, 70, batch[70] ^ 1)
+    assert plain_header(batch, len(batch), NOW) is None, "a wrong CRC"
+    assert plain_header(b"", len(batch), NOW) is None
+    for records in (0, -1):
+        pack_into(">i", batch, 23, records - 1)
+        pack_into(">i", batch, 57, records)
+        empty = batch[:61]
+        pack_into(">i", empty, 8, 49)
+        seal(empty)
+        assert plain_header(empty, len(batch), NOW) is None, "no record"
