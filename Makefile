@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test peers-kafka bench generate types lint scenarios explore readme wheel clean check-python check-java
+.PHONY: help run test peers-kafka conformance bench generate types lint scenarios explore readme wheel clean check-python check-java
 
 help:           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,7 +24,7 @@ check-java:
 $(VENV)/run: pyproject.toml | check-python
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	$(BIN)/python -m compileall -q broker cli client coordinator groups protocol storage stuntbroker $(VENV)/lib
+	$(BIN)/python -m compileall -q broker cli client coordinator groups pipeline protocol storage stuntbroker $(VENV)/lib
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run
@@ -42,6 +42,10 @@ test: $(VENV)/dev check-java  ## all tests (ARGS="tests/groups -k name" for some
 peers-kafka: $(VENV)/dev  ## the tests with real clients, against Apache Kafka itself
 	$(BIN)/python tools/jars.py >/dev/null
 	$(BIN)/python -m pytest tests/peers --peer-broker=kafka $(ARGS)
+
+conformance: $(VENV)/dev  ## random requests to us and to Apache Kafka, compared (ARGS="--seeds 100 --only transactions")
+	$(BIN)/python tools/jars.py >/dev/null
+	$(BIN)/python -m tests.conformance --seeds 20 $(ARGS)
 
 bench: $(VENV)/dev  ## measure us, kfake and Apache Kafka in alternation (docs/benchmarks.md)
 	$(BIN)/python bench/run.py $(ARGS)

@@ -89,9 +89,15 @@ def _may_init(txn: Txn, request: InitProducerId) -> bool:
     """A producer that names its id and epoch must be, or have just been, the owner."""
     if (request.producer_id == -1 and request.producer_epoch == -1) or txn.producer_epoch == -1:
         return True
+    asker = request.producer_id, request.producer_epoch
     if txn.kept:
         # Whoever held it before the transaction was kept is gone for good, and must not end it by coming back.
-        return (request.producer_id, request.producer_epoch) == txn.client_pair or _is_retry_of_keep(txn, request)
+        if txn.phase in PREPARED:
+            return asker in (txn.client_pair, (txn.previous_producer_id, txn.last_producer_epoch))
+        return asker == txn.client_pair or _is_retry_of_keep(txn, request)
+    if txn.phase is ONGOING and txn.timeout_ms == TIMEOUT_NONE:
+        # Unlike Kafka: there any epoch of the producer id aborts what is open, be it prepared by the one that fenced it.
+        return asker == txn.client_pair
     return request.producer_id == txn.producer_id or (
         request.producer_id == txn.previous_producer_id and request.producer_epoch >= EPOCH_LAST
     )
@@ -99,7 +105,7 @@ def _may_init(txn: Txn, request: InitProducerId) -> bool:
 
 def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decision:
     stored, epoch = txn.producer_epoch, request.producer_epoch
-    producer_id, took_spare = txn.producer_id, False
+    producer_id, previous_id, took_spare = txn.producer_id, txn.producer_id, False
     if stored >= EPOCH_LAST:
         # Behind a time-out at the last epoch the owner names the one before the stored one (KIP-588, as drafted).
         if epoch not in (-1, stored, txn.timed_out_epoch):
@@ -113,10 +119,12 @@ def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decisi
         new_epoch, last = stored + 1, stored
     elif epoch == txn.last_producer_epoch:
         new_epoch, last = stored, txn.last_producer_epoch  # A retry of a bump that was done.
+        if context.remembers_time_outs:
+            previous_id = txn.previous_producer_id  # And may be one again (KIP-588); Kafka knows it once.
     else:
         return _stay(txn, _FENCED)
     after = Txn(
-        txn.transactional_id, producer_id, txn.producer_id, -1, new_epoch, -1, last, request.timeout_ms,
+        txn.transactional_id, producer_id, previous_id, -1, new_epoch, -1, last, request.timeout_ms,
         EMPTY, NOBODY, -1, context.now_ms, txn.client_version, -1, request.version,
     )  # fmt: skip
     check_step(txn.phase, after.phase)
@@ -154,7 +162,7 @@ def _is_retry_of_keep(txn: Txn, request: InitProducerId) -> bool:
         request.keep
         and request.producer_epoch != -1
         and request.producer_epoch == txn.last_producer_epoch
-        and request.producer_id in (txn.next_producer_id, txn.previous_producer_id)
+        and request.producer_id == (txn.next_producer_id if txn.next_producer_epoch else txn.previous_producer_id)
     )
 
 
@@ -174,19 +182,19 @@ def _pair_after(txn: Txn, context: Context) -> tuple[int, int, bool]:
 def _owner_error(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | None:
     if producer_id == txn.producer_id and producer_epoch == txn.producer_epoch and txn.next_producer_epoch == -1:
         return None
+    if _was_timed_out(txn, producer_id, producer_epoch):
+        return _TIMED_OUT
     if txn.kept:
         if (producer_id, producer_epoch) == txn.client_pair:
             return None
         known = (txn.producer_id, txn.previous_producer_id, txn.next_producer_id)
         return _FENCED if producer_id in known else _NOT_THIS_PRODUCER
-    if _was_timed_out(txn, producer_id, producer_epoch):
-        return _TIMED_OUT
     return _FENCED if producer_id == txn.producer_id else _NOT_THIS_PRODUCER
 
 
 def _was_timed_out(txn: Txn, producer_id: int, producer_epoch: int) -> bool:
     """Profile kip-588: the producer is not fenced by anybody, it was only slow."""
-    return producer_epoch == txn.timed_out_epoch != -1 and producer_id in (txn.producer_id, txn.previous_producer_id)
+    return producer_epoch == txn.timed_out_epoch != -1 and producer_id == txn.previous_producer_id
 
 
 def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decision:
@@ -243,11 +251,11 @@ def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
 
 def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     """KIP-890: every end bumps the epoch, a retry is told from the epoch that it carries, an empty abort is legal."""
-    if txn.kept:
-        return _end_kept_v2(txn, request, context)
     phase, epoch, stored = txn.phase, request.producer_epoch, txn.producer_epoch
     if _was_timed_out(txn, request.producer_id, epoch):
         return _stay(txn, _TIMED_OUT)
+    if txn.kept:
+        return _end_kept_v2(txn, request, context)
     overflow_retry = request.producer_id == txn.previous_producer_id and epoch == EPOCH_LAST and stored == 0
     if request.producer_id != txn.producer_id and not overflow_retry:
         return _stay(txn, _NOT_THIS_PRODUCER)

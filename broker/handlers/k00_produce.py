@@ -190,10 +190,27 @@ def _refuse_all(connection: Connection, acks: int, answer: Answer, error: ErrorC
     return _unacknowledged(connection, True) if acks == 0 else answer
 
 
+def _is_open(one: Taken) -> bool:
+    """The batch's transaction is open in its partition, and takes records."""
+    _, log, _, header = one
+    producer = log.producers.producers.get(header.producer_id)
+    return (
+        producer is not None
+        and producer.txn_first_offset >= 0
+        and producer.epoch == header.producer_epoch
+        and not producer.sealed
+    )
+
+
+def _is_sealed(one: Taken) -> bool:
+    producer = one[1].producers.producers.get(one[3].producer_id)
+    return producer is not None and producer.sealed
+
+
 class _Enlisting:
     """A request whose partitions the transaction must know of, or be told of, before its batches are written."""
 
-    __slots__ = ("acks", "answer", "asked_ms", "connection", "left", "taken", "to_add", "version")
+    __slots__ = ("acks", "answer", "asked_ms", "connection", "left", "taken", "to_add", "transactional_id", "version")
 
     def __init__(
         self, connection: Connection, acks: int, version: int, answer: Answer, taken: list[Taken], to_add: list[Taken]
@@ -206,14 +223,19 @@ class _Enlisting:
         self.to_add = to_add
         self.asked_ms = -1
         """The time, while the coordinator is being asked: it mostly answers at once."""
+        self.transactional_id = ""
 
     def start(self, transactional_id: str, stale: list[Taken], now_ms: int) -> None:
+        self.transactional_id = transactional_id
         for one in stale:
             _refuse(one[0], INVALID_PRODUCER_EPOCH)
-        to_add = self.to_add
-        if not to_add:
+        if self.to_add:
+            self._ask(now_ms)
+        else:
             self._write(now_ms)
-            return
+
+    def _ask(self, now_ms: int) -> None:
+        transactional_id, to_add = self.transactional_id, self.to_add
         broker = self.connection.broker
         header = to_add[0][3]
         producer_id, epoch = header.producer_id, header.producer_epoch
@@ -224,7 +246,7 @@ class _Enlisting:
                 transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), self._added
             )
             self.asked_ms = -1
-        elif broker.config["transaction.partition.verification.enable"]:
+        elif broker.config["transaction.partition.verification.enable"] or any(map(_is_sealed, to_add)):
             self.left = len(to_add)
             for one in to_add:
                 verify = Verify(producer_id, epoch, one[1].name)
@@ -246,6 +268,22 @@ class _Enlisting:
         if not self.left:
             self._write(self.connection.broker.clock.now_ms())
 
+    def _has_lapsed(self) -> bool:
+        """While the coordinator was waited for, the transaction that was open in other partitions may have ended.
+
+        Then all of the request is asked about anew: the transaction is another one, or none.
+        """
+        asked = {id(one) for one in self.to_add}
+        others = [
+            one
+            for one in self.taken
+            if id(one) not in asked and not one[0].error_code and one[3].attributes & TRANSACTIONAL and one[3].producer_id >= 0
+        ]
+        if all(map(_is_open, others)):
+            return False
+        self.to_add = [one for one in (*self.to_add, *others) if not one[0].error_code]
+        return True
+
     def _translate(self, error: int) -> int:
         """The coordinator's code as this version of Produce may carry it."""
         if error in (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT):
@@ -257,6 +295,9 @@ class _Enlisting:
         return error
 
     def _write(self, now_ms: int) -> None:
+        if self.asked_ms < 0 and len(self.to_add) < len(self.taken) and self._has_lapsed():
+            self._ask(now_ms)
+            return
         implicit = self.version >= IMPLICIT_ADD_FROM
         failed = _append_all(self.connection.broker, self.taken, now_ms, implicit)
         if failed:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, Client, Rig, frame, rig
+from broker_harness import START_MS, Client, Rig, decode, frame, rig
+from test_durability import Disk
 from valid_requests import TOPIC
 
 from stuntbroker.coordinator.state import TIMEOUT_NONE
@@ -237,3 +238,69 @@ async def test_a_client_that_speaks_the_first_transaction_version_ends_what_was_
         assert ended.error_code == OK
         assert end(client, owner, version=4).error_code == OK
         assert committed(client) == ["a"]
+
+
+def produce(owner: Pair, version_value: bytes, *parts: tuple[int, int]) -> ProduceRequest:
+    """One batch in each (partition, sequence)."""
+    data = [
+        PartitionProduceData(
+            index,
+            bytes(
+                build_batch(
+                    [(b"k", version_value)], START_MS, producer_id=owner[0], producer_epoch=owner[1],
+                    base_sequence=sequence, attributes=TRANSACTIONAL,
+                )
+            ),
+        )
+        for index, sequence in parts
+    ]  # fmt: skip
+    return ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=data)])
+
+
+NOT_IN_IT = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
+WHILE_IT_SYNCS = [
+    # what is on its way to the disk, Produce, what both of its partitions are told
+    ("keep",   12, (ErrorCode.INVALID_PRODUCER_EPOCH,)),
+    ("keep",   11, (ErrorCode.INVALID_PRODUCER_EPOCH,)),
+    ("end v4", 11, NOT_IN_IT),
+    ("end v4", 12, (OK,)),  # Both are in the next transaction.
+    ("end v5", 12, (ErrorCode.INVALID_PRODUCER_EPOCH,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("under_way", "version", "errors"), WHILE_IT_SYNCS)
+async def test_a_produce_that_waits_for_the_coordinator_is_looked_at_again_when_it_has_answered(
+    under_way: str, version: int, errors: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Of its two partitions one is open already. What it waits for ends or keeps the transaction there (power mode)."""
+    disk = Disk()
+    async with rig(tmp_path, durability="power", executor=disk) as made:
+        made.topic(TOPIC, 2)
+        old, new = made.client(), made.client()
+
+        def ask(client: Client, request: Any, request_version: int, key: int) -> Any:
+            client.feed(frame(request, request_version))
+            disk.rest()
+            (answer,) = client.answers()
+            return decode(answer, key, request_version)
+
+        owner = pair(ask(old, InitProducerIdRequest(TXN, 60_000, -1, -1, True, False), 6, 22))
+        assert ask(old, produce(owner, b"a", (0, 0)), 12, 0).responses[0].partition_responses[0].error_code == OK
+
+        if under_way == "keep":
+            new.feed(frame(InitProducerIdRequest(TXN, 60_000, -1, -1, True, True), 6))
+        else:
+            new.feed(frame(EndTxnRequest(TXN, *owner, True), int(under_way[-1])))
+        old.feed(frame(produce(owner, b"late", (0, 1), (1, 0)), version))
+        disk.rest()
+        (answer,), (produced,) = new.answers(), old.answers()
+        codes = [one.error_code for one in decode(produced, 0, version).responses[0].partition_responses]
+        assert len(set(codes)) == 1 and codes[0] in errors
+
+        if under_way == "keep":
+            ended = ask(new, EndTxnRequest(TXN, *pair(decode(answer, 22, 6)), True), 5, 26)
+        else:
+            ended = ask(new, EndTxnRequest(TXN, *owner, codes[0] == OK), int(under_way[-1]), 26)
+            assert ended.error_code in (OK, ErrorCode.INVALID_TXN_STATE)
+        logs = made.logs(TOPIC)
+        assert [log.last_stable_offset for log in logs] == [log.next_offset for log in logs]

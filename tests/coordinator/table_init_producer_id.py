@@ -1,4 +1,4 @@
-"""InitProducerId: phase x what is stored x who asks x cluster's transaction version (KIP-98, KIP-360, KIP-890)."""
+"""InitProducerId: phase x what is stored x who asks x cluster's transaction version x keep (KIP-98, 360, 890, 939)."""
 
 from __future__ import annotations
 
@@ -42,13 +42,15 @@ def names(stored: str, asker: str) -> tuple[int, int]:
     }[asker]
 
 
-def ask(phase: Phase, stored: str, asker: str, version: int) -> Asked:
+def ask(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> Asked:
     before = txn_in(phase, **STORED[stored])
-    return before, InitProducerId(ASKED_TIMEOUT_MS, *names(stored, asker)), context(version)
+    return before, InitProducerId(ASKED_TIMEOUT_MS, *names(stored, asker), keep=keep), context(version)
 
 
-def always(phase: Phase, stored: str, asker: str, version: int) -> dict[str, Any]:
+def always(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> dict[str, Any]:
     before = txn_in(phase, **STORED[stored])
+    if phase is P.ONGOING and keep:
+        return {"timeout_ms": ASKED_TIMEOUT_MS, "updated_at_ms": NOW, "previous_producer_id": before.producer_id}
     if phase is P.ONGOING:
         return {
             "updated_at_ms": NOW,
@@ -61,7 +63,7 @@ def always(phase: Phase, stored: str, asker: str, version: int) -> dict[str, Any
     }  # fmt: skip
 
 
-def impossible(phase: Phase, stored: str, asker: str, version: int) -> bool:
+def impossible(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> bool:
     return (stored == "new" and phase is not P.EMPTY) or (stored == "fence" and asker == "newer")  # 32,768
 
 
@@ -79,50 +81,74 @@ def fences(epoch: int, last: int, **changes: Any) -> Any:
     )  # fmt: skip
 
 
+def keeps(stored: str, following: tuple[int, int], last: int, **changes: Any) -> Any:
+    """What is open stays open, and who asked gets a pair of his own to end it with (KIP-939)."""
+    ongoing = NEXT if stored == "rotated" else PRODUCER, STORED[stored]["epoch"]
+    return becomes(
+        "append seal reply", P.ONGOING, following, ongoing, next_producer_id=following[0],
+        next_producer_epoch=following[1], last_producer_epoch=last, **changes,
+    )  # fmt: skip
+
+
 SPARED: dict[str, Any] = {"took_spare": True}
 ROTATES: dict[str, Any] = {"took_spare": True, "next_producer_id": SPARE}
 OLD = ("older", "newer")
 OWNERS = ("anyone", "current", "one before", *OLD)
 
 ROWS = [
-    # phase    stored                        asker                       TV
-    (P.EMPTY,  "new",                        ALL,                        ALL,    owner(PRODUCER, 0, -1)),
+    # phase    stored                        asker                       TV      keep
+    (P.EMPTY,  "new",                        ALL,                        ALL, ALL, owner(PRODUCER, 0, -1)),
 
-    (SETTLED,  ("bumped", "taken"),          "anyone",                   ALL,    owner(PRODUCER, 6, -1)),
-    (SETTLED,  ("bumped", "taken"),          "current",                  ALL,    owner(PRODUCER, 6, 5)),
-    (SETTLED,  "bumped",                     "one before",               ALL,    owner(PRODUCER, 5, 4)),  # A retry.
-    (SETTLED,  "taken",                      "one before",               ALL,    stays(FENCED)),
-    (SETTLED,  ("bumped", "taken"),          OLD,                        ALL,    stays(FENCED)),
+    (SETTLED,  ("bumped", "taken"),          "anyone",                   ALL, ALL, owner(PRODUCER, 6, -1)),
+    (SETTLED,  ("bumped", "taken"),          "current",                  ALL, ALL, owner(PRODUCER, 6, 5)),
+    (SETTLED,  "bumped",                     "one before",               ALL, ALL, owner(PRODUCER, 5, 4)),  # A retry.
+    (SETTLED,  "taken",                      "one before",               ALL, ALL, stays(FENCED)),
+    (SETTLED,  ("bumped", "taken"),          OLD,                        ALL, ALL, stays(FENCED)),
 
-    (SETTLED,  ("last", "fence"),            "anyone",                   ALL,    owner(SPARE, 0, -1, **SPARED)),
-    (SETTLED,  "last",                       "current",                  ALL,    owner(SPARE, 0, 32_766, **SPARED)),
-    (SETTLED,  "fence",                      "current",                  ALL,    owner(SPARE, 0, 32_767, **SPARED)),
-    (SETTLED,  ("last", "fence"),            ("one before", *OLD),       ALL,    stays(SERVER_ERROR)),
+    (SETTLED,  ("last", "fence"),            "anyone",                   ALL, ALL, owner(SPARE, 0, -1, **SPARED)),
+    (SETTLED,  "last",                       "current",                  ALL, ALL, owner(SPARE, 0, 32_766, **SPARED)),
+    (SETTLED,  "fence",                      "current",                  ALL, ALL, owner(SPARE, 0, 32_767, **SPARED)),
+    (SETTLED,  ("last", "fence"),            ("one before", *OLD),       ALL, ALL, stays(SERVER_ERROR)),
 
-    (SETTLED,  "rotated",                    "anyone",                   ALL,    owner(NEXT, 1, -1)),
-    (SETTLED,  "rotated",                    "current",                  ALL,    owner(NEXT, 1, 0)),
-    (SETTLED,  "rotated",                    "one before",               ALL,    owner(NEXT, 0, 32_766)),  # A retry.
-    (SETTLED,  "rotated",                    OLD,                        ALL,    stays(FENCED)),
-    (SETTLED,  ("bumped", "taken", "last", "fence", "rotated"), "stranger", ALL, stays(FENCED)),
+    (SETTLED,  "rotated",                    "anyone",                   ALL, ALL, owner(NEXT, 1, -1)),
+    (SETTLED,  "rotated",                    "current",                  ALL, ALL, owner(NEXT, 1, 0)),
+    (SETTLED,  "rotated",                    "one before",               ALL, ALL, owner(NEXT, 0, 32_766)),  # A retry.
+    (SETTLED,  "rotated",                    OLD,                        ALL, ALL, stays(FENCED)),
+    (SETTLED,  ("bumped", "taken", "last", "fence", "rotated"), "stranger", ALL, ALL, stays(FENCED)),
 
     # Whatever epoch the owner names, it aborts what is open.
-    (P.ONGOING, ("bumped", "taken"),         OWNERS,                     (0, 1), fences(6, -1)),
-    (P.ONGOING, ("bumped", "taken"),         OWNERS,                     2,      fences(6, 5)),
-    (P.ONGOING, "last",                      OWNERS,                     (0, 1), fences(32_767, -1)),
-    (P.ONGOING, "last",                      OWNERS,                     2,      fences(32_767, 32_766, **ROTATES)),
-    (P.ONGOING, "fence",                     OWNERS,                     (0, 1), fences(32_767, -1)),
-    (P.ONGOING, "fence",                     OWNERS,                     2,      fences(32_767, 32_767, **ROTATES)),
-    (P.ONGOING, "rotated",                   ("anyone", "current", "one before", "newer"), (0, 1), fences(1, -1)),
-    (P.ONGOING, "rotated",                   ("anyone", "current", "one before", "newer"), 2, fences(1, 0)),
-    (P.ONGOING, "rotated",                   "older",                    ALL,    stays(FENCED)),
-    (P.ONGOING, ALL,                         "stranger",                 ALL,    stays(FENCED)),
+    (P.ONGOING, ("bumped", "taken"),         OWNERS,                     (0, 1), False, fences(6, -1)),
+    (P.ONGOING, ("bumped", "taken"),         OWNERS,                     2, False, fences(6, 5)),
+    (P.ONGOING, "last",                      OWNERS,                     (0, 1), False, fences(32_767, -1)),
+    (P.ONGOING, "last",                      OWNERS,                     2, False, fences(32_767, 32_766, **ROTATES)),
+    (P.ONGOING, "fence",                     OWNERS,                     (0, 1), False, fences(32_767, -1)),
+    (P.ONGOING, "fence",                     OWNERS,                     2, False, fences(32_767, 32_767, **ROTATES)),
+    (P.ONGOING, "rotated",                   ("anyone", "current", "one before", "newer"), (0, 1), False, fences(1, -1)),
+    (P.ONGOING, "rotated",                   ("anyone", "current", "one before", "newer"), 2, False, fences(1, 0)),
+    (P.ONGOING, "rotated",                   "older",                    ALL, False, stays(FENCED)),
+    (P.ONGOING, ALL,                         "stranger",                 ALL, False, stays(FENCED)),
 
-    (ENDING,   ("bumped", "taken", "last", "fence"), OWNERS,             ALL,    stays(CONCURRENT)),
-    (ENDING,   "rotated",                    ("anyone", "current", "one before", "newer"), ALL, stays(CONCURRENT)),
-    (ENDING,   "rotated",                    "older",                    ALL,    stays(FENCED)),
-    (ENDING,   ALL,                          "stranger",                 ALL,    stays(FENCED)),
+    # Kept, whatever the transaction version, by whoever comes anew or owns it.
+    (P.ONGOING, ALL,                         ("one before", *OLD),       ALL, True, stays(FENCED)),
+    (P.ONGOING, "bumped",                    "anyone",                   ALL, True, keeps("bumped", (PRODUCER, 6), -1)),
+    (P.ONGOING, "bumped",                    "current",                  ALL, True, keeps("bumped", (PRODUCER, 6), 5)),
+    (P.ONGOING, "taken",                     "anyone",                   ALL, True, keeps("taken", (PRODUCER, 6), -1)),
+    (P.ONGOING, "taken",                     "current",                  ALL, True, keeps("taken", (PRODUCER, 6), 5)),
+    (P.ONGOING, "last",                      "anyone",                   ALL, True, keeps("last", (SPARE, 0), -1, **SPARED)),
+    (P.ONGOING, "last",                      "current",                  ALL, True, keeps("last", (SPARE, 0), 32_766, **SPARED)),
+    (P.ONGOING, "fence",                     "anyone",                   ALL, True, keeps("fence", (SPARE, 0), -1, **SPARED)),
+    (P.ONGOING, "fence",                     "current",                  ALL, True, keeps("fence", (SPARE, 0), 32_767, **SPARED)),
+    (P.ONGOING, "rotated",                   "anyone",                   ALL, True, keeps("rotated", (NEXT, 1), -1)),
+    (P.ONGOING, "rotated",                   "current",                  ALL, True, keeps("rotated", (NEXT, 1), 0)),
+    (P.ONGOING, ALL,                         "stranger",                 ALL, True, stays(FENCED)),
+
+    (ENDING,   ("bumped", "taken", "last", "fence"), OWNERS,             ALL, ALL, stays(CONCURRENT)),
+    (ENDING,   "rotated",                    ("anyone", "current", "one before", "newer"), ALL, ALL, stays(CONCURRENT)),
+    (ENDING,   "rotated",                    "older",                    ALL, ALL, stays(FENCED)),
+    (ENDING,   ALL,                          "stranger",                 ALL, ALL, stays(FENCED)),
 ]  # fmt: skip
 
 INIT_PRODUCER_ID = Table(
-    "InitProducerId", InitProducerId, (tuple(Phase), tuple(STORED), ASKERS, (0, 1, 2)), ROWS, ask, always, impossible
-)
+    "InitProducerId", InitProducerId, (tuple(Phase), tuple(STORED), ASKERS, (0, 1, 2), (False, True)), ROWS, ask, always,
+    impossible,
+)  # fmt: skip

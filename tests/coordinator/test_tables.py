@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args
 
 import pytest
+import table_kept
+import table_kip_588
 from table_by_itself import MARKERS_WRITTEN, NOT_ONGOING, TIME_OUT
 from table_end_txn import END_TXN_V4, END_TXN_V5
 from table_init_producer_id import ASKED_TIMEOUT_MS, INIT_PRODUCER_ID
@@ -13,11 +16,12 @@ from txn_harness import ENDING, PRODUCER, SPARE, context, play, replies, txn_in
 from txn_tables import Cell, Outcome, Table
 
 from stuntbroker.coordinator.machine import RULES, decide
-from stuntbroker.coordinator.requests import InitProducerId, MarkersWritten, Reply, Request
-from stuntbroker.coordinator.state import Phase
+from stuntbroker.coordinator.requests import AddPartitions, EndTxn, InitProducerId, MarkersWritten, Reply, Request
+from stuntbroker.coordinator.state import EPOCH_LAST, TIMEOUT_NONE, Phase, Txn
 from stuntbroker.protocol.errors import ErrorCode
 
-TABLES = (INIT_PRODUCER_ID, ADD_PARTITIONS, VERIFY, END_TXN_V4, END_TXN_V5, TIME_OUT, MARKERS_WRITTEN)
+PLAIN = (INIT_PRODUCER_ID, ADD_PARTITIONS, VERIFY, END_TXN_V4, END_TXN_V5, TIME_OUT, MARKERS_WRITTEN)
+TABLES = (*PLAIN, *table_kept.TABLES, *table_kip_588.TABLES)
 
 
 def cell_name(table: Table, cell: Cell) -> str:
@@ -48,12 +52,61 @@ def test_no_cell_is_missing_and_none_is_there_twice(table: Table) -> None:
     assert table.twice() == []
 
 
-def test_every_kind_of_request_has_a_table_over_every_phase() -> None:
-    over = {(table.kind, cell[0]) for table in TABLES for cell in table.all_cells()}
-    asserted = {(MarkersWritten, phase) for phase in Phase if phase not in ENDING}
+class Asked(NamedTuple):
+    """What of a cell must be there in all combinations that can be."""
 
+    kind: type
+    phase: Phase
+    kept: bool
+    timed_out: bool
+    """Which is remembered, in profile kip-588."""
+    keep: bool | None
+    client_version: int | None
+
+
+def kept_class(txn: Txn) -> tuple[int, bool]:
+    """(how many producer ids the client's pair has cost the transaction, whether its epochs are used up)."""
+    ids = {txn.producer_id, txn.previous_producer_id, txn.next_producer_id}
+    return (0 if txn.next_producer_id == txn.producer_id else len(ids) - 1), txn.next_producer_epoch >= EPOCH_LAST
+
+
+def asked(table: Table) -> Iterator[tuple[Asked, Txn]]:
+    for cell in table.all_cells():
+        txn, request, _ = table.ask(*cell)
+        keep, version = getattr(request, "keep", None), getattr(request, "client_version", None)
+        yield Asked(table.kind, txn.phase, txn.kept, txn.timed_out_epoch != -1, keep, version), txn
+
+
+def must_be_asked() -> set[Asked]:
+    keeps = {InitProducerId: (False, True)}
+    versions = {AddPartitions: (0, 2), EndTxn: (0, 2)}
+    return {
+        Asked(kind, phase, kept, timed_out, keep, version)
+        for kind in RULES
+        for phase in Phase
+        for kept in (False, True)[: 1 + (phase in table_kept.KEPT_PHASES)]
+        for timed_out in (False, True)[: 1 + (phase in table_kip_588.REMEMBERED)]
+        for keep in keeps.get(kind, (None,))
+        for version in versions.get(kind, (None,))
+        if kind is not MarkersWritten or phase in ENDING
+    }
+
+
+def test_every_request_has_cells_in_every_state_kept_or_not_and_timed_out_or_not() -> None:
     assert set(RULES) == set(get_args(Request))
-    assert over | asserted == {(kind, phase) for kind in RULES for phase in Phase}
+    assert {one for table in TABLES for one, _ in asked(table)} == must_be_asked()
+
+
+@pytest.mark.parametrize("kind", RULES, ids=lambda kind: kind.__name__)
+def test_every_request_has_cells_for_every_way_to_the_pair_of_a_client(kind: type) -> None:
+    """KIP-939: of the transaction's own producer id, of another one, of a third one; at the last epoch."""
+    found: dict[Phase, set[tuple[int, bool]]] = {}
+    for one, txn in (each for table in TABLES if table.kind is kind for each in asked(table)):
+        if one.kept:
+            found.setdefault(one.phase, set()).add(kept_class(txn))
+    phases = ENDING if kind is MarkersWritten else table_kept.KEPT_PHASES
+
+    assert {phase for phase in phases if not found[phase] >= {(0, False), (0, True), (1, False), (2, False)}} == set()
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if phase not in ENDING])
@@ -101,3 +154,22 @@ def test_take_over_of_an_open_transaction_aborts_it_and_is_answered_by_the_rules
     assert kinds == ["Append", "WriteMarkers", "Append", "Again", *ending]
     assert after.last_producer_epoch == last
     assert after.phase is (Phase.EMPTY if answer.error == ErrorCode.NONE else Phase.COMPLETE_ABORT)
+
+
+# --- the time-out that a transaction has after it was kept
+
+NONE_OR_SOME = [
+    # opened with    kept with      has
+    (TIMEOUT_NONE,   TIMEOUT_NONE,  TIMEOUT_NONE),
+    (TIMEOUT_NONE,   45_000,        TIMEOUT_NONE),
+    (60_000,         45_000,        45_000),
+    (60_000,         TIMEOUT_NONE,  TIMEOUT_NONE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("opened", "kept", "has"), NONE_OR_SOME)
+def test_no_time_out_is_brought_into_a_transaction_that_was_opened_without_one(opened: int, kept: int, has: int) -> None:
+    """KIP-939: Enable2Pc and KeepPreparedTxn do not depend on each other."""
+    before = txn_in(Phase.ONGOING, timeout_ms=opened)
+
+    assert decide(before, InitProducerId(kept, keep=True), context()).txn.timeout_ms == has

@@ -141,6 +141,100 @@ def test_a_take_over_syncs_twice(world: World) -> None:
     assert not actor.busy
 
 
+# --- what was prepared is kept (KIP-939)
+
+KEEP = InitProducerId(60_000, keep=True)
+LATE = AddPartitions(PRODUCER, 5, frozenset({ORDERS}), 2)
+
+
+def test_what_is_kept_is_sealed_before_its_new_owner_hears_of_it(world: World) -> None:
+    """KIP-939: nothing that comes after the answer is in the transaction that the answer tells of."""
+    actor = actor_in(Phase.ONGOING)
+
+    assert ask(actor, world, KEEP) == ["append ONGOING", "seal", "reply NONE"]
+    assert actor.txn.kept and world.sealed == [actor.txn] == world.appended
+    assert not actor.busy and actor.mailbox is None
+
+
+def test_what_is_kept_is_sealed_when_the_log_has_it_and_not_before(world: World) -> None:
+    """Were it sealed without having been kept, its owner would be shut out of a transaction that is still its own."""
+    world.must_sync = True
+    actor = actor_in(Phase.ONGOING)
+
+    assert ask(actor, world, KEEP) == ["append ONGOING"]
+    assert actor.busy and world.sealed == []
+
+    world.sync()
+
+    assert world.told == ["append ONGOING", "synced", "seal", "reply NONE"]
+    assert not actor.busy and actor.mailbox is None
+
+
+def test_who_waits_behind_a_keep_is_answered_by_what_was_kept(world: World) -> None:
+    """What the owner before asks while the log syncs is not decided upon by what was true when it came."""
+    world.must_sync = True
+    actor = actor_in(Phase.ONGOING)
+    for name, request in (("keep", KEEP), ("late", LATE), ("commit", COMMIT), ("again", KEEP)):
+        actor.ask(request, world.hear(name), world)
+    world.sync()
+
+    assert world.told == [
+        "append ONGOING", "synced", "seal", "keep reply NONE", "late reply PRODUCER_FENCED",
+        "commit reply PRODUCER_FENCED", "append ONGOING",
+    ]  # fmt: skip
+
+    world.sync()
+
+    assert world.told[7:] == ["synced", "seal", "again reply NONE"]
+    assert actor.txn.client_pair == (PRODUCER, 7)
+
+
+def test_the_repetition_of_a_keep_appends_and_seals_nothing(world: World) -> None:
+    actor = actor_in(Phase.ONGOING)
+    named = KEEP._replace(producer_id=PRODUCER, producer_epoch=5)
+    ask(actor, world, named)
+
+    assert ask(actor, world, named) == ["reply NONE"]
+
+
+def test_a_keep_that_the_log_refuses_seals_nothing(world: World) -> None:
+    actor = actor_in(Phase.ONGOING)
+    world.refuse_append = True
+    with pytest.raises(Refused):
+        actor.ask(KEEP, world.hear(), world)
+
+    assert world.told == [] and not actor.txn.kept
+
+    world.refuse_append = False
+
+    assert ask(actor, world, COMMIT) == COMMIT_TOLD
+
+
+def test_a_keep_that_cannot_be_sealed_is_not_answered_and_may_be_repeated(world: World) -> None:
+    world.refuse_seal = True
+    actor = actor_in(Phase.ONGOING)
+    with pytest.raises(Refused):
+        actor.ask(KEEP, world.hear(), world)
+
+    assert world.told == ["append ONGOING"] and not actor.busy
+
+    world.refuse_seal = False
+
+    assert ask(actor, world, KEEP) == ["append ONGOING", "seal", "reply NONE"]
+
+
+def test_the_end_of_a_kept_transaction_has_the_pair_of_its_records_in_the_markers(world: World) -> None:
+    actor = actor_in(Phase.ONGOING)
+    ask(actor, world, KEEP)
+
+    assert ask(actor, world, COMMIT._replace(producer_epoch=6)) == COMMIT_TOLD
+    assert [(txn.producer_id, txn.producer_epoch) for txn in world.marked] == [(PRODUCER, 6)]
+    assert actor.txn.client_pair == (PRODUCER, 7) and not actor.txn.kept
+
+
+# --- a mailbox with a limit
+
+
 def test_a_full_mailbox_is_an_error_that_the_client_tries_again_after(world: World) -> None:
     world.must_sync = True
     actor = actor_in(Phase.EMPTY)

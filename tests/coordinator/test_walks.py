@@ -11,7 +11,9 @@ from txn_harness import AUDIT, ID, ORDERS, STRANGER, play, replies
 
 from stuntbroker.coordinator import state
 from stuntbroker.coordinator.machine import decide
+from stuntbroker.coordinator.records import key_of, read_record, value_of
 from stuntbroker.coordinator.requests import (
+    TRANSACTION_TIMED_OUT,
     AddPartitions,
     Again,
     Append,
@@ -21,19 +23,31 @@ from stuntbroker.coordinator.requests import (
     InitProducerId,
     Reply,
     Request,
+    Seal,
     TimeOut,
     Verify,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import COMPLETED, PREPARED, SUCCESSORS, Phase, Txn, new_txn
+from stuntbroker.coordinator.state import COMPLETED, PREPARED, SUCCESSORS, TIMEOUT_NONE, Phase, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.records import Record
 
 OK = ErrorCode.NONE
 FIRST_PRODUCER = 10
 SPARES = 100
 PARTITIONS = st.sampled_from([frozenset({ORDERS}), frozenset({AUDIT}), frozenset({ORDERS, AUDIT})])
 FIRST_EPOCHS = st.sampled_from([-1, 0, 7, 32_764, 32_765, 32_766])
-KINDS = st.sampled_from(["init", "init", "add", "add", "add", "verify", "end", "end", "end", "time out", "wait"])
+KINDS = st.sampled_from(
+    ["init", "init", "keep", "keep", "add", "add", "add", "add", "verify", "end", "end", "end", "time out", "wait", "restart"]
+)
+TIMEOUTS_MS = st.sampled_from([60_000, 60_000, TIMEOUT_NONE])
+
+
+def read_again(txn: Txn, transaction_version: int) -> Txn:
+    """As the log has it."""
+    found = read_record(Record(0, 0, key_of(txn.transactional_id), value_of(txn, min(1, transaction_version))))
+    assert found is not None and found[1] is not None
+    return found[1]
 
 
 class Walk:
@@ -41,13 +55,12 @@ class Walk:
 
     def __init__(self, data: st.DataObject, versions: st.SearchStrategy[int]) -> None:
         self.data = data
-        self.at = Context(1_000, data.draw(versions, "transaction.version"), SPARES)
+        drafted = data.draw(st.booleans(), "kip-588")
+        self.at = Context(1_000, data.draw(versions, "transaction.version"), SPARES, 0, drafted)
         self.txn = new_txn(ID, FIRST_PRODUCER, data.draw(FIRST_EPOCHS, "first epoch"))
-        self.owners = [self.identity()]
-        """Every (producer id, epoch) that the id ever had, in order."""
-
-    def identity(self) -> tuple[int, int]:
-        return self.txn.producer_id, self.txn.producer_epoch
+        self.logged = False
+        self.owners = [self.txn.client_pair]
+        """Every (producer id, epoch) that requests of the id ever had to bear, in order."""
 
     def who(self) -> tuple[int, int]:
         """An owner of now or of before, or somebody who never was one."""
@@ -60,8 +73,10 @@ class Walk:
         draw = self.data.draw
         client = draw(st.sampled_from([0, 2]), "client")
         match draw(KINDS, "kind"):
-            case "init":
-                return InitProducerId(60_000, *(self.who() if draw(st.booleans(), "named") else (-1, -1)))
+            case "init" | "keep" as kind:
+                named = self.who() if draw(st.booleans(), "named") else (-1, -1)
+                version = draw(st.sampled_from([2, 3, 4]), "version") if self.at.remembers_time_outs else -1
+                return InitProducerId(draw(TIMEOUTS_MS, "time-out"), *named, kind == "keep", version)
             case "add":
                 return AddPartitions(*self.who(), draw(PARTITIONS), client)
             case "verify":
@@ -70,22 +85,39 @@ class Walk:
                 return EndTxn(*self.who(), draw(st.booleans(), "commit"), client)
             case "time out":
                 return TimeOut()
+            case "restart":
+                if self.logged:
+                    self.txn = read_again(self.txn, self.at.transaction_version)
+                return None
         self.at = self.at._replace(now_ms=self.at.now_ms + 70_000)
         return None
 
     def step(self) -> tuple[Txn, Request, list[Effect]] | None:
         """(state before, request, everything that was done)."""
         request = self.request()
-        if request is None:
-            return None
+        return None if request is None else self.take(request)
+
+    def take(self, request: Request) -> tuple[Txn, Request, list[Effect]]:
         before = self.txn
         self.txn, done = play(before, request, self.at)
         for effect in done:
-            if isinstance(effect, Append) and effect.txn.phase not in PREPARED:
-                self.at = self.at._replace(spare_producer_id=max(self.at.spare_producer_id, effect.txn.producer_id + 1))
-                if self.owners[-1] != (effect.txn.producer_id, effect.txn.producer_epoch):
-                    self.owners.append((effect.txn.producer_id, effect.txn.producer_epoch))
+            if isinstance(effect, Append):
+                self.logged = True
+                pair = effect.txn.client_pair
+                self.at = self.at._replace(spare_producer_id=max(self.at.spare_producer_id, pair[0] + 1))
+                if effect.txn.phase not in PREPARED and self.owners[-1] != pair:
+                    self.owners.append(pair)
         return before, request, done
+
+    def prepare(self) -> None:
+        """A two-phase transaction is opened, and perhaps kept."""
+        self.take(InitProducerId(TIMEOUT_NONE))
+        client = self.data.draw(st.sampled_from([0, 2]), "client")
+        self.take(AddPartitions(*self.txn.client_pair, frozenset({ORDERS}), client))
+        for _ in range(self.data.draw(st.integers(0, 2), "kept times")):
+            named = self.txn.client_pair if self.data.draw(st.booleans(), "named") else (-1, -1)
+            self.take(InitProducerId(TIMEOUT_NONE, *named, keep=True))
+        assert self.txn.phase is Phase.ONGOING
 
     def steps(self) -> list[tuple[Txn, Request, list[Effect]]]:
         count = self.data.draw(st.integers(1, 25), "steps")
@@ -136,15 +168,18 @@ def test_an_error_carries_no_producer_id(data: st.DataObject) -> None:
 @settings(max_examples=60)
 def test_the_log_is_written_before_the_markers_and_both_before_the_answer(data: st.DataObject) -> None:
     for _, _, done in Walk(data, VERSIONS).steps():
-        kinds = "".join({Append: "a", WriteMarkers: "m", Reply: "r", Again: "g"}[type(effect)] for effect in done)
+        letters = {Append: "a", WriteMarkers: "m", Seal: "s", Reply: "r", Again: "g"}
+        kinds = "".join(letters[type(effect)] for effect in done)
 
-        assert re.fullmatch(r"(amag?)?(a?r)?", kinds), kinds
+        assert re.fullmatch(r"(amag?)?(a?r)?|asr", kinds), kinds
 
 
 @given(st.data())
 @settings(max_examples=60)
 def test_epochs_of_a_producer_id_never_go_back_and_none_is_used_after_another(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
+    if data.draw(st.booleans(), "prepared"):
+        walk.prepare()
     walk.steps()
     ids = list(dict.fromkeys(producer_id for producer_id, _ in walk.owners))
 
@@ -175,7 +210,7 @@ def test_who_was_fenced_never_succeeds_again(data: st.DataObject) -> None:
     """Not even by chance; only the retry of an EndTxn of TV2 hears what the first one would have heard (KIP-890)."""
     walk = Walk(data, VERSIONS)
     for before, request, done in walk.steps():
-        owner = (before.producer_id, before.producer_epoch)
+        owner = before.client_pair
         if isinstance(request, AddPartitions | Verify | EndTxn) and request[:2] != owner:
             (reply,) = replies(done)
             if reply.error == OK:
@@ -186,19 +221,134 @@ def test_who_was_fenced_never_succeeds_again(data: st.DataObject) -> None:
 
 
 @given(st.data())
+@settings(max_examples=100)
+def test_a_transaction_that_was_kept_obeys_the_newest_pair_and_no_other(data: st.DataObject) -> None:
+    """KIP-939: whoever had it before neither ends it nor takes it over; only the keep itself may be repeated."""
+    walk = Walk(data, VERSIONS)
+    walk.prepare()
+    for before, request, done in walk.steps():
+        if before.kept and not isinstance(request, TimeOut):
+            (reply,) = replies(done)
+            if isinstance(request, InitProducerId):
+                named = request.producer_id, request.producer_epoch
+                mine = named in ((-1, -1), before.client_pair)
+                repeats = request.keep and -1 != named[1] == before.last_producer_epoch
+                if repeats and not mine and not reply.error:
+                    assert done == [Reply(OK, *before.client_pair, before.producer_id, before.producer_epoch)]
+            else:
+                mine = request[:2] == before.client_pair and isinstance(request, EndTxn)
+                repeats = False
+            if not mine and not repeats:
+                assert reply.error and done == [reply]
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_a_transaction_without_a_time_out_ends_only_when_its_owner_or_a_new_instance_says_so(data: st.DataObject) -> None:
+    """KIP-939: a prepared one waits for its decision for ever, across restarts; an admin is a new instance that does not
+    keep. As in Kafka one that was there before may come back and abort it, until it is kept."""
+    walk = Walk(data, VERSIONS)
+    walk.prepare()
+    for before, request, done in walk.steps():
+        ended = any(isinstance(effect, WriteMarkers) for effect in done)
+        if ended and before.phase is Phase.ONGOING and before.timeout_ms == TIMEOUT_NONE:
+            if isinstance(request, EndTxn):
+                assert request[:2] == before.client_pair
+            else:
+                assert isinstance(request, InitProducerId) and not request.keep
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_keeping_leaves_the_transaction_as_it_is(data: st.DataObject) -> None:
+    walk = Walk(data, VERSIONS)
+    walk.prepare()
+    for before, request, done in walk.steps():
+        if isinstance(request, InitProducerId) and request.keep and before.phase is Phase.ONGOING:
+            assert [effect for effect in done if isinstance(effect, WriteMarkers | Again)] == []
+            for effect in done:
+                if isinstance(effect, Append):
+                    after = effect.txn
+                    assert after.kept and after.client_pair > before.client_pair
+                    assert (after.producer_id, after.producer_epoch, after.partitions, after.started_at_ms) == (
+                        before.producer_id, before.producer_epoch, before.partitions, before.started_at_ms
+                    )  # fmt: skip
+
+
+@given(st.data())
 @settings(max_examples=60)
 def test_a_new_instance_fences_all_that_came_before_it(data: st.DataObject) -> None:
+    """Whether it keeps what is open or not."""
     walk = Walk(data, VERSIONS)
+    if data.draw(st.booleans(), "prepared"):
+        walk.prepare()
     walk.steps()
     older = list(walk.owners)
-    walk.txn, _ = play(walk.txn, InitProducerId(60_000), walk.at)
-    for producer_id, epoch in older:
-        if epoch >= 0:
+    walk.txn, _ = play(walk.txn, InitProducerId(60_000, keep=data.draw(st.booleans(), "keeps")), walk.at)
+    for pair in older:
+        if pair[1] >= 0:
+            asked: list[Request] = [InitProducerId(60_000, *pair, keep=True)]
+            if walk.txn.kept:
+                asked.append(InitProducerId(60_000, *pair))
             for client in (0, 2):
-                _, added = play(walk.txn, AddPartitions(producer_id, epoch, frozenset({ORDERS}), client), walk.at)
-                _, ended = play(walk.txn, EndTxn(producer_id, epoch, True, client), walk.at)
+                asked += [AddPartitions(*pair, frozenset({ORDERS}), client), EndTxn(*pair, True, client)]
+            for request in asked:
+                after, done = play(walk.txn, request, walk.at)
 
-                assert [reply.error == OK for reply in replies(added) + replies(ended)] == [False, False]
+                assert [bool(reply.error) for reply in replies(done)] == [True]
+                assert after == walk.txn
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_a_new_instance_finds_the_transaction_that_is_open_and_can_end_it(data: st.DataObject) -> None:
+    """KIP-939: it is told whose records they are, and has the pair to commit them with; else it starts anew."""
+    walk = Walk(data, VERSIONS)
+    if data.draw(st.booleans(), "prepared"):
+        walk.prepare()
+    walk.steps()
+    before = walk.txn
+    open_pair = (before.producer_id, before.producer_epoch) if before.phase is Phase.ONGOING else (-1, -1)
+    kept, done = play(before, InitProducerId(TIMEOUT_NONE, keep=True), walk.at)
+    (reply,) = replies(done)
+    if reply == Reply(OK, *kept.client_pair, *open_pair) and open_pair != (-1, -1):
+        client = data.draw(st.sampled_from([0, 2]), "client")
+        after, done = play(kept, EndTxn(*kept.client_pair, True, client), walk.at)
+        marked = [effect.txn for effect in done if isinstance(effect, WriteMarkers)]
+
+        assert [one.partitions for one in marked] == [before.partitions]
+        assert after.phase is Phase.COMPLETE_COMMIT and not after.kept
+    else:
+        assert reply == Reply(OK, *kept.client_pair) and kept.phase is Phase.EMPTY
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_the_log_has_all_that_is_known(data: st.DataObject) -> None:
+    """Under transaction version 0 too what was kept and what was timed out, though Kafka's record has no room for it."""
+    walk = Walk(data, VERSIONS)
+    for _, _, done in walk.steps():
+        for effect in done:
+            if isinstance(effect, Append):
+                again = read_again(effect.txn, walk.at.transaction_version)
+                if walk.at.transaction_version or effect.txn.kept or effect.txn.init_version != -1:
+                    assert again == effect.txn
+                assert again.client_pair == effect.txn.client_pair
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_a_time_out_is_remembered_until_the_next_transition_and_in_its_profile_only(data: st.DataObject) -> None:
+    """KIP-588: meanwhile the producer is told of it, and may claim the next epoch."""
+    walk = Walk(data, VERSIONS)
+    for before, request, done in walk.steps():
+        if before.timed_out_epoch != -1:
+            assert walk.at.remembers_time_outs and before.phase is Phase.COMPLETE_ABORT
+            slow = before.timed_out_epoch
+            if isinstance(request, AddPartitions | Verify | EndTxn) and request[:2] == (before.producer_id, slow):
+                assert done == [Reply(TRANSACTION_TIMED_OUT)]
+        elif not isinstance(request, TimeOut):
+            assert [reply for reply in replies(done) if reply.error == TRANSACTION_TIMED_OUT] == []
 
 
 @given(st.data())

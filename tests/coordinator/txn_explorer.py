@@ -1,17 +1,43 @@
-"""Every interleaving of a small world: two producers of one transactional id, two partitions, and what can go wrong.
+"""Every interleaving of a small world: producers of one transactional id, two partitions, and what can go wrong.
 
-Replies are lost, transactions time out, the broker crashes. Each step is one effect, one marker, one write or one
-crash. The coordinator is the real core, a restart reads the real log records, and partitions check markers by the real
-rules of the storage. Breadth first, so that the way to a broken promise is as short as it can be.
+Replies are lost, transactions time out, the broker crashes, admins interfere. Each step is one effect, one marker, one
+write, one decision in a two-phase producer's database or one crash. The coordinator is the real core, a restart reads
+the real log records, and partitions check markers by the real rules of the storage. Breadth first, so that the way to a
+broken promise is as short as it can be.
 """
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from itertools import combinations
+from typing import NamedTuple
+
+from txn_producers import answer, decides, requests, returns, write
+from txn_world import (
+    ABORT,
+    COMMIT,
+    ID,
+    LONG_AGO,
+    NO_PAIR,
+    PARTITIONS,
+    Broken,
+    Budget,
+    Client,
+    Complete,
+    Deed,
+    Log,
+    Mark,
+    Pair,
+    Rules,
+    World,
+    name_of,
+    outcomes,
+    still_open,
+    with_client,
+    with_log,
+)
 
 from stuntbroker.coordinator import machine
 from stuntbroker.coordinator.records import key_of, read_record, value_of
@@ -19,143 +45,30 @@ from stuntbroker.coordinator.requests import (
     AddPartitions,
     Again,
     Append,
-    Context,
     EndTxn,
     InitProducerId,
     MarkersWritten,
     Reply,
     Request,
+    Seal,
     TimeOut,
     Verify,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import PREPARED, Phase, TopicPartition, Txn, new_txn
+from stuntbroker.coordinator.state import PREPARED, TIMEOUT_NONE, Phase, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.records import Record
-from stuntbroker.storage.producers import Producer, ProducerStates
 
-OK = ErrorCode.NONE
-ID, FIRST_PRODUCER, NOW = "t", 1, 1_000_000
-LONG_AGO = NOW - 900_000
-PARTITIONS: tuple[TopicPartition, ...] = (("p", 0), ("p", 1))
-TRY_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS,)
-Deed = tuple[str, int]
-"""A transaction as its producer sees it: name of the producer, number."""
-NOBODY: frozenset[Deed] = frozenset()
-
-
-class Client(NamedTuple):
-    name: str
-    version: int
-    """Transaction version that it speaks: 1 or 2."""
-    step: str = "off"
-    producer_id: int = -1
-    epoch: int = -1
-    number: int = 1
-    waiting: Request | None = None
-    """Asked and not answered: it asks the same until it is."""
-
-    @property
-    def deed(self) -> Deed:
-        return self.name, self.number
-
-
-class Log(NamedTuple):
-    """One partition. A transaction that wrote here is open or has an outcome."""
-
-    epochs: tuple[tuple[int, int], ...] = ()
-    """(producer id, epoch)."""
-    open: tuple[tuple[int, frozenset[Deed]], ...] = ()
-    """(producer id, whose records its open transaction has)."""
-    outcomes: frozenset[tuple[Deed, bool]] = frozenset()
-
-    def producers(self) -> ProducerStates:
-        states = ProducerStates()
-        for producer_id, epoch in self.epochs:
-            states.producers[producer_id] = Producer(epoch, 0, -1, 0 if dict(self.open).get(producer_id) else -1)
-        return states
-
-    def wrote(self, producer_id: int, epoch: int, deed: Deed) -> Log:
-        held = dict(self.open)
-        held[producer_id] = held.get(producer_id, NOBODY) | {deed}
-        epochs = {**dict(self.epochs), producer_id: epoch}
-        return self._replace(epochs=tuple(sorted(epochs.items())), open=tuple(sorted(held.items())))
-
-    def marked(self, txn: Txn) -> Log:
-        refused = self.producers().check_marker(txn.producer_id, txn.producer_epoch, 0, txn.client_version)
-        if refused:
-            return self
-        commit = txn.phase is Phase.PREPARE_COMMIT
-        held = dict(self.open)
-        ended = frozenset((deed, commit) for deed in held.pop(txn.producer_id, NOBODY))
-        epochs = {**dict(self.epochs), txn.producer_id: txn.producer_epoch}
-        return Log(tuple(sorted(epochs.items())), tuple(sorted(held.items())), self.outcomes | ended)
-
-
-class Mark(NamedTuple):
-    """A marker for one partition."""
-
-    txn: Txn
-    partition: int
-
-
-class Complete(NamedTuple):
-    """The Complete record, which may be lost in a crash until something is appended behind it."""
-
-
-class Budget(NamedTuple):
-    """How often what goes wrong may still go wrong."""
-
-    crashes: int = 1
-    losses: int = 1
-    time_outs: int = 1
-    copies: int = 0
-    """Requests of which a copy stays on the way."""
-
-
-class World(NamedTuple):
-    clients: tuple[Client, Client]
-    budget: Budget
-    logs: tuple[Log, Log] = (Log(), Log())
-    txn: Txn | None = None
-    durable: Txn | None = None
-    late: Txn | None = None
-    """A Complete record that is written, but not for sure."""
-    work: tuple[Any, ...] = ()
-    """Effects that are still to be performed; other requests wait for them."""
-    asked: tuple[int, Request] | None = None
-    """Which client the work is for, and what it asked; client -1 for nobody who listens."""
-    copy: Request | None = None
-    spare: int = FIRST_PRODUCER + 1
-    wanted: frozenset[Deed] = NOBODY
-    """Of which a commit was asked."""
-    committed: frozenset[Deed] = NOBODY
-    """Of which a commit was answered."""
-    aborted: frozenset[Deed] = NOBODY
-    """Which must never be committed: an abort was answered, or the commit refused."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The scene. Transactions of each producer, and the transaction version of the cluster."""
-
-    transaction_version: int
-    number_max: tuple[int, int] = (2, 1)
-    first_epoch: int = 0
-
-    def context(self, world: World) -> Context:
-        return Context(NOW, self.transaction_version, world.spare)
-
-
-class Broken(AssertionError):
-    """A promise was broken."""
-
+FENCING = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+ADMIN = InitProducerId(60_000)
 
 # --- the coordinator
 
 
 def ask(rules: Rules, world: World, client: int, request: Request) -> World:
     txn, spare = world.txn, world.spare
+    if client == -1 or (isinstance(request, InitProducerId) and client != world.owner):
+        world = world._replace(contested=True)
     if txn is None:
         if not isinstance(request, InitProducerId):
             return answer(rules, world, client, request, Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
@@ -186,17 +99,27 @@ def perform(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
             assert world.txn is not None
             after = machine.decide(world.txn, MarkersWritten(), rules.context(world)).txn
             yield f"append {after.phase.name}", world._replace(txn=after, late=after)
+        case Seal(txn):
+            yield "seal", sealed(world, txn)
         case Again():
             yield "again", ask(rules, world, client, request)
         case Reply():
-            yield f"{name_of(world, client)} hears {effect.error.name}", answer(rules, world, client, request, effect)
+            world = noted(world, client, request, effect)
+            yield f"{name_of(world, client)} hears {effect}", answer(rules, world, client, request, effect)
             if world.budget.losses and isinstance(request, InitProducerId | EndTxn) and client >= 0:
                 budget = world.budget._replace(losses=world.budget.losses - 1)
                 yield f"the answer to {name_of(world, client)} is lost", world._replace(budget=budget)
 
 
+def sealed(world: World, txn: Txn) -> World:
+    for partition in txn.partitions:
+        index = PARTITIONS.index(partition)
+        world = with_log(world, index, world.logs[index].seal(txn.producer_id))
+    return world
+
+
 def crashed(rules: Rules, world: World, kept: Txn | None) -> World:
-    """Starts again from the log: a prepared transaction is finished before anything else."""
+    """Starts again from the log: before anything else a kept transaction is sealed, and a prepared one finished."""
     txn = None
     if kept is not None:
         value = value_of(kept, min(1, rules.transaction_version))
@@ -204,119 +127,49 @@ def crashed(rules: Rules, world: World, kept: Txn | None) -> World:
         assert found is not None
         txn = found[1]
     budget = world.budget._replace(crashes=world.budget.crashes - 1)
-    world = world._replace(txn=txn, durable=kept, late=None, work=(), asked=None, budget=budget)
+    logs = world.logs[0]._replace(sealed=frozenset()), world.logs[1]._replace(sealed=frozenset())
+    world = world._replace(txn=txn, durable=kept, late=None, work=(), asked=None, budget=budget, logs=logs)
+    if txn is not None and txn.kept:
+        world = sealed(world, txn)
     if txn is not None and txn.phase in PREPARED:
         world = world._replace(work=(WriteMarkers(txn),), asked=(-1, TimeOut()))
     return world
 
 
-# --- the producers
+# --- who has the id, by what was answered
 
 
-def name_of(world: World, client: int) -> str:
-    return world.clients[client].name if client >= 0 else "nobody"
+def pair_of(request: Request) -> Pair:
+    """That the request carries."""
+    if isinstance(request, InitProducerId | AddPartitions | Verify | EndTxn):
+        return request.producer_id, request.producer_epoch
+    return NO_PAIR
 
 
-def with_client(world: World, client: int, **changes: Any) -> World:
-    clients = list(world.clients)
-    clients[client] = clients[client]._replace(**changes)
-    return world._replace(clients=(clients[0], clients[1]))
-
-
-def with_log(world: World, index: int, log: Log) -> World:
-    return world._replace(logs=(log, world.logs[1]) if index == 0 else (world.logs[0], log))
-
-
-def requests(client: Client) -> list[Request]:
-    """What the client may ask now."""
-    if client.waiting is not None:
-        return [client.waiting]
-    owner = client.producer_id, client.epoch
-    match client.step:
-        case "off":
-            return [InitProducerId(60_000)]
-        case "add":
-            return [AddPartitions(*owner, frozenset(PARTITIONS), 0)]
-        case "end":
-            return [EndTxn(*owner, commit, 2 if client.version == 2 else 0) for commit in (True, False)]
-        case "abort":
-            return [EndTxn(*owner, False, 2)]
-        case "bump":
-            return [InitProducerId(60_000, *owner)]
-    return []
-
-
-def begin(client: Client) -> str:
-    return "add" if client.version == 1 else "write 0"
-
-
-def goes_on(rules: Rules, world: World, at: int, reply: Reply) -> World:
-    """To the next transaction, if there is one, with what the answer said."""
-    client = world.clients[at]
-    last = client.number == rules.number_max[at]
-    if reply.producer_id >= 0:
-        world = with_client(world, at, producer_id=reply.producer_id, epoch=reply.producer_epoch)
-    return with_client(world, at, step="done" if last else begin(client), number=client.number + 1)
-
-
-def gives_up(world: World, at: int) -> World:
-    """A write met a newer epoch. TV2 aborts (KIP-890), TV1 bumps its epoch (KIP-360): it may have been a time-out."""
-    return with_client(world, at, step="abort" if world.clients[at].version == 2 else "bump")
-
-
-def write(rules: Rules, world: World, at: int) -> World | None:
-    """The next write of this producer; None when it has to wait for the coordinator."""
-    client = world.clients[at]
-    index = int(client.step[-1])
-    log = world.logs[index]
-    stored = dict(log.epochs).get(client.producer_id, -1)
-    if client.epoch < stored:
-        return gives_up(world, at)
-    if stored == client.epoch and dict(log.open).get(client.producer_id):
-        return written(world, at)
-    if world.work:
-        return None
-    owner = client.producer_id, client.epoch
-    if client.version == 2:
-        return ask(rules, world, at, AddPartitions(*owner, frozenset({PARTITIONS[index]}), 2))
-    return ask(rules, world, at, Verify(*owner, PARTITIONS[index]))
-
-
-def written(world: World, at: int) -> World:
-    client = world.clients[at]
-    index = int(client.step[-1])
-    world = with_log(world, index, world.logs[index].wrote(client.producer_id, client.epoch, client.deed))
-    return with_client(world, at, step="write 1" if index == 0 else "end")
-
-
-def answer(rules: Rules, world: World, at: int, request: Request, reply: Reply) -> World:
-    if at < 0:
+def noted(world: World, at: int, request: Request, reply: Reply) -> World:
+    """What the answer promises; who is fenced by it."""
+    asker, pair, before = pair_of(request), (reply.producer_id, reply.producer_epoch), max(world.handed, default=NO_PAIR)
+    if reply.error:
+        if at >= 0 and at == world.owner and not world.contested and reply.error in FENCING:
+            return world._replace(broken=f"{name_of(world, at)} is fenced by nobody")
         return world
-    client, error = world.clients[at], reply.error
-    if error in TRY_AGAIN:
+    if asker in world.fenced and not mixed(world.clients):
+        return world._replace(broken=f"{asker} is fenced and succeeds")
+    if pair == NO_PAIR:
         return world
-    world = with_client(world, at, waiting=None)
-    match request:
-        case InitProducerId() if not error and client.step == "bump":
-            return goes_on(rules, world._replace(aborted=world.aborted | {client.deed}), at, reply)
-        case InitProducerId() if not error:
-            return with_client(world, at, step=begin(client), producer_id=reply.producer_id, epoch=reply.producer_epoch)
-        case AddPartitions(client_version=0) if not error:
-            return with_client(world, at, step="write 0")
-        case (AddPartitions() | Verify()) if not error:
-            stored = dict(world.logs[int(client.step[-1])].epochs).get(client.producer_id, -1)
-            return written(world, at) if client.epoch >= stored else gives_up(world, at)
-        case AddPartitions(client_version=2):
-            return with_client(world, at, step="abort")
-        case EndTxn(commit=commit) if not error:
-            if commit:
-                world = world._replace(committed=world.committed | {client.deed})
-            else:
-                world = world._replace(aborted=world.aborted | {client.deed})
-            return goes_on(rules, world, at, reply)
-        case EndTxn() if not any((client.deed, True) in log.outcomes for log in world.logs):
-            world = world._replace(aborted=world.aborted | {client.deed})
-    return with_client(world, at, step="dead")
+    taken_over = isinstance(request, InitProducerId)
+    if pair < before or (taken_over and asker == NO_PAIR and pair == before):
+        return world._replace(broken=f"{pair} is handed out after {before}")
+    if taken_over:
+        owner, contested = (at, False) if at >= 0 else (world.owner, True)
+        world = world._replace(fenced=world.fenced | (world.handed - {asker, pair}), owner=owner, contested=contested)
+    return world._replace(handed=world.handed | {pair})
+
+
+@cache
+def mixed(clients: tuple[Client, ...]) -> bool:
+    """Clients of both transaction versions: an epoch one behind may look like a retry, in Kafka as here."""
+    return len({client.version for client in clients}) > 1
 
 
 # --- all that can happen next
@@ -331,28 +184,24 @@ def successors(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
             yield f"crash after {kept.phase.name if kept else 'nothing'}", crashed(rules, world, kept)
     for at, client in enumerate(world.clients):
         if client.step.startswith("write"):
-            after = write(rules, world, at)
-            if after is not None:
+            wrote = write(world, at)
+            if wrote is not None:
+                after = wrote if isinstance(wrote, World) else ask(rules, world, at, wrote)
                 yield f"{client.name} writes {client.deed[1]} to {client.step[-1]}", after
-        elif not world.work:
-            for request in requests(client):
+            continue
+        yield from decides(world, at)
+        if not world.work and not (at > 1 and client.step == world.clients[at - 1].step == "off"):
+            for request in requests(rules, client):
                 yield from sent(rules, world, at, request)
-    if world.work or world.txn is None:
-        return
-    if budget.time_outs and world.txn.phase is Phase.ONGOING:
-        old = world._replace(
-            txn=world.txn._replace(started_at_ms=LONG_AGO), budget=budget._replace(time_outs=budget.time_outs - 1)
-        )
-        yield "time-out", ask(rules, old, -1, TimeOut())
-    if world.copy is not None:
-        yield f"a copy arrives: {world.copy}", ask(rules, world._replace(copy=None), -1, world.copy)
+    if not world.work and world.txn is not None:
+        yield from interferes(rules, world, world.txn)
 
 
 def sent(rules: Rules, world: World, at: int, request: Request) -> Iterator[tuple[str, World]]:
     client = world.clients[at]
-    if isinstance(request, EndTxn) and request.commit:
+    if isinstance(request, EndTxn) and request.commit and not client.two_phase:
         world = world._replace(wanted=world.wanted | {client.deed})
-    asking = with_client(world, at, waiting=request)
+    asking = with_client(terminated(rules, world, request), at, waiting=request)
     yield f"{client.name} asks {request}", ask(rules, asking, at, request)
     if world.budget.copies and isinstance(request, EndTxn):
         budget = world.budget._replace(copies=world.budget.copies - 1)
@@ -360,14 +209,50 @@ def sent(rules: Rules, world: World, at: int, request: Request) -> Iterator[tupl
         yield f"{client.name} asks {request}, and a copy stays on the way", ask(rules, copied, at, request)
 
 
+def interferes(rules: Rules, world: World, txn: Txn) -> Iterator[tuple[str, World]]:
+    """What comes from nobody who goes on from the answer."""
+    budget = world.budget
+    if budget.time_outs and txn.phase is Phase.ONGOING:
+        old = world._replace(
+            txn=txn._replace(started_at_ms=LONG_AGO), budget=budget._replace(time_outs=budget.time_outs - 1)
+        )
+        after = ask(rules, old, -1, TimeOut())
+        # Nobody is fenced by a time-out that is remembered (KIP-588).
+        contested = world.contested or (bool(after.work) and not rules.remembers_time_outs)
+        yield "time-out", after._replace(contested=contested)
+    if world.copy is not None:
+        yield f"a copy arrives: {world.copy}", ask(rules, world._replace(copy=None), -1, world.copy)
+    if budget.forced:
+        spent = world._replace(budget=budget._replace(forced=budget.forced - 1))
+        yield "an admin terminates it", ask(rules, terminated(rules, spent, ADMIN), -1, ADMIN)
+    if budget.returns:
+        spent = world._replace(budget=budget._replace(returns=budget.returns - 1))
+        for client in world.clients:
+            for request in returns(client):
+                yield f"{client.name} returns with {request}", ask(rules, terminated(rules, spent, request), -1, request)
+
+
+def terminated(rules: Rules, world: World, request: Request) -> World:
+    """Who does not ask to keep aborts what is open: a new instance always, by Kafka's rule an old one too.
+
+    But not what a two-phase client has opened: that is for its owner and for an admin to end.
+    """
+    if not isinstance(request, InitProducerId) or request.keep or world.txn is None:
+        return world
+    if pair_of(request) in world.fenced and (world.txn.kept or world.txn.timeout_ms == TIMEOUT_NONE):
+        return world
+    return world._replace(forced=world.forced | still_open(world))
+
+
 # --- promises
 
 
 def check(rules: Rules, world: World) -> None:
-    outcomes = world.logs[0].outcomes | world.logs[1].outcomes
-    still_open = frozenset(deed for log in world.logs for _, deeds in log.open for deed in deeds)
-    for deed, commit in outcomes:
-        if (deed, not commit) in outcomes:
+    if world.broken:
+        raise Broken(world.broken)
+    ended, left_open = outcomes(world), still_open(world)
+    for deed, commit in ended:
+        if (deed, not commit) in ended:
             raise Broken(f"{deed} is both committed and aborted")
         if commit and deed not in world.wanted:
             raise Broken(f"{deed} is committed, which nobody asked for")
@@ -375,38 +260,117 @@ def check(rules: Rules, world: World) -> None:
             raise Broken(f"{deed} is committed, which was told to be aborted or refused")
         if not commit and deed in world.committed:
             raise Broken(f"{deed} is aborted, which was told to be committed")
-    for deed in world.committed & still_open:
+    for deed in world.committed & left_open:
         raise Broken(f"{deed} is told to be committed, and open in a partition")
-    one, other = world.clients
-    if one[3:5] == other[3:5] != (-1, -1) and not {"off", "dead", "done"} & {one.step, other.step}:
-        raise Broken(f"two producers go on as {one[3:5]}")
+    for one, other in combinations(world.clients, 2):
+        if one.pair == other.pair != NO_PAIR and not {"off", "dead", "done"} & {one.step, other.step}:
+            raise Broken(f"two producers go on as {one.pair}")
+    for log in world.logs:
+        if log.open and any(log.takes(pair) for pair in world.fenced):
+            raise Broken("a record of a fenced producer is taken into an open transaction")
+    for deed, pair in world.prepared:
+        _check_prepared(world, deed, pair)
     if not world.work:
-        for deed, commit in outcomes:
-            if deed in still_open:
+        for deed, commit in ended:
+            if deed in left_open:
                 raise Broken(f"{deed} is {'committed' if commit else 'aborted'} in one partition and open in the other")
         if world.txn is not None:
-            _check_not_stuck(rules, world.txn, world.logs)
+            wrong = refused(rules, world.txn, world.fenced, *versions_of(world)) or stuck(
+                rules, world.txn, world.logs, any(client.two_phase for client in world.clients)
+            )
+            if wrong:
+                raise Broken(wrong)
 
 
-def _check_not_stuck(rules: Rules, txn: Txn, logs: tuple[Log, Log]) -> None:
-    left = stuck(rules, txn, logs)
-    if left:
-        raise Broken(left)
+def _check_prepared(world: World, deed: Deed, pair: Pair) -> None:
+    """KIP-939: it ends as was decided, or as an admin had it, and is there until then."""
+    found = {commit for one, commit in outcomes(world) if one == deed}
+    for commit in found:
+        if (pair, commit) not in world.store and (commit or deed not in world.forced):
+            raise Broken(f"{deed} was prepared, and {'committed' if commit else 'aborted'} against its database")
+    if found or world.work or deed in world.forced:
+        return
+    there = all(deed in dict(log.open).get(pair[0], ()) for log in world.logs)
+    txn = world.txn
+    if not there or txn is None or txn.phase is not Phase.ONGOING or txn.partitions != frozenset(PARTITIONS):
+        raise Broken(f"{deed} was prepared, and is lost")
+
+
+def versions_of(world: World) -> tuple[int, ...]:
+    """Client versions in which a fenced producer of this world ends its transaction, if that can be told from a retry."""
+    return () if mixed(world.clients) else (2 if world.clients[0].version == 2 else 0,)
 
 
 @cache
-def stuck(rules: Rules, txn: Txn, logs: tuple[Log, Log]) -> str:
-    """What stands in the way of a new instance, which must get the id and find no open transaction."""
-    clients = (Client("new", 1), Client("other", 1, "dead"))
+def refused(rules: Rules, txn: Txn, fenced: frozenset[Pair], *versions: int) -> str:
+    """What must be refused in this state: whatever a fenced producer sends, more records of a kept transaction, and
+    the time-out of one that has none."""
+    at = rules.context(World((), Budget(), spare=1_000))
+    for pair in fenced:
+        asked: list[Request] = [AddPartitions(*pair, frozenset(PARTITIONS), version) for version in (0, 2)]
+        asked += [Verify(*pair, partition) for partition in PARTITIONS]
+        asked += [InitProducerId(TIMEOUT_NONE, *pair, keep=keep) for keep in (True, False)]
+        asked += [EndTxn(*pair, commit, version) for version in versions for commit in (COMMIT, ABORT)]
+        for request in asked:
+            last = machine.decide(txn, request, at).effects[-1]
+            # Whatever epoch it names, who once had the id aborts what is open before it is refused, as in Kafka (KIP-360).
+            aborts = isinstance(last, Again) and not txn.kept
+            if not aborts and not (isinstance(last, Reply) and last.error):
+                return f"{pair} is fenced and succeeds with {request}"
+    if txn.kept and txn.phase is Phase.ONGOING:
+        grows: list[Request] = [AddPartitions(*txn.client_pair, frozenset({one}), 2) for one in PARTITIONS]
+        for request in (*grows, Verify(*txn.client_pair, PARTITIONS[0])):
+            if not machine.decide(txn, request, at).effects[-1].error:  # type: ignore[union-attr]
+                return "a transaction that was kept takes more records"
+    if txn.timeout_ms == TIMEOUT_NONE:
+        aged = txn._replace(started_at_ms=LONG_AGO)
+        if machine.decide(aged, TimeOut(), at).effects:
+            return "a two-phase transaction is timed out"
+    return ""
+
+
+@cache
+def stuck(rules: Rules, txn: Txn, logs: tuple[Log, Log], two_phase: bool) -> str:
+    """What stands in the way of a new instance, which must get the id and find no open transaction; or all of it."""
+    world = probed(rules, txn, logs, InitProducerId(60_000))
+    if world.clients[0].pair == NO_PAIR:
+        return "a new instance does not get the id"
+    if still_open(world):
+        return "a transaction stays open for ever"
+    if two_phase:
+        return _not_found(rules, txn, logs)
+    return ""
+
+
+def _not_found(rules: Rules, txn: Txn, logs: tuple[Log, Log]) -> str:
+    """A new instance must find what was prepared under the pair that wrote it, and be able to commit all of it."""
+    world = probed(rules, txn, logs, InitProducerId(TIMEOUT_NONE, keep=True))
+    new, before = world.clients[0], still_open(world)
+    if new.pair == NO_PAIR:
+        return "a new instance cannot keep what was prepared"
+    pairs = {(one, dict(log.epochs)[one]) for log in world.logs for one, deeds in log.open if deeds}
+    if new.ending == NO_PAIR:
+        return "what was prepared is not found" if pairs else ""
+    if not pairs <= {new.ending}:
+        return f"what was prepared as {pairs} is found as {new.ending}"
+    assert world.txn is not None
+    for client_version in {0, rules.transaction_version}:
+        request = EndTxn(*new.pair, COMMIT, client_version)
+        after = probed(rules, world.txn, world.logs, request, new)
+        if still_open(after) or not {(deed, COMMIT) for deed in before} <= outcomes(after):
+            return "what was prepared cannot be committed"
+    return ""
+
+
+def probed(
+    rules: Rules, txn: Txn, logs: tuple[Log, Log], request: Request, client: Client | None = None
+) -> World:
+    clients = (client or Client("new", 1), Client("other", 1, step="dead"))
     world = World(clients, Budget(0, 0, 0), logs, txn, txn, spare=1_000)
-    world = ask(rules, world, 0, InitProducerId(60_000))
+    world = ask(rules, world, 0, request)
     while world.work:
         ((_, world),) = perform(rules, world)
-    if world.clients[0].producer_id < 0:
-        return "a new instance does not get the id"
-    if any(deeds for log in world.logs for _, deeds in log.open):
-        return "a transaction stays open for ever"
-    return ""
+    return world
 
 
 class Found(NamedTuple):
@@ -418,20 +382,25 @@ class Found(NamedTuple):
 
 
 def explore(
-    rules: Rules, versions: tuple[int, int], budget: Budget | None = None, states_max: int = 1_000_000
+    rules: Rules, clients: tuple[Client, ...], budget: Budget | None = None, states_max: int = 1_000_000
 ) -> Found:
     """Visits every state; stops at the first broken promise, with the shortest way to it."""
-    stuck.cache_clear()
+    _forget()
     gc.disable()  # A state holds no cycle, and looking for one in all of them takes half of the time.
     try:
-        return _explore(rules, versions, budget or Budget(), states_max)
+        return _explore(rules, clients, budget or Budget(), states_max)
     finally:
         gc.enable()
-        stuck.cache_clear()
+        _forget()
 
 
-def _explore(rules: Rules, versions: tuple[int, int], budget: Budget, states_max: int) -> Found:
-    first = World((Client("A", versions[0]), Client("B", versions[1])), budget)
+def _forget() -> None:
+    for function in (stuck, refused, mixed):
+        function.cache_clear()
+
+
+def _explore(rules: Rules, clients: tuple[Client, ...], budget: Budget, states_max: int) -> Found:
+    first = World(clients, budget)
     came_from: dict[World, tuple[World, str] | None] = {first: None}
     front, depth, steps = [first], 0, 0
     while front:

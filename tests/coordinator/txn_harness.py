@@ -23,6 +23,8 @@ ID = "payments"
 PRODUCER = 1_000
 NEXT = 1_500
 """The producer id that an overflow gave, in states that have seen one."""
+THIRD = 1_700
+"""The producer id that a second overflow gave, in a transaction that was kept."""
 SPARE = 2_000
 STRANGER = 77
 NOW = 50_000
@@ -87,10 +89,12 @@ class World:
         self.told: list[str] = []
         self.appended: list[Txn] = []
         self.marked: list[Txn] = []
+        self.sealed: list[Txn] = []
         self.must_sync = False
         """Appends that are not late are not durable before `sync`."""
         self.refuse_append = False
         self.refuse_markers = False
+        self.refuse_seal = False
         self._waiting: list[Callable[[], None]] = []
 
     def context(self) -> Context:
@@ -121,6 +125,12 @@ class World:
             raise Refused
         self.marked.append(txn)
         self.told.append(f"markers {'commit' if txn.phase is Phase.PREPARE_COMMIT else 'abort'}")
+
+    def seal(self, txn: Txn) -> None:
+        if self.refuse_seal:
+            raise Refused
+        self.sealed.append(txn)
+        self.told.append("seal")
 
     def changed(self, actor: Actor, before: Txn) -> None:
         assert actor.txn.phase is not before.phase

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.coordinator.requests import Again, Append, Context, Decision, Effect, Reply, Request, WriteMarkers
+from stuntbroker.coordinator.requests import (
+    TRANSACTION_TIMED_OUT,
+    Again,
+    Append,
+    Context,
+    Decision,
+    Effect,
+    Reply,
+    Request,
+    Seal,
+    WriteMarkers,
+)
 from stuntbroker.coordinator.state import Phase, Txn
 from stuntbroker.protocol.errors import ErrorCode
 
@@ -23,6 +34,8 @@ INVALID_STATE: Final = ErrorCode.INVALID_TXN_STATE
 NOT_MAPPED: Final = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 ABORTABLE: Final = ErrorCode.TRANSACTION_ABORTABLE
 SERVER_ERROR: Final = ErrorCode.UNKNOWN_SERVER_ERROR
+TIMED_OUT: Final = TRANSACTION_TIMED_OUT
+NO_PAIR: Final = (-1, -1)
 
 
 class Outcome(NamedTuple):
@@ -36,24 +49,31 @@ class Outcome(NamedTuple):
     def decision(self, before: Txn, always: dict[str, Any]) -> Decision:
         after = before if self.changes is None else before._replace(**(always | self.changes))
         made: dict[str, Effect | None] = {
-            "append": Append(after), "markers": WriteMarkers(after), "reply": self.reply, "again": Again(),
+            "append": Append(after), "markers": WriteMarkers(after), "seal": Seal(after), "reply": self.reply,
+            "again": Again(),
         }  # fmt: skip
         effects = tuple(made[name] for name in self.effects.split())
         return Decision(after, effects, self.took_spare)  # type: ignore[arg-type]
 
 
-def stays(error: ErrorCode, producer_id: int = -1, epoch: int = -1) -> Outcome:
-    return Outcome("reply", Reply(error, producer_id, epoch), None, False)
+def stays(error: int, producer_id: int = -1, epoch: int = -1, ongoing: tuple[int, int] = NO_PAIR) -> Outcome:
+    return Outcome("reply", Reply(error, producer_id, epoch, *ongoing), None, False)
 
 
 NOTHING: Final = Outcome("", None, None, False)
 
 
 def becomes(
-    effects: str, phase: Phase, reply: tuple[int, int] | None = None, *, took_spare: bool = False, **changes: Any
+    effects: str,
+    phase: Phase,
+    reply: tuple[int, int] | None = None,
+    ongoing: tuple[int, int] = NO_PAIR,
+    *,
+    took_spare: bool = False,
+    **changes: Any,
 ) -> Outcome:
     """`reply`: producer id and epoch that are answered with NONE; (-1, -1) where the answer has none."""
-    answer = None if reply is None else Reply(OK, *reply)
+    answer = None if reply is None else Reply(OK, *reply, *ongoing)
     return Outcome(effects, answer, {"phase": phase, **changes}, took_spare)
 
 

@@ -1,0 +1,337 @@
+"""A transaction that InitProducerId kept: two pairs, and every request by whoever has, had or never had one (KIP-939).
+
+Requests bear the client's pair, records and markers that of the transaction. While the markers of its end are out the
+client's pair is already the one that follows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from txn_harness import AUDIT, ENDING, NEXT, NOW, ORDERS, PRODUCER, SPARE, STARTED, STRANGER, THIRD, context, txn_in
+from txn_tables import (
+    ALL,
+    CONCURRENT,
+    FENCED,
+    INVALID_STATE,
+    NO_PAIR,
+    NOT_MAPPED,
+    NOTHING,
+    OK,
+    Asked,
+    Outcome,
+    Table,
+    becomes,
+    stays,
+)
+
+from stuntbroker.coordinator.requests import AddPartitions, EndTxn, InitProducerId, MarkersWritten, TimeOut, Verify
+from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase, Txn
+
+P = Phase
+Pair = tuple[int, int]
+COMMIT, ABORT = True, False
+ASKED_TIMEOUT_MS = 45_000
+KEPT_PHASES = (P.ONGOING, *ENDING)
+
+
+class Kept(NamedTuple):
+    txn: Pair
+    """Of the records, and once it is prepared of the markers."""
+    client: Pair
+    last: int
+    """Epoch of who may repeat what gave the client its pair; -1 for nobody."""
+    previous_id: int
+    follows: Pair
+    """Pair behind the client's."""
+    who: dict[str, Pair]
+    """Names of those who ask. NO_PAIR where there is no such."""
+    client_version: int = 2
+    phases: tuple[Phase, ...] = (P.ONGOING,)
+
+    def made(self, phase: Phase, **changes: Any) -> Txn:
+        txn = txn_in(phase, self.txn[1], self.last, previous_producer_id=self.previous_id)
+        return txn._replace(
+            next_producer_id=self.client[0], next_producer_epoch=self.client[1], timeout_ms=TIMEOUT_NONE,
+            client_version=self.client_version, **changes,
+        )  # fmt: skip
+
+
+def who(transaction: Pair, retry: Pair, older: Pair, mixed: Pair, newer: Pair, known: Pair) -> dict[str, Pair]:
+    """`mixed`: the epoch of the retry under another id of the transaction; `known`: an old epoch of another such id."""
+    return {
+        "transaction": transaction, "retry": retry, "older": older, "mixed": mixed, "newer": newer, "known": known,
+        "stranger": (STRANGER, newer[1] - 1),
+    }  # fmt: skip
+
+
+LAST, FENCE = 32_766, 32_767
+KEPT = {
+    # --- open: whoever kept it last may end it
+    "same id": Kept((PRODUCER, 5), (PRODUCER, 6), 5, PRODUCER, (PRODUCER, 7), who(
+        (PRODUCER, 5), (PRODUCER, 5), (PRODUCER, 4), NO_PAIR, (PRODUCER, 7), NO_PAIR)),
+    "same id, unnamed": Kept((PRODUCER, 5), (PRODUCER, 6), -1, PRODUCER, (PRODUCER, 7), who(
+        (PRODUCER, 5), NO_PAIR, (PRODUCER, 4), NO_PAIR, (PRODUCER, 7), NO_PAIR)),
+    "kept again": Kept((PRODUCER, 5), (PRODUCER, 9), 8, PRODUCER, (PRODUCER, 10), who(
+        (PRODUCER, 5), (PRODUCER, 8), (PRODUCER, 7), NO_PAIR, (PRODUCER, 10), NO_PAIR)),
+    "client at the last": Kept((PRODUCER, 5), (PRODUCER, LAST), LAST - 1, PRODUCER, (SPARE, 0), who(
+        (PRODUCER, 5), (PRODUCER, LAST - 1), (PRODUCER, 6), NO_PAIR, (PRODUCER, FENCE), NO_PAIR)),
+    "other id": Kept((PRODUCER, LAST), (NEXT, 0), LAST, PRODUCER, (NEXT, 1), who(
+        (PRODUCER, LAST), (PRODUCER, LAST), (PRODUCER, 5), (NEXT, LAST), (NEXT, 1), NO_PAIR)),
+    "other id, kept again": Kept((PRODUCER, LAST), (NEXT, 6), 5, PRODUCER, (NEXT, 7), who(
+        (PRODUCER, LAST), (NEXT, 5), (NEXT, 4), (PRODUCER, 5), (NEXT, 7), (PRODUCER, 6))),
+    "other id at the last": Kept((PRODUCER, LAST), (NEXT, LAST), LAST - 1, PRODUCER, (SPARE, 0), who(
+        (PRODUCER, LAST), (NEXT, LAST - 1), (NEXT, 0), (PRODUCER, LAST - 1), (NEXT, FENCE), (PRODUCER, 6))),
+    "third id": Kept((PRODUCER, LAST), (THIRD, 0), LAST, NEXT, (THIRD, 1), who(
+        (PRODUCER, LAST), (NEXT, LAST), (NEXT, 5), (THIRD, LAST), (THIRD, 1), (PRODUCER, 6))),
+    # --- ending: `retry` is who asked for the end
+    "ending, same id": Kept((PRODUCER, 6), (PRODUCER, 7), 6, PRODUCER, (PRODUCER, 8), who(
+        (PRODUCER, 5), (PRODUCER, 6), (PRODUCER, 4), NO_PAIR, (PRODUCER, 8), NO_PAIR), phases=ENDING),
+    "ending, other id": Kept((PRODUCER, FENCE), (NEXT, 1), 0, NEXT, (NEXT, 2), who(
+        (PRODUCER, LAST), (NEXT, 0), (PRODUCER, 5), (PRODUCER, 0), (NEXT, 2), (PRODUCER, FENCE)), phases=ENDING),
+    "ending, third id": Kept((PRODUCER, FENCE), (THIRD, 0), LAST, NEXT, (THIRD, 1), who(
+        (PRODUCER, LAST), (NEXT, LAST), (NEXT, 5), (THIRD, LAST), (THIRD, 1), (PRODUCER, FENCE)), phases=ENDING),
+    "ending, client at the last": Kept((PRODUCER, 6), (PRODUCER, LAST), LAST - 1, PRODUCER, (SPARE, 0), who(
+        (PRODUCER, 5), (PRODUCER, LAST - 1), (PRODUCER, 7), NO_PAIR, (PRODUCER, FENCE), NO_PAIR), phases=ENDING),
+    # Versions 0-4 of EndTxn bump nothing, and a time-out under TV0 and TV1 leaves nobody who may repeat anything.
+    "ending, not bumped": Kept((PRODUCER, 5), (PRODUCER, 6), -1, PRODUCER, (PRODUCER, 7), who(
+        (PRODUCER, 5), NO_PAIR, (PRODUCER, 4), NO_PAIR, (PRODUCER, 7), NO_PAIR), 0, ENDING),
+}  # fmt: skip
+WHO = ("client", "retry", "transaction", "older", "mixed", "newer", "known", "stranger")
+OUTSIDERS = ("transaction", "older", "newer", "known")
+OPEN = tuple(name for name, one in KEPT.items() if one.phases == (P.ONGOING,))
+CLOSING = tuple(name for name, one in KEPT.items() if one.phases == ENDING)
+NAMED = tuple(name for name in OPEN if KEPT[name].last != -1)
+MIXED = tuple(name for name in OPEN if KEPT[name].who["mixed"] != NO_PAIR)
+
+
+def asks(stored: str, asker: str) -> Pair:
+    kept = KEPT[stored]
+    return kept.client if asker == "client" else NO_PAIR if asker == "anyone" else kept.who[asker]
+
+
+def impossible(phase: Phase, stored: str, asker: str, *rest: Any) -> bool:
+    if phase not in KEPT[stored].phases:
+        return True
+    if asker in ("anyone", "client"):
+        return False
+    # Who wrote the transaction may be who asked before.
+    same = asker == "transaction" and asks(stored, asker) == asks(stored, "retry")
+    return same or asks(stored, asker) == NO_PAIR or asks(stored, asker)[1] > FENCE
+
+
+def spare_of(stored: str) -> bool:
+    return KEPT[stored].follows[0] == SPARE
+
+
+# --- InitProducerId
+
+
+def ask_init(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> Asked:
+    before = KEPT[stored].made(phase)
+    return before, InitProducerId(ASKED_TIMEOUT_MS, *asks(stored, asker), keep=keep), context(version)
+
+
+def always_init(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> dict[str, Any]:
+    if keep:  # No time-out is brought into a transaction that has none.
+        return {"updated_at_ms": NOW}
+    return {"updated_at_ms": NOW, "client_version": 2 if version == 2 else 0}
+
+
+def keeps(stored: str, last: int) -> Outcome:
+    kept = KEPT[stored]
+    spare = spare_of(stored)
+    return becomes(
+        "append seal reply", P.ONGOING, kept.follows, kept.txn, took_spare=spare,
+        next_producer_id=kept.follows[0], next_producer_epoch=kept.follows[1], last_producer_epoch=last,
+        previous_producer_id=kept.client[0] if spare else PRODUCER,
+    )  # fmt: skip
+
+
+def fences(stored: str, effects: str, version: int, **changes: Any) -> Outcome:
+    """Ended by somebody else than its client, who is fenced: under TV2 he may claim the pair that follows."""
+    kept = KEPT[stored]
+    return becomes(
+        effects, P.PREPARE_ABORT, took_spare=spare_of(stored), producer_epoch=kept.txn[1] + 1,
+        next_producer_id=kept.follows[0], next_producer_epoch=kept.follows[1],
+        previous_producer_id=kept.client[0], last_producer_epoch=kept.client[1] if version == 2 else -1, **changes,
+    )  # fmt: skip
+
+
+INIT_ROWS: list[tuple[Any, ...]] = [
+    # phase     stored   asker                                    TV   keep
+    (P.ONGOING, OPEN,    (*OUTSIDERS, "stranger"),                ALL, ALL,   stays(FENCED)),
+    (P.ONGOING, OPEN,    "retry",                                 ALL, False, stays(FENCED)),  # Of a keep.
+    (P.ONGOING, MIXED,   "mixed",                                 ALL, False, stays(FENCED)),
+    (ENDING,    CLOSING, ("anyone", "client"),                    ALL, ALL,   stays(CONCURRENT)),
+    (ENDING,    CLOSING, "retry",                                 ALL, ALL,   stays(CONCURRENT)),
+    (ENDING,    CLOSING, (*OUTSIDERS, "stranger"),                ALL, ALL,   stays(FENCED)),
+    (ENDING,    CLOSING, "mixed",                                 ALL, False, stays(FENCED)),
+]  # fmt: skip
+for one in KEPT:
+    # A retry is told by the whole pair: that of another producer id, fenced or never given, does not pass for it.
+    INIT_ROWS.append((KEPT[one].phases, one, "mixed", ALL, True, stays(FENCED)))
+for one in OPEN:
+    INIT_ROWS += [
+        (P.ONGOING, one, "anyone", ALL,    True,  keeps(one, -1)),
+        (P.ONGOING, one, "client", ALL,    True,  keeps(one, KEPT[one].client[1])),
+        (P.ONGOING, one, "retry",  ALL,    True,  stays(OK, *KEPT[one].client, KEPT[one].txn)),
+        (P.ONGOING, one, ("anyone", "client"), (0, 1), False, fences(one, "append markers again", 1)),
+        (P.ONGOING, one, ("anyone", "client"), 2, False, fences(one, "append markers again", 2)),
+    ]  # fmt: skip
+
+INIT_KEPT = Table(
+    "InitProducerId, kept", InitProducerId, (KEPT_PHASES, tuple(KEPT), ("anyone", *WHO), (0, 1, 2), (False, True)),
+    INIT_ROWS, ask_init, always_init, impossible,
+)  # fmt: skip
+
+# --- AddPartitions and Verify
+
+PARTITIONS = {"known": frozenset({ORDERS}), "new": frozenset({AUDIT})}
+
+
+def refusals(*rest: Any) -> list[tuple[Any, ...]]:
+    """Every pair but the client's."""
+    everybody = ("retry", "mixed", *OUTSIDERS)
+    return [(KEPT_PHASES, ALL, everybody, *rest, stays(FENCED)), (KEPT_PHASES, ALL, "stranger", *rest, stays(NOT_MAPPED))]
+
+
+def ask_add(phase: Phase, stored: str, asker: str, which: str, version: int) -> Asked:
+    return KEPT[stored].made(phase), AddPartitions(*asks(stored, asker), PARTITIONS[which], version), context()
+
+
+ADD_KEPT = Table(
+    "AddPartitions, kept", AddPartitions, (KEPT_PHASES, tuple(KEPT), WHO, tuple(PARTITIONS), (0, 2)),
+    [
+        (P.ONGOING, OPEN,    "client", ALL, ALL, stays(INVALID_STATE)),
+        (ENDING,    CLOSING, "client", ALL, ALL, stays(CONCURRENT)),
+        *refusals(ALL, ALL),
+    ],
+    ask_add, lambda *cell: {}, impossible,
+)  # fmt: skip
+
+
+def ask_verify(phase: Phase, stored: str, asker: str, which: str) -> Asked:
+    (partition,) = PARTITIONS[which]
+    return KEPT[stored].made(phase), Verify(*asks(stored, asker), partition), context()
+
+
+VERIFY_KEPT = Table(
+    "Verify, kept", Verify, (KEPT_PHASES, tuple(KEPT), WHO, tuple(PARTITIONS)),
+    [
+        (P.ONGOING, OPEN,    "client", ALL, stays(INVALID_STATE)),
+        (ENDING,    CLOSING, "client", ALL, stays(CONCURRENT)),
+        *refusals(ALL),
+    ],
+    ask_verify, lambda *cell: {}, impossible,
+)  # fmt: skip
+
+# --- EndTxn
+
+
+def ask_end(phase: Phase, stored: str, asker: str, commit: bool, version: int) -> Asked:
+    return KEPT[stored].made(phase), EndTxn(*asks(stored, asker), commit, version), context()
+
+
+def ends(stored: str, phase: Phase, version: int) -> Outcome:
+    kept = KEPT[stored]
+    if version == 0:
+        return becomes(
+            "append markers reply", phase, NO_PAIR, client_version=0, previous_producer_id=kept.client[0]
+        )  # fmt: skip
+    return becomes(
+        "append markers reply", phase, kept.follows, took_spare=spare_of(stored), client_version=2,
+        producer_epoch=kept.txn[1] + 1, next_producer_id=kept.follows[0], next_producer_epoch=kept.follows[1],
+        previous_producer_id=kept.client[0], last_producer_epoch=kept.client[1],
+    )  # fmt: skip
+
+
+END_ROWS: list[tuple[Any, ...]] = [
+    # phase            stored   asker               outcome version
+    (P.ONGOING,        OPEN,    ("retry", "mixed", *OUTSIDERS), ALL, ALL, stays(FENCED)),
+    (P.ONGOING,        OPEN,    "stranger",         ALL,    ALL, stays(NOT_MAPPED)),
+    (ENDING,           CLOSING, ("mixed", *OUTSIDERS), ALL, ALL, stays(FENCED)),
+    (ENDING,           CLOSING, "stranger",         ALL,    ALL, stays(NOT_MAPPED)),
+    # Version 5: the client is not yet told of its pair, unless it asked to hear it again.
+    (ENDING,           CLOSING, "client",           ALL,    2,   stays(FENCED)),
+    (P.PREPARE_COMMIT, CLOSING, "retry",            COMMIT, 2,   stays(CONCURRENT)),
+    (P.PREPARE_COMMIT, CLOSING, "retry",            ABORT,  2,   stays(INVALID_STATE)),
+    (P.PREPARE_ABORT,  CLOSING, "retry",            ABORT,  2,   stays(CONCURRENT)),
+    (P.PREPARE_ABORT,  CLOSING, "retry",            COMMIT, 2,   stays(INVALID_STATE)),
+    # Versions 0-4: the pair is the same before and after.
+    (P.PREPARE_COMMIT, CLOSING, "client",           COMMIT, 0,   stays(CONCURRENT)),
+    (P.PREPARE_COMMIT, CLOSING, "client",           ABORT,  0,   stays(INVALID_STATE)),
+    (P.PREPARE_ABORT,  CLOSING, "client",           ABORT,  0,   stays(CONCURRENT)),
+    (P.PREPARE_ABORT,  CLOSING, "client",           COMMIT, 0,   stays(INVALID_STATE)),
+    (ENDING,           CLOSING, "retry",            ALL,    0,   stays(FENCED)),
+]  # fmt: skip
+for one in OPEN:
+    for version in (0, 2):
+        END_ROWS += [
+            (P.ONGOING, one, "client", COMMIT, version, ends(one, P.PREPARE_COMMIT, version)),
+            (P.ONGOING, one, "client", ABORT,  version, ends(one, P.PREPARE_ABORT, version)),
+        ]  # fmt: skip
+
+END_KEPT = Table(
+    "EndTxn, kept", EndTxn, (KEPT_PHASES, tuple(KEPT), WHO, (COMMIT, ABORT), (0, 2)), END_ROWS, ask_end,
+    lambda *cell: {"updated_at_ms": NOW}, impossible,
+)  # fmt: skip
+
+# --- what comes from no client
+
+MOMENTS = {"deadline": STARTED + ASKED_TIMEOUT_MS, "after": STARTED + ASKED_TIMEOUT_MS + 1, "years after": 10**15}
+LATE = ("after", "years after")
+
+
+def ask_time_out(phase: Phase, stored: str, moment: str, version: int, limited: bool, remembers: bool) -> Asked:
+    before = KEPT[stored].made(phase)
+    if limited:  # It was opened with a time-out.
+        before = before._replace(timeout_ms=ASKED_TIMEOUT_MS)
+    return before, TimeOut(), context(version, MOMENTS[moment])._replace(remembers_time_outs=remembers)
+
+
+def always_time_out(phase: Phase, stored: str, moment: str, version: int, *rest: bool) -> dict[str, Any]:
+    return {"updated_at_ms": MOMENTS[moment], "client_version": 2 if version == 2 else 0}
+
+
+TIME_OUT_ROWS: list[tuple[Any, ...]] = [
+    # phase     stored   moment      TV   limited KIP-588
+    (ENDING,    CLOSING, ALL,        ALL, ALL,    ALL,   NOTHING),
+    (P.ONGOING, OPEN,    ALL,        ALL, False,  ALL,   NOTHING),
+    (P.ONGOING, OPEN,    "deadline", ALL, True,   ALL,   NOTHING),
+]  # fmt: skip
+for one in OPEN:
+    told = {"timed_out_epoch": KEPT[one].client[1]}
+    TIME_OUT_ROWS += [
+        (P.ONGOING, one, LATE, (0, 1), True, False, fences(one, "append markers", 1)),
+        (P.ONGOING, one, LATE, 2,      True, False, fences(one, "append markers", 2)),
+        (P.ONGOING, one, LATE, ALL,    True, True,  fences(one, "append markers", 2, **told)),
+    ]  # fmt: skip
+
+TIME_OUT_KEPT = Table(
+    "TimeOut, kept", TimeOut, (KEPT_PHASES, tuple(KEPT), tuple(MOMENTS), (0, 1, 2), (True, False), (False, True)),
+    TIME_OUT_ROWS, ask_time_out, always_time_out, lambda phase, stored, *rest: phase not in KEPT[stored].phases,
+)  # fmt: skip
+
+
+def completes(stored: str, phase: Phase) -> Outcome:
+    return becomes("append", phase, producer_id=KEPT[stored].client[0], producer_epoch=KEPT[stored].client[1])
+
+
+MARKERS_KEPT = Table(
+    "MarkersWritten, kept", MarkersWritten, (ENDING, CLOSING),
+    [
+        row
+        for stored in CLOSING
+        for row in (
+            (P.PREPARE_COMMIT, stored, completes(stored, P.COMPLETE_COMMIT)),
+            (P.PREPARE_ABORT, stored, completes(stored, P.COMPLETE_ABORT)),
+        )
+    ],
+    lambda phase, stored: (KEPT[stored].made(phase), MarkersWritten(), context()),
+    lambda *cell: {
+        "updated_at_ms": NOW, "partitions": frozenset(), "next_producer_id": -1, "next_producer_epoch": -1,
+    },
+)  # fmt: skip
+
+TABLES = (INIT_KEPT, ADD_KEPT, VERIFY_KEPT, END_KEPT, TIME_OUT_KEPT, MARKERS_KEPT)

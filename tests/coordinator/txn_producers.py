@@ -1,0 +1,159 @@
+"""What the producers of the explored world ask, and what they do with the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from txn_world import ABORT, COMMIT, NO_PAIR, PARTITIONS, Client, Rules, World, outcomes, with_client, with_log
+
+from stuntbroker.coordinator.requests import (
+    TRANSACTION_TIMED_OUT,
+    AddPartitions,
+    EndTxn,
+    InitProducerId,
+    Reply,
+    Request,
+    Verify,
+)
+from stuntbroker.coordinator.state import TIMEOUT_NONE
+from stuntbroker.protocol.errors import ErrorCode
+
+TRY_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS,)
+TIMEOUT_MS = 60_000
+INIT_LATEST = 4
+
+
+def requests(rules: Rules, client: Client) -> list[Request]:
+    """What the client may ask now."""
+    if client.waiting is not None:
+        return [client.waiting]
+    timeout_ms = TIMEOUT_NONE if client.two_phase else TIMEOUT_MS
+    init_version = INIT_LATEST if rules.remembers_time_outs else -1
+    end_version = 2 if client.version == 2 else 0
+    match client.step:
+        case "off":
+            return [InitProducerId(timeout_ms, keep=client.two_phase, version=init_version)]
+        case "add":
+            return [AddPartitions(*client.pair, frozenset(PARTITIONS), 0)]
+        case "end":
+            return [EndTxn(*client.pair, commit, end_version) for commit in (COMMIT, ABORT)]
+        case "commit" | "abort":
+            return [EndTxn(*client.pair, client.step == "commit", end_version)]
+        case "bump":
+            return [InitProducerId(timeout_ms, *client.pair, version=init_version)]
+    return []
+
+
+def returns(client: Client) -> list[Request]:
+    """InitProducerId with its own pair: for its transaction, or against it."""
+    if client.pair == NO_PAIR:
+        return []
+    timeout_ms = TIMEOUT_NONE if client.two_phase else TIMEOUT_MS
+    return [InitProducerId(timeout_ms, *client.pair, keep=keep) for keep in (True, False)]
+
+
+def decides(world: World, at: int) -> Iterator[tuple[str, World]]:
+    """What it does with its own database, which decides once: a two-phase producer on its prepared transaction (KIP-939)."""
+    client = world.clients[at]
+    decided = dict(world.store).get(client.ending)
+    if client.step == "prepared":
+        choices = (COMMIT, ABORT) if decided is None else (decided,)
+    elif client.step == "look":
+        choices = (ABORT if decided is None else decided,)
+    else:
+        return
+    for commit in choices:
+        step = "commit" if commit else "abort"
+        deeds = frozenset(deed for deed, pair in world.prepared if pair == client.ending)
+        yield f"{client.name} {step}s in its database", with_client(
+            world._replace(
+                store=world.store | {(client.ending, commit)}, wanted=world.wanted | deeds if commit else world.wanted
+            ),
+            at, step=step,
+        )  # fmt: skip
+
+
+def begin(client: Client) -> str:
+    return "add" if client.version == 1 else "write 0"
+
+
+def goes_on(rules: Rules, world: World, at: int, reply: Reply) -> World:
+    """To the next transaction, if there is one, with what the answer said."""
+    client = world.clients[at]
+    last = client.number == rules.number_max[at]
+    if reply.producer_id >= 0:
+        world = with_client(world, at, pair=(reply.producer_id, reply.producer_epoch))
+    return with_client(world, at, step="done" if last else begin(client), number=client.number + 1, ending=NO_PAIR)
+
+
+def gives_up(world: World, at: int) -> World:
+    """A write met a newer epoch. TV2 aborts (KIP-890), TV1 bumps its epoch (KIP-360): it may have been a time-out."""
+    return with_client(world, at, step="abort" if world.clients[at].version == 2 else "bump")
+
+
+def write(world: World, at: int) -> World | Request | None:
+    """The next write: done, or what must be asked before it; None when it has to wait for the coordinator."""
+    client = world.clients[at]
+    index = int(client.step[-1])
+    log = world.logs[index]
+    if client.pair[1] < dict(log.epochs).get(client.pair[0], -1):
+        return gives_up(world, at)
+    if log.takes(client.pair):
+        return written(world, at)
+    if world.work:
+        return None
+    if client.version == 2:
+        return AddPartitions(*client.pair, frozenset({PARTITIONS[index]}), 2)
+    return Verify(*client.pair, PARTITIONS[index])
+
+
+def written(world: World, at: int) -> World:
+    client = world.clients[at]
+    index = int(client.step[-1])
+    world = with_log(world, index, world.logs[index].wrote(client.pair, client.deed))
+    if index == 0:
+        return with_client(world, at, step="write 1")
+    if not client.two_phase:
+        return with_client(world, at, step="end")
+    world = world._replace(prepared=world.prepared | {(client.deed, client.pair)})
+    return with_client(world, at, step="prepared", ending=client.pair)
+
+
+def answer(rules: Rules, world: World, at: int, request: Request, reply: Reply) -> World:
+    if at < 0:
+        return world
+    client, error = world.clients[at], reply.error
+    if error in TRY_AGAIN:
+        return world
+    world = with_client(world, at, waiting=None)
+    match request:
+        case InitProducerId() if not error and client.step == "bump":
+            return goes_on(rules, world._replace(aborted=world.aborted | {client.deed}), at, reply)
+        case InitProducerId() if not error:
+            ongoing = reply.ongoing_producer_id, reply.ongoing_producer_epoch
+            step = begin(client) if ongoing == NO_PAIR else "look"
+            return with_client(world, at, step=step, pair=(reply.producer_id, reply.producer_epoch), ending=ongoing)
+        case AddPartitions(client_version=0) if not error:
+            return with_client(world, at, step="write 0")
+        case (AddPartitions() | Verify()) if not error:
+            stored = dict(world.logs[int(client.step[-1])].epochs).get(client.pair[0], -1)
+            return written(world, at) if client.pair[1] >= stored else gives_up(world, at)
+        case AddPartitions(client_version=2):
+            return with_client(world, at, step="abort")
+        case EndTxn(commit=commit) if not error:
+            return goes_on(rules, ended(world, client, commit), at, reply)
+        case EndTxn() if not client.two_phase and not any(commit for deed, commit in outcomes(world) if deed == client.deed):
+            world = world._replace(aborted=world.aborted | {client.deed})
+    if error == TRANSACTION_TIMED_OUT and not isinstance(request, InitProducerId):
+        return with_client(world, at, step="bump")
+    return with_client(world, at, step="dead")
+
+
+def ended(world: World, client: Client, commit: bool) -> World:
+    """The end of a transaction was answered: of its own, or of the one that it took over."""
+    deeds = frozenset({client.deed})
+    if client.ending != NO_PAIR:
+        deeds = frozenset(deed for deed, pair in world.prepared if pair == client.ending)
+    if commit:
+        return world._replace(committed=world.committed | deeds)
+    return world._replace(aborted=world.aborted | deeds)
