@@ -54,12 +54,12 @@ def change(
     except TopicNameError as fault:
         return Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, str(fault))
     topic = broker.topics.get(name)
-    if topic is None:
-        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     try:
-        configs = check_topic_config(new(dict(topic.configs)))
+        configs = check_topic_config(new(dict(topic.configs) if topic is not None else {}))
     except ConfigError as fault:
         return Outcome(ErrorCode.INVALID_CONFIG, str(fault))
+    if topic is None:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if not validate_only:
         broker.topics.set_configs(topic, configs)
         broker.events.info("topic_configured", topic=name, configs=configs)

@@ -321,7 +321,8 @@ class GroupCoordinator:
         if commits:
             self._ledger.append_offsets(group_id, commits, retention_ms, producer_id, producer_epoch)
         if errors:
-            self._actor_for_offsets(group_id)  # Also when all of them were refused.
+            # Unlike Kafka: when all were refused, it shows the group with the next record of the same partition only.
+            self._actor_for_offsets(group_id)
         return errors
 
     def _remove(self, group_id: str, places: Sequence[Place], with_group: bool = False) -> None:

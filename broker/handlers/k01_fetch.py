@@ -24,8 +24,6 @@ from stuntbroker.protocol.messages.fetch_response import (
     FetchResponse,
     PartitionData,
 )
-from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import HEADER_SIZE
 from stuntbroker.storage.partition import LEADER_EPOCH, PartitionLog
 
 if TYPE_CHECKING:
@@ -142,6 +140,7 @@ class _Fetch:
         committed = request.isolation_level == READ_COMMITTED
         left = min(request.max_bytes, broker.config["fetch.max.bytes"])
         found: list[tuple[Key, PartitionData]] = []
+        unknown: list[tuple[Key, PartitionData]] = []
         self.logs = []
         size, failed = 0, False
         refusal = _refusal(request)
@@ -151,8 +150,10 @@ class _Fetch:
             if topic is None or not 0 <= index < len(topic.partitions):
                 unknown_id = topic is None and self.version >= TOPIC_IDS_FROM
                 error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                data = PartitionData(index, error, -1)
-            elif refusal or wish.partition_max_bytes < 0:
+                failed = True
+                unknown.append((key, PartitionData(index, error, -1)))
+                continue
+            if refusal or wish.partition_max_bytes < 0:
                 error = refusal or ErrorCode.UNKNOWN_SERVER_ERROR
                 data = PartitionData(index, error, -1, aborted_transactions=None)
             else:
@@ -163,23 +164,26 @@ class _Fetch:
                 left -= taken
             failed |= bool(data.error_code) or data.diverging_epoch is not None
             found.append((key, data))
+        # What is not there comes last, ids before partitions.
+        found += sorted(unknown, key=lambda one: one[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
         if not (last_try or failed or size >= request.min_bytes or request.max_wait_ms <= 0 or not found):
             return None
         return self._response(found)
 
     def _response(self, found: list[tuple[Key, PartitionData]]) -> FetchResponse:
         session = self.session
-        topics: dict[Any, FetchableTopicResponse] = {}
+        topics: list[FetchableTopicResponse] = []
+        last: Any = None
         ids = self.version >= TOPIC_IDS_FROM
         for key, data in found:
             if session is not None and not self._news(session, key, data):
                 continue
-            topic = topics.get(key[0])
-            if topic is None:
-                name, topic_id = ("", key[0]) if ids else (key[0], bytes(16))
-                topic = topics[key[0]] = FetchableTopicResponse(name, topic_id, [])
-            topic.partitions.append(data)  # type: ignore[attr-defined]
-        return FetchResponse(session_id=session.id if session else 0, responses=list(topics.values()))
+            if key[0] != last:  # A topic is there once more when another came between, as in Kafka.
+                last = key[0]
+                name, topic_id = ("", last) if ids else (last, bytes(16))
+                topics.append(FetchableTopicResponse(name, topic_id, []))
+            topics[-1].partitions.append(data)  # type: ignore[attr-defined]
+        return FetchResponse(session_id=session.id if session else 0, responses=topics)
 
     def _news(self, session: FetchSession, key: Key, data: PartitionData) -> bool:
         """Whether the session's client has to hear of the partition; takes note of what it hears."""
@@ -270,27 +274,14 @@ def _read_partition(
         parts, taken = log.read(offset, max(limit, 0), end, at_least_one=first)
         if taken:
             data.records = parts[0] if len(parts) == 1 else b"".join(parts)
-    if committed:
-        upper = _end_of(data.records, end) if taken else offset
+    if not committed or (offset < end and limit > 0 and not taken):
+        data.aborted_transactions = None  # Neither with records of which the first does not fit.
+    else:
         data.aborted_transactions = [
             AbortedTransaction(entry.producer_id, entry.first_offset)
-            for entry in (log.aborted_between(offset, upper) if taken else ())
+            for entry in log.aborted_in_fetch(offset, max(limit, taken), end)
         ]
-    else:
-        data.aborted_transactions = None
     return data, taken
-
-
-def _end_of(records: Buffer, end: int) -> int:
-    """Upper bound of the offsets in what is returned: an aborted transaction beyond it need not be told."""
-    view = memoryview(records)
-    if len(view) > 65_536:
-        return end
-    pos, last = 0, end
-    while pos + HEADER_SIZE <= len(view):
-        last = int.from_bytes(view[pos : pos + 8], "big") + int.from_bytes(view[pos + 23 : pos + 27], "big") + 1
-        pos += 12 + int.from_bytes(view[pos + 8 : pos + 12], "big")
-    return last
 
 
 def _refusal(request: FetchRequest) -> ErrorCode:

@@ -39,6 +39,8 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
             log = topics.log(topic.name, part.partition_index)
             if times[part.partition_index] > 1:
                 answer = _error(part, ErrorCode.INVALID_REQUEST)
+            elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, 1 if part.timestamp >= -2 else 99):
+                answer = _error(part, ErrorCode.UNSUPPORTED_VERSION)
             elif log is None:
                 answer = _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif part.current_leader_epoch > LEADER_EPOCH:
@@ -47,8 +49,6 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
                 answer = _error(part, ErrorCode.FENCED_LEADER_EPOCH)
             elif request.isolation_level not in (0, 1):
                 answer = _error(part, ErrorCode.UNKNOWN_SERVER_ERROR)
-            elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, 1 if part.timestamp >= -2 else 99):
-                answer = _error(part, ErrorCode.UNSUPPORTED_VERSION)
             else:
                 answer = _look_up(log, part, committed)
             partitions.append(answer)
@@ -71,25 +71,25 @@ def _look_up(log: PartitionLog, part: ListOffsetsPartition, committed: bool) -> 
     elif part.timestamp == MAX_TIMESTAMP:
         timestamp, offset = _latest(log)
     elif part.timestamp >= 0:
-        timestamp, offset = _first_at(log, part.timestamp)
-    if part.timestamp >= 0 and offset >= end:
+        timestamp, offset = _first_at(log, part.timestamp, log.log_start_offset)
+    if (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP) and offset >= end:
         timestamp, offset = -1, -1
     epoch = LEADER_EPOCH if offset >= 0 else -1
     return ListOffsetsPartitionResponse(part.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
 
 
 def _latest(log: PartitionLog) -> tuple[int, int]:
-    """The record with the largest timestamp; the first of several."""
+    """The record with the largest timestamp; the first of several. It may lie below the log start, as in Kafka."""
     timestamp, _ = log.latest_timestamp()
     if timestamp < 0:
         return -1, -1
-    return _first_at(log, timestamp)
+    return _first_at(log, timestamp, 0)
 
 
-def _first_at(log: PartitionLog, timestamp: int) -> tuple[int, int]:
-    for header, batch in log.batches_since(timestamp):
+def _first_at(log: PartitionLog, timestamp: int, from_offset: int) -> tuple[int, int]:
+    for header, batch in log.batches_since(timestamp, from_offset):
         for record in _open(header, batch):
-            if record.timestamp >= timestamp and record.offset >= log.log_start_offset:
+            if record.timestamp >= timestamp and record.offset >= from_offset:
                 return record.timestamp, record.offset
     return -1, -1
 

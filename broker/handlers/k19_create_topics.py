@@ -51,6 +51,9 @@ def handle(connection: Connection, request: CreateTopicsRequest, version: int) -
             results[name] = CreatableTopicResult(
                 name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
             )
+        elif request.timeout_ms <= 0:
+            late = ErrorCode.REQUEST_TIMED_OUT
+            results[name] = CreatableTopicResult(name, error_code=late, error_message=None)
         else:
             results[name] = _one(broker, wanted, colliding[name], request.validate_only, version)
     return CreateTopicsResponse(topics=list(results.values()))

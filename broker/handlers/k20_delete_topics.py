@@ -34,6 +34,9 @@ def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -
         return DeleteTopicsResponse(
             responses=[DeletableTopicResult(w.name or "", w.topic_id, error, "Topic deletion is disabled.") for w in wanted]
         )
+    if request.timeout_ms <= 0:
+        late = ErrorCode.REQUEST_TIMED_OUT
+        return DeleteTopicsResponse(responses=[DeletableTopicResult(w.name, w.topic_id, late, None) for w in wanted])
     refused, wanted = _twice(broker, wanted)
     return DeleteTopicsResponse(responses=[*refused, *(_one(broker, one, version) for one in wanted)])
 

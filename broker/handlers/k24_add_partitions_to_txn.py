@@ -85,22 +85,13 @@ def _many(connection: Connection, request: AddPartitionsToTxnRequest, version: i
 def _add(
     broker: Broker, one: AddPartitionsToTxnTransaction, version: int, answer: Callable[[Results], None]
 ) -> None:
-    missing = {
-        (topic.name, index)
-        for topic in one.topics
-        for index in topic.partitions
-        if broker.topics.log(topic.name, index) is None
-    }
     internal = {topic.name for topic in one.topics if (t := broker.topics.get(topic.name)) and t.internal}
     if version < MANY_FROM and internal:
         answer(_results(one.topics, lambda name, index: (
             ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in internal else ErrorCode.OPERATION_NOT_ATTEMPTED
         )))  # fmt: skip
         return
-    if missing:
-        answer(_results(one.topics, lambda name, index: (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if (name, index) in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-        )))  # fmt: skip
+    if _answer_missing(broker, one, answer):
         return
 
     def done(reply: Reply) -> None:
@@ -118,7 +109,20 @@ def _add(
     broker.transactions.ask(one.transactional_id, asked, done)
 
 
+def _answer_missing(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]) -> bool:
+    """Nothing is done for a transaction when one of the partitions does not exist."""
+    wanted = {(topic.name, index) for topic in one.topics for index in topic.partitions}
+    missing = {place for place in wanted if broker.topics.log(*place) is None}
+    if missing:
+        answer(_results(one.topics, lambda name, index: (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if (name, index) in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+        )))  # fmt: skip
+    return bool(missing)
+
+
 def _verify(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]) -> None:
+    if _answer_missing(broker, one, answer):
+        return
     errors: dict[tuple[str, int], int] = {}
     wanted = [(topic.name, index) for topic in one.topics for index in topic.partitions]
     if not wanted:

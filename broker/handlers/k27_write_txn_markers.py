@@ -49,6 +49,8 @@ def _write(broker: Broker, marker: WritableTxnMarker, name: str, index: int) -> 
     log = broker.topics.log(name, index)
     if log is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if marker.producer_id == -1 or marker.producer_epoch < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
     try:
         error = log.append_marker(
             marker.transaction_result,

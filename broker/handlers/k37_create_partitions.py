@@ -22,6 +22,9 @@ VERSIONS = range(0, 4)
 
 
 def handle(connection: Connection, request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse:
+    if request.timeout_ms <= 0:
+        late = ErrorCode.REQUEST_TIMED_OUT
+        return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(topic.name, late, None) for topic in request.topics])
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     for topic in request.topics:

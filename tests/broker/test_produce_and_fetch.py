@@ -83,7 +83,7 @@ CORRUPT = {
     "wrong CRC": (changed(GOOD, 17, b"\0\0\0\0", sealed=False), Code.CORRUPT_MESSAGE),
     "length 0": (changed(GOOD, 8, pack(">i", 0), sealed=False), Code.CORRUPT_MESSAGE),
     "length -1": (changed(GOOD, 8, pack(">i", -1), sealed=False), Code.CORRUPT_MESSAGE),
-    "length 2^31-1": (changed(GOOD, 8, pack(">i", 2**31 - 1), sealed=False), Code.INVALID_RECORD),
+    "length 2^31-1": (changed(GOOD, 8, pack(">i", 2**31 - 1), sealed=False), Code.UNKNOWN_SERVER_ERROR),
     "magic 1": (changed(GOOD, 16, b"\x01", sealed=False), Code.INVALID_RECORD),
     "codec 7": (changed(GOOD, 21, b"\0\x07"), Code.UNKNOWN_SERVER_ERROR),
     "a control batch": (changed(GOOD, 21, b"\0\x20"), Code.INVALID_RECORD),
@@ -98,6 +98,7 @@ CORRUPT = {
     "a record that runs over": (changed(GOOD, 61, b"\x7e"), Code.INVALID_RECORD),
     "far in the future": (batch(timestamp=2**62), Code.INVALID_TIMESTAMP),
     "two batches": (GOOD + GOOD, Code.INVALID_RECORD),
+    "17 zeroes behind it": (GOOD + bytes(17), Code.CORRUPT_MESSAGE),
 }
 
 

@@ -1,24 +1,67 @@
-"""Compare two running brokers: `python -m tests.conformance KAFKA OURS [CASE...]`, each address as HOST:PORT.
+"""Compare brokers, Apache Kafka and ours.
 
-Prints every difference, the words of error messages and what is allowed included.
+    python -m tests.conformance KAFKA OURS [CASE...]      cases, on running brokers, each HOST:PORT
+    python -m tests.conformance --seeds 100 [KAFKA OURS]  random sequences; without addresses both are started
+
+Of cases every difference is printed, the words of error messages and what is allowed included; of random sequences those
+that are not allowed, with the shortest list of acts that leads there.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import time
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from tests.conformance.cases import GROUPS
 from tests.conformance.compare import Difference, run_case
+from tests.conformance.random_acts import THEMES
+from tests.conformance.random_run import main as run_random
 from tests.conformance.side import prepare
 
 LINES_PER_STEP_MAX = 4
 
 
-def main(kafka: str, ours: str, *wanted: str) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.conformance", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="KAFKA OURS CASE", help="addresses of running brokers, and cases")
+    parser.add_argument("--seeds", type=int, default=0, help="so many random sequences of each theme")
+    parser.add_argument("--first-seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=60, help="acts in a sequence")
+    parser.add_argument("--only", choices=THEMES, action="append", help="a theme; all of them without this")
+    parser.add_argument(
+        "--transaction-version",
+        type=int,
+        choices=(0, 1, 2),
+        action="append",
+        help="of the brokers; 2 and 1 without this",
+    )
+    parser.add_argument(
+        "--high-epochs",
+        action="store_true",
+        help="transactional ids whose epochs are nearly used up (brokers of its own)",
+    )
+    given = parser.parse_args()
+    if not given.seeds:
+        if len(given.names) < 2:
+            parser.error("two addresses, or --seeds")
+        return compare_cases(*given.names)
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    versions = [2] if given.names else given.transaction_version or [2, 1]
+    with TemporaryDirectory(prefix="conformance-") as folder:
+        return run_random(
+            given.only or THEMES, seeds, given.steps, versions, Path(folder), given.names[:2], given.high_epochs
+        )
+
+
+def compare_cases(kafka: str, ours: str, *wanted: str) -> int:
     failed = 0
     for address in (kafka, ours):
         prepare(address)
@@ -57,4 +100,4 @@ def _by_version(found: list[Difference]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

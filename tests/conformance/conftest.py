@@ -26,6 +26,10 @@ SETTINGS = {
 }
 """What Kafka is started with too, as far as a reply shows it."""
 
+SWEEP = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+SWEEP_MS = 100
+"""How often both look for transactions whose time is over. Kafka's own pace is ten seconds."""
+
 
 class Pair(NamedTuple):
     kafka: str
@@ -40,8 +44,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("conformance")
     with ExitStack() as running:
-        kafka = request.config.getoption("kafka", "") or running.enter_context(apache_kafka(folder / "kafka"))
-        settings = [f"{name}={value}" for name, value in SETTINGS.items()]
+        kafka = request.config.getoption("kafka", "") or running.enter_context(
+            apache_kafka(folder / "kafka", **{SWEEP.replace(".", "_"): SWEEP_MS})
+        )
+        settings = [f"{name}={value}" for name, value in SETTINGS.items()] + [f"{SWEEP}={SWEEP_MS}"]
         ours = running.enter_context(our_broker(folder / "ours", folder / "stderr.log", *settings))
         for address in (kafka, ours):
             prepare(address)

@@ -70,7 +70,7 @@ def shape(value: Any, names: Names, field: str = "") -> Any:
         case list() | tuple():
             # Those that have a name already first, lest the order decide what the others are called.
             if field == "members":
-                value = sorted(value, key=lambda member: not names.knows(member.member_id))
+                value = sorted(value, key=lambda m: (not names.knows(m.member_id), UUID.sub("", m.member_id)))
             return [shape(each, names, field) for each in value]
         case _:
             return _scalar(value, names, field)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from storage_harness import NOW_MS, OK, View, batch, files_of, killed, mark, new_log, put, reopened, try_put, view
 
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.records import LOG_APPEND_TIME, build_batch, crc_of, read_header
+from stuntbroker.protocol.records import LOG_APPEND_TIME, build_batch, crc_of, marker_body, read_header
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import AbortedTxn, aborted_between
 from stuntbroker.storage.segment import INDEX_INTERVAL, MAP_FROM
@@ -412,9 +412,11 @@ def test_a_marker_has_the_time_type_of_its_topic(tmp_path: Path) -> None:
     for name, log_append_time in (("t", False), ("u", True)):
         log = new_log(tmp_path / name, log_append_time=log_append_time)
         mark(log, True, 1)
+        for_many = marker_body(True, 1, 0, 0, NOW_MS, 0)
+        assert log.append_marker(True, 1, 0, 0, 1, NOW_MS, for_many) is OK
         found.append([header.attributes for header, _ in log.batches()])
 
-    assert found == [[0x30], [0x38]]
+    assert found == [[0x30, 0x30], [0x38, 0x38]]
 
 
 # --- gathering

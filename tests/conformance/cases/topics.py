@@ -70,6 +70,27 @@ def create_topics_wrongly(side: Side) -> None:
         ask("a config twice", _new(own + "-4", configs=twice))
 
 
+def without_any_time(side: Side) -> None:
+    """A time-out that is over at once: nothing is done, and nothing is looked at."""
+    topic = side.topic("t")
+    known = {"name": None, "topic_id": side.topic_id(topic)}
+    for time_ms in (0, -1):
+        for version in (2, 4, 5, 7):
+            new = [_new(side.name(f"v{version}{time_ms}")), _new("a b"), _new(topic)]
+            side.ask("CreateTopics", version, f"{time_ms} ms", topics=new, timeout_ms=time_ms)
+            side.ask("CreateTopics", version, f"{time_ms} ms, twice", topics=[new[0], new[0]], timeout_ms=time_ms)
+            more = {"validate_only": True}
+            side.ask("CreateTopics", version, f"{time_ms} ms, validate only", topics=new, timeout_ms=time_ms, **more)
+        for version in (0, 2, 3):
+            new = [{"name": name, "count": 5, "assignments": None} for name in (topic, side.name("none"))]
+            side.ask("CreatePartitions", version, f"{time_ms} ms", topics=new, timeout_ms=time_ms)
+        for version in (1, 4, 5):
+            names = [topic, side.name("none")]
+            side.ask("DeleteTopics", version, f"{time_ms} ms", topic_names=names, timeout_ms=time_ms)
+        side.ask("DeleteTopics", 6, f"{time_ms} ms", topics=[known, {"name": topic}], timeout_ms=time_ms)
+    side.ask("Metadata", 4, "then", topics=[{"name": topic}], allow_auto_topic_creation=False)
+
+
 def create_topics_by_assignment(side: Side) -> None:
     for version in (2, 7):
 

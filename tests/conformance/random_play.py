@@ -1,0 +1,357 @@
+"""Plays acts (random_acts.py) on one side: transactions, producers, and whoever reads."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from tests.conformance.batches import CONTROL, T0, TRANSACTIONAL, batch, record
+from tests.conformance.random_acts import TRANSACTIONAL as OWNERS
+from tests.conformance.random_acts import Act
+from tests.conformance.random_play_groups import GroupPlayer
+from tests.conformance.random_play_topics import TopicPlayer
+from tests.conformance.shape import NEAR_MS
+from tests.conformance.side import BUSY, Side, errors_of
+from tests.conformance.wire import APIS_BY_NAME, Closed, header, request_body
+
+NOBODY: Final = 5_000_099
+LATEST_TIME: Final = -3
+"""The timestamp that asks for the record with the largest."""
+SEQUENCE_LAST: Final = 2**31 - 1
+TIMEOUT_MS: Final = 60_000
+PRODUCE_BUSY: Final = {*BUSY, ErrorCode.NOT_ENOUGH_REPLICAS}
+"""What an old Produce says while the transaction before is being finished is NOT_ENOUGH_REPLICAS."""
+UNFINISHED: Final = ("PrepareCommit", "PrepareAbort")
+
+
+class Producer:
+    """What an instance of a client remembers."""
+
+    def __init__(self, transactional_id: str | None) -> None:
+        self.transactional_id = transactional_id
+        self.lives: list[tuple[int, int]] = []
+        """(producer id, epoch), the newest last."""
+        self.next: dict[str, int] = {}
+        """Partition -> the sequence number of the next record."""
+        self.last: dict[str, tuple[int, int]] = {}
+        """Partition -> (first sequence number, count) of the last batch that was written."""
+
+    def becomes(self, producer_id: int, epoch: int) -> None:
+        self.lives.append((producer_id, epoch))
+        self.next.clear()
+        self.last.clear()
+
+    def sequence(self, part: str, meant: str, count: int) -> int:
+        then = self.next.get(part, 0)
+        match meant:
+            case "gap":
+                return then + 2
+            case "again":
+                return self.last.get(part, (then, 0))[0]
+            case "before":
+                return max(self.last.get(part, (then, 0))[0] - 1, 0)
+            case "far":
+                return SEQUENCE_LAST - 1
+            case "zero" | "one" | "two":
+                return ("zero", "one", "two").index(meant)
+        return then
+
+
+class Player(TopicPlayer, GroupPlayer):
+    """One side, and what its clients remember."""
+
+    def __init__(self, side: Side) -> None:
+        super().__init__(side)
+        self.producers: dict[str, Producer] = {}
+        self.made = 0
+        """Batches so far: each has other contents and another time."""
+
+    def play(self, act: Act) -> None:
+        self.label = str(act)
+        getattr(self, act.kind)(**act.args)
+
+    # --- who
+
+    def producer(self, who: str) -> Producer:
+        if who not in self.producers:
+            own = self.side.name(who.split(".")[0]) if who in OWNERS else None
+            self.producers[who] = Producer(own)
+        return self.producers[who]
+
+    def credentials(self, who: str, meant: str = "own", shift: int = 0) -> tuple[int, int]:
+        lives = self.producer(who).lives
+        match meant:
+            case "none":
+                return -1, -1
+            case "nobody":
+                return NOBODY, 0
+            case "old" if len(lives) > 1:
+                producer_id, epoch = lives[-2]
+            case "other" if others := [
+                p.lives for name, p in sorted(self.producers.items()) if name != who and p.lives
+            ]:
+                producer_id, epoch = others[0][-1]
+            case _:
+                producer_id, epoch = lives[-1] if lives else (NOBODY, 0)
+        return producer_id, min(epoch + shift, 32_767)
+
+    def transactional_id(self, who: str, meant: str = "own") -> str | None:
+        own = self.producer(who).transactional_id
+        match meant:
+            case "none":
+                return None
+            case "unknown":
+                return self.side.name("none")
+            case "other":
+                return self.side.name("x1" if who.startswith("x0") else "x0")
+        return own
+
+    def settle(self, transactional_id: str | None) -> None:
+        """Until nothing is under way: Kafka finishes a transaction after it has answered."""
+        if transactional_id:
+            self.side.until(
+                lambda r: r.transaction_states[0].transaction_state not in UNFINISHED,
+                "DescribeTransactions", 0, transactional_ids=[transactional_id],
+            )  # fmt: skip
+
+    # --- transactions
+
+    def init(
+        self, who: str, version: int, give: str = "", epoch: int = 0, timeout_ms: int = TIMEOUT_MS, forget: bool = False
+    ) -> None:
+        producer = self.producer(who)
+        fields: dict[str, Any] = {}
+        if give and version >= 3:
+            named, at = self.credentials(who, "own" if give == "half" else give, epoch)
+            fields = {"producer_id": named, "producer_epoch": -1 if give == "half" else at}
+        own = producer.transactional_id
+        reply = self.ask(
+            "InitProducerId", version, retry=BUSY, transactional_id=own, transaction_timeout_ms=timeout_ms, **fields
+        )
+        self.settle(own)
+        if not reply.error_code and not forget:
+            producer.becomes(reply.producer_id, reply.producer_epoch)
+
+    def bump(self, who: str) -> None:
+        """What an idempotent client does by itself after a failure."""
+        producer_id, epoch = self.credentials(who)
+        self.producer(who).becomes(producer_id, min(epoch + 1, 32_767))
+
+    def add(
+        self, who: str, version: int, parts: Sequence[str], cred: str = "own", epoch: int = 0, txn: str = "own"
+    ) -> None:
+        producer_id, at = self.credentials(who, cred, epoch)
+        own = self.transactional_id(who, txn) or ""
+        topics = [{"name": name, "partitions": indexes} for name, indexes in self.by_topic(parts)]
+        if version >= 4:
+            one = {"transactional_id": own, "producer_id": producer_id, "producer_epoch": at, "topics": topics}
+            self.ask("AddPartitionsToTxn", version, retry=BUSY, transactions=[one])
+            return
+        self.ask(
+            "AddPartitionsToTxn", version, retry=BUSY, v3_and_below_transactional_id=own,
+            v3_and_below_producer_id=producer_id, v3_and_below_producer_epoch=at, v3_and_below_topics=topics,
+        )  # fmt: skip
+
+    def verify(self, who: str, version: int, parts: Sequence[str], epoch: int = 0) -> None:
+        producer_id, at = self.credentials(who, "own", epoch)
+        one = {
+            "transactional_id": self.transactional_id(who), "producer_id": producer_id, "producer_epoch": at,
+            "verify_only": True, "topics": [{"name": name, "partitions": at} for name, at in self.by_topic(parts)],
+        }  # fmt: skip
+        self.ask("AddPartitionsToTxn", version, retry=BUSY, transactions=[one])
+
+    def add_batch(self, who: Sequence[str], version: int, parts: Sequence[str]) -> None:
+        topics = [{"name": name, "partitions": at} for name, at in self.by_topic(parts)]
+        all_of_them = []
+        for each in who:
+            producer_id, epoch = self.credentials(each)
+            own = {"transactional_id": self.transactional_id(each), "producer_id": producer_id, "producer_epoch": epoch}
+            all_of_them.append({**own, "topics": topics})
+        self.ask("AddPartitionsToTxn", version, retry=BUSY, transactions=all_of_them)
+
+    def add_offsets(
+        self, who: str, version: int, group: str, cred: str = "own", epoch: int = 0, txn: str = "own"
+    ) -> None:
+        producer_id, at = self.credentials(who, cred, epoch)
+        self.ask(
+            "AddOffsetsToTxn", version, retry=BUSY, transactional_id=self.transactional_id(who, txn) or "",
+            producer_id=producer_id, producer_epoch=at, group_id=self.side.name(group),
+        )  # fmt: skip
+
+    def commit_offsets(
+        self, who: str, version: int, group: str, parts: Sequence[str], offset: int = 0, cred: str = "own", epoch: int = 0,
+        txn: str = "own", member: str = "", generation: int | None = None, metadata: int = 2,
+    ) -> None:  # fmt: skip
+        producer_id, at = self.credentials(who, cred, epoch)
+        more: dict[str, Any] = {}
+        if member and version >= 3:
+            known, latest = self.membership(group, member)
+            more = {"member_id": known, "generation_id_or_member_epoch": latest if generation is None else generation}
+        part = {"committed_offset": offset, "committed_metadata": "m" * metadata}
+        reply = self.ask(
+            "TxnOffsetCommit", version, retry=BUSY, transactional_id=self.transactional_id(who, txn) or "",
+            group_id=self.side.name(group), producer_id=producer_id, producer_epoch=at,
+            topics=[
+                {"name": name, "partitions": [{"partition_index": index, **part} for index in indexes]}
+                for name, indexes in self.by_topic(parts)
+            ],
+            **more,
+        )  # fmt: skip
+        if ErrorCode.OFFSET_METADATA_TOO_LARGE in errors_of(reply):
+            self.show(group)
+
+    def end(
+        self,
+        who: str,
+        version: int,
+        commit: bool,
+        cred: str = "own",
+        epoch: int = 0,
+        txn: str = "own",
+        forget: bool = False,
+    ) -> None:
+        producer_id, at = self.credentials(who, cred, epoch)
+        own = self.transactional_id(who, txn)
+        reply = self.ask(
+            "EndTxn", version, retry=BUSY, transactional_id=own or "", producer_id=producer_id, producer_epoch=at,
+            committed=commit,
+        )  # fmt: skip
+        self.settle(own)
+        if version >= 5 and not reply.error_code and not forget and reply.producer_id >= 0:
+            self.producer(who).becomes(reply.producer_id, reply.producer_epoch)
+
+    def time_out(self, who: str) -> None:
+        """A transaction that is over as soon as the broker looks, and a client that does not know it yet."""
+        own = self.producer(who).transactional_id
+        self.init(who, 4, timeout_ms=1)
+        self.put(who, 12, ["t0-0"])
+        self.side.until(
+            lambda r: r.transaction_states[0].transaction_state not in (*UNFINISHED, "Ongoing"),
+            "DescribeTransactions", 0, transactional_ids=[own],
+        )  # fmt: skip
+
+    def write_marker(self, who: str, version: int, part: str, commit: bool, epoch: int = 0) -> None:
+        producer_id, at = self.credentials(who, "nobody" if who == "nobody" else "own", epoch)
+        ((topic, indexes),) = self.by_topic([part])
+        one = {
+            "producer_id": producer_id, "producer_epoch": at, "transaction_result": commit, "coordinator_epoch": 0,
+            "topics": [{"name": topic, "partition_indexes": indexes}],
+        }  # fmt: skip
+        self.ask("WriteTxnMarkers", version, markers=[one])
+
+    # --- records
+
+    def put(
+        self, who: str, version: int, parts: Sequence[str], count: int = 1, sequence: str = "next", cred: str = "own",
+        epoch: int = 0, txn: str = "own", plain: bool = False, control: bool = False, acks: int = -1, codec: int = 0,
+        forget: bool = False,
+    ) -> None:  # fmt: skip
+        producer = self.producer(who)
+        own = self.transactional_id(who, txn)
+        is_owner = producer.transactional_id is not None and not plain
+        if who == "p":
+            cred = "none"
+        elif plain and producer.transactional_id:
+            own = None
+        producer_id, at = self.credentials(who, cred, epoch)
+        attributes = codec | (TRANSACTIONAL if is_owner else 0) | (CONTROL if control else 0)
+        self.made += 1
+        records = [record(n, b"k%d" % n, b"batch %d, record %d" % (self.made, n), time_delta=n) for n in range(count)]
+        began = {part: producer.sequence(part, sequence, count) if producer_id >= 0 else -1 for part in parts}
+        stamps = {"base_timestamp": T0 + 10 * self.made, "max_timestamp": T0 + 10 * self.made + count - 1}
+        data = {
+            part: batch(
+                records,
+                attributes=attributes,
+                producer_id=producer_id,
+                producer_epoch=at,
+                base_sequence=first,
+                **stamps,
+            )
+            for part, first in began.items()
+        }
+        fields = {
+            "transactional_id": own, "acks": acks, "timeout_ms": 5_000,
+            "topic_data": [
+                {**self.topic(name, "Produce", version), "partition_data": [
+                    {"index": index, "records": data[f"{label}-{index}"]} for index in indexes
+                ]}
+                for label, name, indexes in self.by_label(parts)
+            ],
+        }  # fmt: skip
+        if acks == 0:
+            self._put_and_forget(version, fields)
+            return
+        reply = self.ask("Produce", version, retry=PRODUCE_BUSY, **fields)
+        if forget or isinstance(reply, Closed):
+            return
+        answered = {
+            (topic.name or topic.topic_id, part.index): part.error_code
+            for topic in reply.responses for part in topic.partition_responses
+        }  # fmt: skip
+        for part, first in began.items():
+            ((name, (index,)),) = self.by_topic([part])
+            named = self.topic(name, "Produce", version)
+            if answered.get((named.get("name") or named.get("topic_id"), index)) == 0 and first >= 0:
+                producer.last[part] = first, count
+                producer.next[part] = (first + count) & SEQUENCE_LAST
+
+    def _put_and_forget(self, version: int, fields: dict[str, Any]) -> None:
+        """With acks=0 nothing is answered. Whether the connection was closed shows in the request behind it."""
+        api = APIS_BY_NAME["Produce"]
+        link = self.side.link("acks 0")
+        body = request_body(api, version, fields)
+        link.send_frame(header(api.key, version, 1, flexible=version >= api.flexible_from) + body)
+        link.send_frame(header(18, 0, 2, flexible=False))
+        answer = link.receive()
+        told = struct.unpack_from(">i", answer)[0] if isinstance(answer, bytes) else repr(answer)
+        if not isinstance(answer, bytes):
+            self.side.drop("acks 0")
+        self.side.note(f"Produce v{version} {self.label}, then", told)
+
+    # --- whoever looks
+
+    def fetch(
+        self, version: int, parts: Sequence[str], isolation: int, offset: int | str = "start", limit: int = 1 << 20
+    ) -> None:
+        self.ask(
+            "Fetch", version, max_wait_ms=0, min_bytes=1, isolation_level=isolation,
+            topics=[
+                {**self.topic(name, "Fetch", version, "topic"), "partitions": [
+                    {
+                        "partition": index, "partition_max_bytes": limit,
+                        "fetch_offset": self.log_start(name, index) if offset == "start" else offset,
+                    } for index in indexes
+                ]}
+                for _, name, indexes in self.by_label(parts)
+            ],
+        )  # fmt: skip
+
+    def list_offsets(self, version: int, parts: Sequence[str], isolation: int, timestamp: int | str) -> None:
+        at = {"T0": T0, "T0+": T0 + 10 * (self.made // 2)}.get(timestamp, timestamp)  # type: ignore[arg-type]
+        reply = self.side.quiet(
+            "ListOffsets", version, replica_id=-1, isolation_level=isolation,
+            topics=[
+                {"name": name, "partitions": [{"partition_index": index, "timestamp": at} for index in indexes]}
+                for name, indexes in self.by_topic(parts)
+            ],
+        )  # fmt: skip
+        for part in (part for topic in reply.topics for part in topic.partitions):
+            if timestamp == LATEST_TIME and part.timestamp > T0 + NEAR_MS:
+                part.offset = min(part.offset, 0)  # Which of the broker's own records is the latest is chance.
+        self.side.note(f"ListOffsets v{version} {self.label}", reply)
+
+    def describe_producers(self, parts: Sequence[str]) -> None:
+        topics = [{"name": name, "partition_indexes": at} for name, at in self.by_topic(parts)]
+        self.ask("DescribeProducers", 0, topics=topics)
+
+    def describe_transactions(self, ids: Sequence[str]) -> None:
+        self.ask("DescribeTransactions", 0, transactional_ids=[self.side.name(each) for each in ids])
+
+    def list_transactions(self, version: int, states: Sequence[str] = ()) -> None:
+        """Of those of this sequence only: the brokers have others too."""
+        reply = self.side.quiet("ListTransactions", version, state_filters=list(states))
+        own = [each for each in reply.transaction_states if each.transactional_id.startswith(self.side.own)]
+        self.side.note(f"ListTransactions v{version} {self.label}", own)

@@ -1,0 +1,45 @@
+"""What all players of acts need: a side, and what topics are called there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tests.conformance.side import Side
+
+UNKNOWN_ID: Final = bytes.fromhex("00112233445546778899aabbccddeeff")
+BY_TOPIC_ID_FROM: Final = {"Produce": 13, "Fetch": 13, "OffsetCommit": 10, "OffsetFetch": 10}
+
+
+class BasePlayer:
+    def __init__(self, side: Side) -> None:
+        self.side = side
+        self.label = ""
+        """The act that is being played, for the labels of steps."""
+        self.topic_ids: dict[str, bytes] = {}
+        """As they were when a client last looked: a topic that was made anew has another."""
+
+    def ask(self, api: str, version: int, *, retry: Any = (), on: str = "main", **fields: Any) -> Any:
+        return self.side.ask(api, version, self.label, retry=retry, on=on, **fields)
+
+    def by_label(self, parts: Sequence[str]) -> list[tuple[str, str, list[int]]]:
+        """`t0-1` and so on as (label of the topic, its name, indexes of partitions)."""
+        found: dict[str, list[int]] = {}
+        for part in parts:
+            label, _, index = part.partition("-")
+            found.setdefault(label, []).append(int(index))
+        return [(label, self.side.name(label), indexes) for label, indexes in found.items()]
+
+    def by_topic(self, parts: Sequence[str]) -> list[tuple[str, list[int]]]:
+        return [(name, indexes) for _, name, indexes in self.by_label(parts)]
+
+    def topic(self, name: str, api: str, version: int, named: str = "name") -> dict[str, Any]:
+        """How a request of that version names a topic."""
+        if version >= BY_TOPIC_ID_FROM[api]:
+            return {"topic_id": self.topic_ids.get(name, UNKNOWN_ID)}
+        return {named: name}
+
+    def log_start(self, name: str, index: int) -> int:
+        where = [{"name": name, "partitions": [{"partition_index": index, "timestamp": -2}]}]
+        reply = self.side.quiet("ListOffsets", 7, replica_id=-1, topics=where)
+        return max(0, reply.topics[0].partitions[0].offset)
