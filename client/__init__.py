@@ -1,1 +1,1 @@
-"""Speaks to any Kafka broker, from the outside: blocking sockets, one connection a broker, nothing shared between threads."""
+"""Speaks to any Kafka broker, from the outside: calls block, one connection a broker, nothing shared between threads."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
 from stuntbroker.client.connection import Address, Answer, Connection, Deadline
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, NotFound, TimedOut, Unreachable, check
@@ -30,6 +30,16 @@ BACKOFF_S_MAX: Final = 1.0
 TIMEOUT_S: Final = 30.0
 
 Result = TypeVar("Result")
+
+
+class Link(Protocol):
+    """What a cluster needs of a connection: `connection.Connection` and `channel.Channel` are such."""
+
+    def close(self) -> None: ...
+
+    def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int: ...
+
+    def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer: ...
 
 
 class Partition(NamedTuple):
@@ -67,13 +77,13 @@ class Cluster:
         now_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._bootstrap = tuple(bootstrap)
+        self.bootstrap = tuple(bootstrap)
         self._timeout_s = timeout_s
         self._now_s = now_s
         self._sleep = sleep
         self._deadline = Deadline(timeout_s, now_s)
         self._reached = False
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, Link] = {}
         self._addresses: dict[int, Address] = {}
         self._coordinators: dict[str, int] = {}
 
@@ -86,13 +96,21 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        self._forget()
+        self.forget()
 
     # --- operations
 
+    def start_operation(self) -> Deadline:
+        """The time-out begins anew. `retrying` does so by itself."""
+        self._deadline = Deadline(self._timeout_s, self._now_s)
+        return self._deadline
+
+    def pause(self, seconds: float) -> None:
+        self._sleep(seconds)
+
     def retrying(self, attempt: Callable[[], Result]) -> Result:
         """Runs `attempt` until it succeeds, fails for good, or the time-out of an operation is over."""
-        self._deadline = Deadline(self._timeout_s, self._now_s)
+        self.start_operation()
         backoff_s = BACKOFF_S_MIN
         while True:
             try:
@@ -100,7 +118,8 @@ class Cluster:
             except ClientError as fault:
                 if not fault.retriable:
                     raise
-                self._forget()
+                if not (isinstance(fault, BrokerError) and fault.code == ErrorCode.CONCURRENT_TRANSACTIONS):
+                    self.forget()
                 if self._deadline.left_s() <= backoff_s:
                     raise TimedOut(f"{fault}; given up after {self._timeout_s:g} s") from fault
             self._sleep(backoff_s)
@@ -123,6 +142,11 @@ class Cluster:
         """All brokers that are alive."""
         self._metadata([])
         return sorted(self._addresses)
+
+    def controller_id(self) -> int:
+        """The broker that makes topics; any one where the cluster does not say."""
+        answer = self._metadata([])
+        return answer.controller_id if answer.controller_id >= 0 else min(self._addresses)
 
     def partitions(self, topics: Collection[str] | None) -> list[Partition]:
         """The partitions of these topics, or of all. Raises NotFound."""
@@ -187,7 +211,7 @@ class Cluster:
 
     # --- connections
 
-    def _node(self, node_id: int) -> Connection:
+    def _node(self, node_id: int) -> Link:
         if node_id not in self._addresses:
             self._metadata([])
         address = self._addresses.get(node_id)
@@ -198,12 +222,12 @@ class Cluster:
         except ConnectionFailed as fault:
             raise ConnectionFailed(f"broker {node_id} is known to the cluster as {address}: {fault}") from fault
 
-    def _any(self) -> Connection:
+    def _any(self) -> Link:
         """A connection that is open, or the first address that answers."""
         for connection in self._connections.values():
             return connection
         faults = []
-        for address in dict.fromkeys((*self._bootstrap, *self._addresses.values())):
+        for address in dict.fromkeys((*self.bootstrap, *self._addresses.values())):
             try:
                 return self._connect(address)
             except ConnectionFailed as fault:
@@ -212,14 +236,17 @@ class Cluster:
             raise faults[0]
         raise Unreachable("; ".join(map(str, faults)))
 
-    def _connect(self, address: Address) -> Connection:
+    def _connect(self, address: Address) -> Link:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = Connection(address, self._deadline)
+            connection = self._connections[address] = self._open(address)
             self._reached = True
         return connection
 
-    def _forget(self) -> None:
+    def _open(self, address: Address) -> Link:
+        return Connection(address, self._deadline)
+
+    def forget(self) -> None:
         """Something has moved or broken: brokers are kept to be tried, everything else is asked for again."""
         for connection in self._connections.values():
             connection.close()

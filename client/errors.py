@@ -47,6 +47,36 @@ class BrokerError(ClientError):
         self.retriable = code in RETRIABLE
 
 
+class ProducerFenced(BrokerError):
+    """Somebody else has the transactional id now. This producer can do nothing more."""
+
+
+class ProducerUnknown(BrokerError):
+    """The brokers have forgotten the producer id, or never knew it. This producer can do nothing more."""
+
+
+class TransactionAbortable(BrokerError):
+    """The transaction cannot be committed any more. It has to be aborted; the producer can go on after that."""
+
+
+class TransactionEnded(BrokerError):
+    """The transaction has been ended the other way round, or there is none."""
+
+
+PRODUCER_FAULTS: Final[dict[int, type[BrokerError]]] = {
+    ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFenced,
+    ErrorCode.PRODUCER_FENCED: ProducerFenced,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ProducerUnknown,
+    ErrorCode.TRANSACTION_ABORTABLE: TransactionAbortable,
+    ErrorCode.INVALID_TXN_STATE: TransactionEnded,
+}
+"""What the codes mean in the answer to whatever a transactional producer asks of its coordinator."""
+
+
+def producer_fault(what: str, code: int, message: str | None = None) -> BrokerError:
+    return PRODUCER_FAULTS.get(code, BrokerError)(what, code, message)
+
+
 def check(what: str, code: int, message: str | None = None) -> None:
     """Raises BrokerError unless the code is 0."""
     if code:

@@ -1,0 +1,250 @@
+"""Many requests under way on one connection, for callers that block: aiokafka's connection on an event loop of our own.
+
+The loop runs in the calling thread, while the caller waits for something; there is no other thread. Between two calls
+bytes lie in the buffers of the kernel. Everything belongs to the process that made it: after a fork the child makes
+its own, and uses what it inherited at the price of a ClientError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import time
+import weakref
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import KafkaError
+
+from stuntbroker.client.cluster import TIMEOUT_S, Cluster
+from stuntbroker.client.connection import (
+    API_VERSIONS,
+    API_VERSIONS_FIRST,
+    CLIENT_ID,
+    CONNECT_S_MAX,
+    REQUEST_S_MAX,
+    WAIT_S_MIN,
+    Address,
+    Deadline,
+    chosen_version,
+    reason,
+)
+from stuntbroker.client.errors import ClientError, ConnectionFailed, check
+from stuntbroker.client.requests import Answer, Call
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
+from stuntbroker.protocol.primitives import DecodeError, Message
+
+Result = TypeVar("Result")
+TRANSACTION_VERSION: Final = "transaction.version"
+
+
+_loops: weakref.WeakSet[Loop] = weakref.WeakSet()
+
+
+def _leave_to_the_parent() -> None:
+    """After a fork both processes share one selector: a child that closes what it inherited must not find it there."""
+    for one in _loops:
+        one.forget_selector()
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
+class Loop:
+    """An event loop of the calling thread, and nobody else's."""
+
+    def __init__(self) -> None:
+        self._process_id = os.getpid()
+        self._loop = asyncio.SelectorEventLoop()
+        _loops.add(self)
+
+    def forget_selector(self) -> None:
+        """To what is open, nothing happens any more."""
+        self._loop._selector = selectors.DefaultSelector()  # type: ignore[attr-defined]
+
+    @property
+    def usable(self) -> bool:
+        return os.getpid() == self._process_id and not self._loop.is_closed()
+
+    def close(self) -> None:
+        if self.usable:
+            if asyncio._get_running_loop() is None:
+                self._loop.run_until_complete(asyncio.sleep(0))  # What was closed is told so by the loop.
+            self._loop.close()
+
+    def start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Future[Result]:
+        """Begins something that goes on while somebody waits."""
+        return self._loop.create_task(work)
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Does something to its end."""
+        try:
+            self.check()
+            if asyncio._get_running_loop() is not None:
+                raise ClientError("an event loop runs in this thread: use the blocking client from another one")
+        except ClientError:
+            work.close()
+            raise
+        return self._loop.run_until_complete(work)
+
+    def check(self) -> None:
+        """Raises ClientError in another process."""
+        if os.getpid() != self._process_id:
+            raise ClientError(
+                f"this connection belongs to process {self._process_id}, not to its child {os.getpid()}: "
+                "make a new one after the fork"
+            )
+
+
+class Pending(Generic[Answer]):
+    """An answer that is still to come."""
+
+    def __init__(self, channel: Channel, key: int, future: asyncio.Future[Answer]) -> None:
+        self.future = future
+        future.add_done_callback(_seen)
+        self._channel = channel
+        self._key = key
+
+    def done(self) -> bool:
+        return self.future.done()
+
+    def result(self) -> Answer:
+        """The answer, once it is done. Raises ConnectionFailed."""
+        try:
+            return self.future.result()
+        except _FAULTS as fault:
+            self._channel.close()
+            raise self._channel.failed(APIS[self._key].name, fault) from fault
+
+
+def _seen(future: asyncio.Future[Any]) -> None:
+    """Nobody need ask for the answer: asyncio would complain of a fault that was not looked at."""
+    if not future.cancelled():
+        future.exception()
+
+
+_FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError, asyncio.CancelledError, asyncio.TimeoutError)
+"""Whatever aiokafka lets through when a connection breaks or says nonsense."""
+
+
+class Channel:
+    """A connection to one broker, with versions agreed upon, as `connection.Connection` is, but for many requests.
+
+    Answers come in the order of the requests. Raises ConnectionFailed; after that it is of no use.
+    """
+
+    def __init__(self, loop: Loop, address: Address, deadline: Deadline) -> None:
+        self.address = address
+        self.transaction_version = 0
+        """The level of the feature in the cluster; 0 when it has none."""
+        self._loop = loop
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._wire: AIOKafkaConnection | None = None
+        try:
+            self._loop.run(self._connect(max(WAIT_S_MIN, deadline.left_s(CONNECT_S_MAX))))
+            self._agree(deadline)
+        except _FAULTS as fault:
+            self.close()
+            raise ConnectionFailed(f"cannot connect to {address}: {_said(fault)}") from fault
+        except BaseException:
+            self.close()
+            raise
+
+    async def _connect(self, wait_s: float) -> None:
+        host, port = self.address
+        self._wire = AIOKafkaConnection(host, port, client_id=CLIENT_ID, request_timeout_ms=int(REQUEST_S_MAX * 1000))
+        await asyncio.wait_for(self._wire.connect(), wait_s)
+
+    def _agree(self, deadline: Deadline) -> None:
+        """aiokafka asks for the versions too, but in a way that tells nothing of features."""
+        request = ApiVersionsRequest(CLIENT_ID, "0")
+        assert self._wire is not None
+        first = min(API_VERSIONS_FIRST, self._wire._versions.get(API_VERSIONS, (0, 0))[1])
+        answer = self.ask(API_VERSIONS, first, request, ApiVersionsResponse, deadline)
+        check(f"ApiVersions to {self.address}", answer.error_code)
+        self._versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        for one in answer.finalized_features:
+            if one.name == TRANSACTION_VERSION:
+                self.transaction_version = one.max_version_level
+
+    def close(self) -> None:
+        if self._wire is not None:
+            wire, self._wire = self._wire, None
+            if self._loop.usable:
+                wire.close()
+
+    def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int:
+        """The highest version of an API that both sides have, from `least` to `most`. Raises UnsupportedVersion."""
+        return chosen_version(self.address, self._versions, key, least, most)
+
+    def send(self, key: int, version: int, request: Message, answer: type[Answer]) -> Pending[Answer]:
+        """Puts a request on its way behind those that are. Raises ConnectionFailed."""
+
+        if self._wire is None:
+            raise ConnectionFailed(f"{APIS[key].name} to {self.address}: the connection is closed")
+        self._loop.check()  # Before a byte goes out on a socket that a parent uses too.
+        try:
+            return Pending(self, key, self._loop.start(self._wire.send(Call(key, version, request, answer))))
+        except _FAULTS as fault:
+            self.close()
+            raise self.failed(APIS[key].name, fault) from fault
+
+    def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
+        """Sends a request and waits for its answer. Raises ConnectionFailed."""
+        pending = self.send(key, version, request, answer)
+        self.wait([pending], deadline.left_s(REQUEST_S_MAX))
+        if not pending.done():
+            self.close()
+            raise ConnectionFailed(f"{APIS[key].name} to {self.address}: no answer in time")
+        return pending.result()
+
+    def wait(self, pending: Collection[Pending[Any]], wait_s: float, all_of_them: bool = True) -> None:
+        """Until all, or one, of these answers are there or have failed, or the time is over."""
+        wait_for(self._loop, pending, wait_s, all_of_them)
+
+    def failed(self, name: str, fault: BaseException) -> ConnectionFailed:
+        return ConnectionFailed(f"{name} to {self.address}: {_said(fault)}")
+
+
+def wait_for(loop: Loop, pending: Collection[Pending[Any]], wait_s: float, all_of_them: bool = True) -> None:
+    """Answers of any channels of one loop."""
+    when = asyncio.ALL_COMPLETED if all_of_them else asyncio.FIRST_COMPLETED
+    futures = [one.future for one in pending]
+    if futures:
+        loop.run(asyncio.wait(futures, timeout=max(WAIT_S_MIN, wait_s), return_when=when))
+
+
+def _said(fault: BaseException) -> str:
+    if isinstance(fault, KafkaError) and fault.__cause__ is not None:
+        return reason(fault.__cause__)
+    return reason(fault)
+
+
+class ChannelCluster(Cluster):
+    """The brokers of a cluster, with a channel to each."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        timeout_s: float = TIMEOUT_S,
+        now_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(bootstrap, timeout_s, now_s, sleep)
+        self.loop = Loop()
+
+    def close(self) -> None:
+        super().close()
+        self.loop.close()
+
+    def channel(self, node_id: int) -> Channel:
+        found = self._node(node_id)
+        assert isinstance(found, Channel)
+        return found
+
+    def _open(self, address: Address) -> Channel:
+        return Channel(self.loop, address, self._deadline)

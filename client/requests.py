@@ -1,0 +1,82 @@
+"""Our messages as aiokafka's connection sends them: one adapter for every API and version that we have a codec for.
+
+aiokafka asks a request for its version (`prepare`), header and bytes, and its response type for the decoded answer. It
+has transactional requests of its own, of version 0 only; these take their place.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from struct import pack, unpack_from
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.primitives import Message, skip_tags
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class _Header:
+    """key int16 | version int16 | correlation id int32 | client id | tags, if flexible"""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def encode(self) -> bytes:
+        return self._data
+
+
+class _AnswerHeader(NamedTuple):
+    correlation_id: int
+
+
+class _AnswerType(Generic[Answer]):
+    """Decodes what follows the header of an answer."""
+
+    __slots__ = ("_message", "_version")
+
+    def __init__(self, message: type[Answer], version: int) -> None:
+        self._message = message
+        self._version = version
+
+    def decode(self, frame: BytesIO) -> Answer:
+        return self._message.decode(frame.getvalue(), self._version, frame.tell())
+
+
+class Call(Generic[Answer]):
+    """One request at one version. Stands for both of aiokafka's classes, `Request` and `RequestStruct`."""
+
+    __slots__ = ("API_KEY", "API_VERSION", "RESPONSE_TYPE", "_flexible", "_message")
+    ALLOW_UNKNOWN_API_VERSION: ClassVar = True
+
+    def __init__(self, key: int, version: int, message: Message, answer: type[Answer]) -> None:
+        self.API_KEY = key
+        self.API_VERSION = version
+        self.RESPONSE_TYPE = _AnswerType(answer, version)
+        self._message = message
+        self._flexible = version >= APIS[key].flexible_from
+
+    def __repr__(self) -> str:
+        return f"{APIS[self.API_KEY].name} v{self.API_VERSION}"
+
+    def prepare(self, versions: dict[int, tuple[int, int]]) -> Call[Answer]:
+        """The version has been chosen already, from ours and the broker's."""
+        return self
+
+    def build_request_header(self, correlation_id: int, client_id: str) -> _Header:
+        name = client_id.encode()
+        head = pack(">hhih", self.API_KEY, self.API_VERSION, correlation_id, len(name)) + name
+        return _Header(head + b"\x00" if self._flexible else head)
+
+    def encode(self) -> bytearray:
+        out = bytearray()
+        self._message.encode(out, self.API_VERSION)
+        return out
+
+    def parse_response_header(self, frame: BytesIO) -> _AnswerHeader:
+        data: Any = frame.getvalue()
+        # The answer to ApiVersions has the oldest header at every version.
+        frame.seek(skip_tags(data, 4) if self._flexible and self.API_KEY != 18 else 4)
+        return _AnswerHeader(*unpack_from(">i", data))

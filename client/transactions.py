@@ -1,0 +1,181 @@
+"""Requests to transaction coordinators: a producer's pair, and the end of one transaction or of a thousand at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, Self
+
+from stuntbroker.client.channel import ChannelCluster, Pending, wait_for
+from stuntbroker.client.errors import ClientError, ConnectionFailed, TimedOut, producer_fault
+from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+
+PRODUCE: Final = 0
+INIT_PRODUCER_ID: Final = 22
+END_TXN: Final = 26
+PAIR_FROM: Final = 3
+"""InitProducerId takes the pair of its owner (KIP-360)."""
+TWO_PHASE_FROM: Final = 6
+PRODUCE_V2_FROM: Final = 12
+END_TXN_V2_FROM: Final = 5
+"""Of Produce and EndTxn, the first versions of transaction version 2 (KIP-890)."""
+BACKOFF_S: Final = 0.02
+"""While a coordinator is busy with the id; what Apache's clients take for the first request of a transaction."""
+BACKOFF_S_MAX: Final = 0.5
+IN_FLIGHT_MAX: Final = 250
+"""Requests on their way to one coordinator."""
+
+
+class PreparedState(NamedTuple):
+    """The pair that a transaction is found again by. As text `producer id:epoch`, as KIP-939 has it."""
+
+    producer_id: int
+    producer_epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.producer_id}:{self.producer_epoch}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError."""
+        producer_id, colon, epoch = text.partition(":")
+        if not colon or not (_is_number(producer_id) and _is_number(epoch)) or int(epoch) > 0x7FFF:
+            raise ValueError(f"{text!r} is no prepared state: it is written PRODUCER_ID:EPOCH")
+        return cls(int(producer_id), int(epoch))
+
+
+NOBODY: Final = PreparedState(-1, -1)
+
+
+class Initialised(NamedTuple):
+    pair: PreparedState
+    """What the client bears from now on."""
+    ongoing: PreparedState | None
+    """The pair of the transaction that was kept open for it (KIP-939)."""
+
+
+class End(NamedTuple):
+    """A transaction, named exactly, and what shall become of it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+
+    def __str__(self) -> str:
+        how = "commit" if self.commit else "abort"
+        return f"{how} of {self.transactional_id!r} {self.producer_id}:{self.producer_epoch}"
+
+
+class Ended(NamedTuple):
+    """`code` is 0, or an error that will not go away by trying again. `pair` is that of the next transaction."""
+
+    end: End
+    code: int
+    pair: PreparedState
+
+
+def transaction_version(cluster: ChannelCluster, node_id: int) -> int:
+    """The level that we speak with a coordinator: 2 when the cluster has it, and both sides its requests; else 1."""
+    channel = cluster.channel(node_id)
+    if channel.transaction_version < 2 or channel.version(END_TXN) < END_TXN_V2_FROM:
+        return 1
+    return 2 if channel.version(PRODUCE) >= PRODUCE_V2_FROM else 1
+
+
+def end_txn_version(cluster: ChannelCluster, node_id: int) -> int:
+    first = transaction_version(cluster, node_id) < 2
+    return cluster.channel(node_id).version(END_TXN, most=END_TXN_V2_FROM - 1 if first else 0x7FFF)
+
+
+def init_producer(
+    cluster: ChannelCluster,
+    transactional_id: str,
+    timeout_ms: int,
+    *,
+    two_phase: bool = False,
+    keep: bool = False,
+    owner: PreparedState = NOBODY,
+) -> Initialised:
+    """InitProducerId until it is answered for good. Without `keep` an open transaction of the id is aborted.
+
+    `owner`: only as the one who bears this pair (KIP-360). Raises ProducerFenced when somebody else does by now,
+    UnsupportedVersion when the broker has no two-phase commit and it is asked for.
+    """
+    request = InitProducerIdRequest(transactional_id, timeout_ms, *owner, two_phase, keep)
+    if two_phase or keep:
+        least, most = TWO_PHASE_FROM, 0x7FFF
+    else:
+        least, most = PAIR_FROM if owner != NOBODY else 0, TWO_PHASE_FROM - 1
+
+    def attempt() -> Initialised:
+        node_id = cluster.coordinators([transactional_id])[transactional_id]
+        answer = cluster.ask(node_id, INIT_PRODUCER_ID, request, InitProducerIdResponse, least, most)
+        if answer.error_code:
+            raise producer_fault(f"InitProducerId of {transactional_id!r}", answer.error_code)
+        ongoing = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
+        pair = PreparedState(answer.producer_id, answer.producer_epoch)
+        return Initialised(pair, None if ongoing == NOBODY else ongoing)
+
+    return cluster.retrying(attempt)
+
+
+def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
+    """Ends these transactions, all at once: requests are on their way to every coordinator without waiting for each other.
+
+    What is retriable is tried again until the time-out of an operation is over: then TimedOut is raised, and any of them
+    may or may not have been ended. EndTxn may be repeated with the pair that it was sent with.
+    """
+    deadline = cluster.start_operation()
+    found: dict[int, Ended] = {}
+    backoff_s = BACKOFF_S
+    while True:
+        left = [index for index in range(len(ends)) if index not in found]
+        moved, last = False, "nothing was asked"
+        try:
+            for index, code, pair in _round(cluster, ends, left, deadline.left_s):
+                if code in RETRIABLE:
+                    moved |= code != ErrorCode.CONCURRENT_TRANSACTIONS
+                    last = str(producer_fault(str(ends[index]), code))
+                else:
+                    found[index] = Ended(ends[index], code, pair)
+        except ClientError as fault:
+            if not fault.retriable:
+                raise
+            moved, last = True, str(fault)
+        if len(found) == len(ends):
+            return [found[index] for index in range(len(ends))]
+        if deadline.left_s() <= backoff_s:
+            raise TimedOut(f"{len(ends) - len(found)} of {len(ends)} transactions are not known to have ended: {last}")
+        if moved:
+            cluster.forget()
+        cluster.pause(backoff_s)
+        backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+
+def _round(
+    cluster: ChannelCluster, ends: Sequence[End], left: Sequence[int], left_s: Callable[[], float]
+) -> Iterator[tuple[int, int, PreparedState]]:
+    """(index, error code, next pair) of every answer of one try, as they come."""
+    nodes = cluster.coordinators(list(dict.fromkeys(ends[index].transactional_id for index in left)))
+    versions = {node: end_txn_version(cluster, node) for node in set(nodes.values())}
+    for at in range(0, len(left), IN_FLIGHT_MAX):
+        asked: list[tuple[int, Pending[EndTxnResponse]]] = []
+        for index in left[at : at + IN_FLIGHT_MAX]:
+            end = ends[index]
+            node = nodes[end.transactional_id]
+            request = EndTxnRequest(*end)
+            asked.append((index, cluster.channel(node).send(END_TXN, versions[node], request, EndTxnResponse)))
+        wait_for(cluster.loop, [one for _, one in asked], left_s())
+        for index, one in asked:
+            if not one.done():
+                raise ConnectionFailed(f"{ends[index]}: no answer in time")
+            answer = one.result()
+            yield index, answer.error_code, PreparedState(answer.producer_id, answer.producer_epoch)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19

@@ -1,0 +1,91 @@
+"""Our broker as a process at an address that it keeps, to be killed and started again on the same data."""
+
+from __future__ import annotations
+
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.connection import Address
+from stuntbroker.client.reader import READ_COMMITTED, READ_UNCOMMITTED, end_offset, read_partition
+from stuntbroker.client.topics import create_topic
+from stuntbroker.protocol.records import build_batch
+
+DEADLINE_S = 30.0
+START_MS = 1_700_000_000_000
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port: int = one.getsockname()[1]
+        return port
+
+
+class LiveBroker:
+    def __init__(self, data_dir: Path, *settings: str) -> None:
+        self.address = Address("127.0.0.1", free_port())
+        self._command = [sys.executable, "-m", "stuntbroker.cli", "serve", "--port", str(self.address.port)]
+        self._command += ["--data-dir", str(data_dir)]
+        for one in settings:
+            self._command += ["--set", one]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], DEADLINE_S)[0]:
+            raise TimeoutError("the broker is not ready")
+        line = self._process.stdout.readline()
+        assert line.startswith(b"ready kafka="), line
+
+    def kill(self) -> None:
+        """As kill -9 does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate(timeout=DEADLINE_S)
+            self._process = None
+
+    def cluster(self, timeout_s: float = DEADLINE_S) -> ChannelCluster:
+        return ChannelCluster([self.address], timeout_s)
+
+
+def make_topic(cluster: ChannelCluster, topic: str, partitions: int = 1) -> None:
+    create_topic(cluster, topic, partitions, {})
+
+
+def batch(*values: str, key: bytes | None = None) -> bytearray:
+    return build_batch([(key, value.encode()) for value in values], START_MS)
+
+
+def committed(cluster: ChannelCluster, topic: str, partitions: int = 1) -> list[str]:
+    """Every value that a read_committed consumer gets, sorted."""
+    rows = [row for index in range(partitions) for row in read_partition(cluster, topic, index)]
+    return sorted((row.value or b"").decode() for row in rows)
+
+
+def held_back(cluster: ChannelCluster, topic: str, partitions: int = 1) -> list[int]:
+    """Partitions whose last stable offset is not their end."""
+    return [
+        index
+        for index in range(partitions)
+        if end_offset(cluster, topic, index, READ_COMMITTED) != end_offset(cluster, topic, index, READ_UNCOMMITTED)
+    ]
+
+
+def rows(prefix: str, count: int) -> Sequence[str]:
+    return [f"{prefix}-{number:04d}" for number in range(count)]
