@@ -28,7 +28,7 @@ MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c"}}
 
 def test_every_room_has_its_place_in_the_house() -> None:
     assert set(ROOMS) <= MAY_IMPORT.keys()
-    assert MAY_IMPORT.keys() - set(ROOMS) <= {"control", "fixture", "pipeline"}
+    assert MAY_IMPORT.keys() - set(ROOMS) <= {"control", "fixture"}
 
 
 def test_no_two_rooms_import_each_other() -> None:

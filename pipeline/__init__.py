@@ -1,0 +1,1 @@
+"""Kafka pipelines for PySpark: an exactly-once sink, and the audit of transaction logs."""

@@ -1,0 +1,72 @@
+"""What is wrong, by the tables of the audit. Pure functions: tables in, rows of FINDINGS out.
+
+| kind | severity | what |
+|---|---|---|
+| corrupt | error | bytes in a segment that are no valid batch |
+| format | error | messages older than record batches: nothing can be said of them |
+| torn_tail | information | the active segment ends in a batch that was never whole; the broker cuts it off |
+| offset_order | error | a batch whose offsets are not above those before it |
+| hanging | error | records of a transaction that nobody will end: its coordinator is done with it, or never knew of them |
+| overdue | warning | a transaction is open beyond its time-out, and was not aborted |
+| open_two_phase | warning | a transaction of KIP-939 waits for its owner, and holds back readers meanwhile |
+| marker_pending | warning | decided, its markers not all written; the coordinator does that when it is started again |
+| marker_missing | error | decided and said to be complete, but a partition of it has no marker |
+| marker_contradicts | error | a partition was told another outcome than was decided |
+| marker_without_data | information | a transaction without records in a partition that was added to it, or a repeated marker |
+| marker_suspicious | warning | the same, but by an older coordinator, for an older epoch, or for a producer that nobody knows |
+| mixed_epochs | error | an epoch went up within a transaction, which only its end may do |
+| duplicate | error | sequence numbers that were there before |
+| gap | error | sequence numbers that are missing |
+| undecodable | error | a batch or a record with a right CRC that cannot be read |
+| unknown_before | information | decided, but what would be its marker may have been cut off |
+| output_missing, output_duplicate, output_unexpected | error | see `eos` |
+
+What retention, compaction or a fault has taken is unknown, never missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+FINDINGS: Final = pa.schema({
+    "kind": pa.string(),
+    "severity": pa.string(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "transactional_id": pa.string(),
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "first_offset": pa.int64(),
+    "last_offset": pa.int64(),
+    "file": pa.string(),
+    "evidence": pa.string(),
+})  # fmt: skip
+"""What a finding has nothing to say about is null."""
+ERROR, WARNING, INFORMATION = "error", "warning", "information"
+Finding = dict[str, Any]
+
+
+def as_findings(rows: Iterable[Finding]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), FINDINGS)
+
+
+def file_of(row: Finding) -> str:
+    """A row's segment, as a path from the data folder."""
+    return f"{row['topic']}-{row['partition']}/{row['segment_base_offset']:020d}.log"
+
+
+def finding(kind: str, severity: str, row: Finding, evidence: str, **more: Any) -> Finding:
+    """A finding about a row of some table, from which it takes what it has of its columns."""
+    made = {name: row.get(name) for name in FINDINGS.names}
+    if row.get("segment_base_offset") is not None:
+        made["file"] = file_of(row)
+    return made | {"kind": kind, "severity": severity, "evidence": evidence} | more
+
+
+def rows_at(table: pa.Table, rows: Any) -> list[Finding]:
+    found: list[Finding] = table.take(pa.array(np.asarray(rows, np.int64))).to_pylist()
+    return found

@@ -1,0 +1,81 @@
+"""Rows that belong together, by numpy and Arrow: what the tables of the audit are made with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stuntbroker.pipeline.audit.lock_step import Array
+
+
+def values(table: pa.Table, name: str) -> Array:
+    """A column without nulls, for numpy."""
+    found: Array = table[name].to_numpy()
+    return found
+
+
+def codes(*columns: Any) -> Array:
+    """A number for every row, the same for equal rows: 0 for the first, and so on as new ones come."""
+    found: Any = None
+    for column in columns:
+        plain = pa.array(column) if isinstance(column, np.ndarray) else column
+        if isinstance(plain, pa.ChunkedArray):
+            plain = plain.combine_chunks()
+        part = pc.fill_null(pc.dictionary_encode(plain).indices, -1).to_numpy().astype(np.int64) + 1
+        if found is None:
+            found = part
+        else:
+            both = found * (int(part.max(initial=0)) + 1) + part
+            found = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
+    assert found is not None
+    return pa.array(found).dictionary_encode().indices.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+
+def codes_of_both(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Array, Array]:
+    """Codes that are the same for equal rows of two tables."""
+    joined = [pa.concat_arrays([_plain(a), _plain(b)]) for a, b in zip(left, right, strict=True)]
+    found = codes(*joined)
+    return found[: len(left[0])], found[len(left[0]) :]
+
+
+def _plain(column: Any) -> pa.Array:
+    plain = pa.array(column) if isinstance(column, np.ndarray) else column
+    return plain.combine_chunks() if isinstance(plain, pa.ChunkedArray) else plain
+
+
+def follows(*group: Array) -> Array:
+    """Which rows are of the same group as the row before them."""
+    same = np.zeros(len(group[0]), bool)
+    if len(same):
+        same[1:] = np.logical_and.reduce([each[1:] == each[:-1] for each in group])
+    return same
+
+
+def running_max(numbers: Array, group: Array) -> Array:
+    """The largest number so far in the same group; rows of a group stand together."""
+    if not len(group):
+        return numbers
+    step = np.cumsum(follows(group) == 0)
+    low = numbers.min()
+    height = numbers.max() - low + 1  # Each group on a floor of its own.
+    found: Array = np.maximum.accumulate(numbers - low + step * height) - step * height + low
+    return found
+
+
+def last_rows(group: Array) -> Array:
+    """The last row of every group, in the order of the rows."""
+    _, from_end = np.unique(group[::-1], return_index=True)
+    found: Array = np.sort(len(group) - 1 - from_end)
+    return found
+
+
+def find(keys: Array, wanted: Array) -> Array:
+    """For every wanted key the row of an equal one, -1 where there is none. The last one counts."""
+    order = np.argsort(keys, kind="stable")
+    at = np.searchsorted(keys[order], wanted, side="right") - 1
+    row = np.where(at >= 0, order[at] if len(order) else -1, -1)
+    found: Array = np.where((row >= 0) & (keys[row] == wanted), row, -1) if len(keys) else np.full(len(wanted), -1)
+    return found

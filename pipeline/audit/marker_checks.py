@@ -1,0 +1,66 @@
+"""Findings about the markers of a partition: ones that end nothing, and one that should be there and is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from stuntbroker.pipeline.audit import txn_log
+from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING, Finding, finding, rows_at
+from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, running_max, values
+from stuntbroker.pipeline.audit.lock_step import Array
+
+
+def marker_findings(transactions: pa.Table, txn_state: pa.Table, bounds: pa.Table) -> list[Finding]:
+    """Markers without data, and epochs that went up without a marker. `transactions` have ids."""
+    mixed = np.flatnonzero(values(transactions, "producer_epoch") != values(transactions, "last_epoch"))
+    found = [
+        finding(
+            "mixed_epochs", ERROR, row,
+            f"epoch {row['producer_epoch']} and then {row['last_epoch']} without a marker between",
+        )
+        for row in rows_at(transactions, mixed)
+    ]  # fmt: skip
+    place, here = codes_of_both(
+        (transactions["topic"], transactions["partition"]), (bounds["topic"], bounds["partition"])
+    )
+    known = values(bounds, "known_from")[find(here, place)]
+    first, marker = values(transactions, "first_offset"), values(transactions, "marker_offset")
+    owner = codes(place, transactions["producer_id"])
+    order = np.lexsort((np.maximum(first, marker), owner))
+    epochs = _highest_before(values(transactions, "marker_epoch"), owner, order)
+    coordinators = _highest_before(values(transactions, "coordinator_epoch"), owner, order)
+    # Data would be behind the marker before: not all of that is there to see.
+    cut = _highest_before(marker, owner, order) + 1 < known
+    everybody_known = _whole_txn_log(txn_state, bounds)
+    lone = np.flatnonzero((first < 0) & ~cut)
+    for at, row in zip(lone.tolist(), rows_at(transactions, lone), strict=True):
+        row |= {"first_offset": row["marker_offset"], "last_offset": row["marker_offset"]}
+        row |= {"producer_epoch": row["marker_epoch"]}
+        doubts = []
+        if row["marker_epoch"] < epochs[at]:
+            doubts.append(f"its epoch is below {epochs[at]}, which the partition had seen")
+        if row["coordinator_epoch"] < coordinators[at]:
+            doubts.append(f"it is of coordinator epoch {row['coordinator_epoch']} and comes after {coordinators[at]}")
+        if row["transactional_id"] is None and everybody_known:
+            doubts.append("no transactional id ever had this producer id")
+        text = "; ".join((f"a marker ({row['marker']}) without records before it", *doubts))
+        if doubts:
+            found.append(finding("marker_suspicious", WARNING, row, text))
+        else:
+            found.append(finding("marker_without_data", INFORMATION, row, text))
+    return found
+
+
+def _whole_txn_log(txn_state: pa.Table, bounds: pa.Table) -> bool:
+    """Whether every transactional id that there was is in the transaction log."""
+    known = [row["known_from"] for row in bounds.to_pylist() if row["topic"] == txn_log.TOPIC]
+    return bool(len(txn_state)) and not any(known)
+
+
+def _highest_before(numbers: Array, owner: Array, order: Array) -> Array:
+    """For every row the largest number among earlier rows of its owner, -1 without one."""
+    reached = running_max(numbers[order].astype(np.int64), owner[order])
+    found = np.empty(len(order), np.int64)
+    found[order] = np.where(follows(owner[order]), np.roll(reached, 1), -1)
+    return found

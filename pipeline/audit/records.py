@@ -1,0 +1,218 @@
+"""The records of a segment as Arrow, without a Python object for any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stuntbroker.pipeline.audit.folder import Segment
+from stuntbroker.pipeline.audit.lock_step import Array, Places, find_headers, find_records
+from stuntbroker.pipeline.audit.payloads import SIZE_MAX, PayloadError, open_payload
+from stuntbroker.pipeline.audit.scan import as_record_batch, headers_at, map_file
+from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.records import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_records,
+)
+
+CHUNK_BYTES: Final = 1 << 24
+"""Uncompressed records that are held at once, unless one batch has more."""
+
+HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+RECORDS: Final = pa.schema({
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "segment_base_offset": pa.int64(),
+    "offset": pa.int64(),
+    "timestamp": pa.int64(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": HEADERS,
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "is_transactional": pa.bool_(),
+    "is_control": pa.bool_(),
+})  # fmt: skip
+
+
+class Undecodable(NamedTuple):
+    """A batch with a right CRC whose records are not as it declares: whoever wrote it, wrote it so."""
+
+    position: int
+    message: str
+
+
+class Decoded(NamedTuple):
+    records: pa.RecordBatch
+    """Rows of RECORDS in the order of the file; those of control batches too."""
+    faults: tuple[Undecodable, ...]
+
+
+class _Payloads(NamedTuple):
+    """Batches whose uncompressed records are at data[start:end], one behind the other."""
+
+    data: Array
+    starts: Array
+    ends: Array
+    headers: Array
+    positions: Array
+
+
+def decode_records(segment: Segment, batches: pa.RecordBatch, size_max: int = SIZE_MAX) -> Iterator[Decoded]:
+    """The records of the rows of BATCHES that `scan` gave for this segment; those with a fault are left out.
+
+    A compressed batch that opens to more than `size_max` bytes is a fault.
+    """
+    positions = np.asarray(batches["position"])[np.asarray(batches["fault"].is_null())]
+    if len(positions):
+        data = map_file(segment.path)
+        faults: list[Undecodable] = []
+        for chunk in _chunks(data, positions, size_max, faults):
+            decoded = _decode(segment, chunk)
+            yield Decoded(decoded.records, (*faults, *decoded.faults))
+            faults.clear()
+        if faults:
+            yield Decoded(_no_records(), tuple(faults))
+
+
+def _no_records() -> pa.RecordBatch:
+    return pa.record_batch([pa.array([], field.type) for field in RECORDS], schema=RECORDS)
+
+
+def _chunks(data: Array, positions: Array, size_max: int, faults: list[Undecodable]) -> Iterator[_Payloads]:
+    headers = headers_at(data, positions)
+    sizes = headers["length"].astype(np.int64) + LOG_OVERHEAD
+    codecs = headers["attributes"] & CODEC_MASK
+    first = 0
+    while first < len(positions):
+        here = int(np.searchsorted(np.cumsum(sizes[first:]), CHUNK_BYTES, side="right"))
+        last = first + max(here, 1)
+        if not codecs[first:last].any():
+            base = int(positions[first])
+            piece = data[base : int(positions[last - 1] + sizes[last - 1])]
+            starts = positions[first:last] - base
+            yield _Payloads(
+                piece, starts + HEADER_SIZE, starts + sizes[first:last], headers[first:last], positions[first:last]
+            )
+        else:
+            yield from _opened(data, positions[first:last], headers[first:last], size_max, faults)
+        first = last
+
+
+def _opened(
+    data: Array, positions: Array, headers: Array, size_max: int, faults: list[Undecodable]
+) -> Iterator[_Payloads]:
+    """Batches of which some are compressed, in pieces of about CHUNK_BYTES when open."""
+    parts: list[Any] = []
+    rows: list[int] = []
+    room = CHUNK_BYTES
+    for row, (at, header) in enumerate(zip(positions.tolist(), headers, strict=True)):
+        part: Any = data.data[at + HEADER_SIZE : at + int(header["length"]) + LOG_OVERHEAD]
+        if codec := int(header["attributes"]) & CODEC_MASK:
+            try:
+                part = open_payload(codec, part, size_max)
+            except PayloadError as fault:
+                faults.append(Undecodable(at, str(fault)))
+                continue
+        if room < len(part) and parts:
+            yield _joined(parts, headers[rows], positions[rows])
+            parts, rows, room = [], [], CHUNK_BYTES
+        parts.append(part)
+        rows.append(row)
+        room -= len(part)
+    if parts:
+        yield _joined(parts, headers[rows], positions[rows])
+
+
+def _joined(parts: list[Any], headers: Array, positions: Array) -> _Payloads:
+    ends = np.cumsum([len(part) for part in parts])
+    starts = np.concatenate(([0], ends[:-1]))
+    return _Payloads(np.frombuffer(b"".join(parts), np.uint8), starts, ends, headers, positions)
+
+
+def _decode(segment: Segment, chunk: _Payloads) -> Decoded:
+    headers = chunk.headers
+    counts, deltas = headers["count"].astype(np.int64), headers["last_offset_delta"].astype(np.int64)
+    places, bad = find_records(chunk.data, chunk.starts, chunk.ends, counts, deltas)
+    listed = np.flatnonzero((places.header_count > 0) & ~bad[places.batch])
+    found, wrong = find_headers(
+        chunk.data, places.headers_at[listed], places.stop[listed], places.header_count[listed]
+    )
+    bad[places.batch[listed[wrong]]] = True
+    if bad.any():
+        keep = np.flatnonzero(~bad)
+        faults = tuple(_fault(chunk, int(row)) for row in np.flatnonzero(bad))
+        if not len(keep):
+            return Decoded(_no_records(), faults)
+        left = _decode(segment, _Payloads(chunk.data, *(part[keep] for part in chunk[1:])))
+        return Decoded(left.records, faults)
+    batch = places.batch
+    buffer = pa.py_buffer(chunk.data)
+    late = (headers["attributes"] & LOG_APPEND_TIME) != 0
+    timestamps = headers["base_timestamp"][batch] + places.timestamp_delta
+    attributes = headers["attributes"][batch]
+    made = {
+        "topic": pa.repeat(segment.topic, len(batch)),
+        "partition": pa.repeat(pa.scalar(segment.partition, pa.int32()), len(batch)),
+        "segment_base_offset": pa.repeat(pa.scalar(segment.base_offset, pa.int64()), len(batch)),
+        "offset": headers["base_offset"][batch] + places.offset_delta,
+        "timestamp": np.where(late[batch], headers["max_timestamp"][batch], timestamps),
+        "key": _fields(buffer, places.key_at, places.key_size),
+        "value": _fields(buffer, places.value_at, places.value_size),
+        "headers": _headers(buffer, places, found),
+        "producer_id": headers["producer_id"][batch],
+        "producer_epoch": headers["producer_epoch"][batch],
+        "is_transactional": (attributes & TRANSACTIONAL) != 0,
+        "is_control": (attributes & CONTROL) != 0,
+    }
+    return Decoded(as_record_batch(made, RECORDS), ())
+
+
+def _fields(buffer: pa.Buffer, at: Array, sizes: Array) -> pa.Array:
+    """Byte strings at rising positions of a buffer.
+
+    The whole buffer is taken for an array of them and of the gaps between; then every second element is copied out.
+    """
+    count = len(at)
+    null = sizes < 0
+    if null.all():
+        return pa.nulls(count, pa.binary())
+    offsets = np.empty(2 * count, np.int32)
+    offsets[::2] = at
+    offsets[1::2] = at + np.maximum(sizes, 0)
+    with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), buffer])
+    wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
+    return with_gaps.take(pa.array(wanted, mask=null) if null.any() else pa.array(wanted))
+
+
+def _headers(buffer: pa.Buffer, places: Places, found: Any) -> pa.Array:
+    offsets = np.zeros(len(places.batch) + 1, np.int32)
+    np.cumsum(places.header_count, out=offsets[1:])
+    keys = _fields(buffer, found.key_at, found.key_size)
+    try:
+        names = keys.cast(pa.string())
+    except pa.ArrowInvalid:  # A key that is no UTF-8.
+        names = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+    values = _fields(buffer, found.value_at, found.value_size)
+    pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
+    return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=HEADERS)
+
+
+def _fault(chunk: _Payloads, row: int) -> Undecodable:
+    """The same batch read record by record, for what to say about it."""
+    header = BatchHeader(*chunk.headers[row].tolist())
+    try:
+        for _ in read_records(header, chunk.data.data[int(chunk.starts[row]) : int(chunk.ends[row])]):
+            continue
+    except DecodeError as fault:
+        return Undecodable(int(chunk.positions[row]), str(fault))
+    raise AssertionError(f"the batch at {chunk.positions[row]} is good, but was not read in lock step")

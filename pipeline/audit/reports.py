@@ -1,0 +1,176 @@
+"""What is neither right nor wrong: the history of each id, what readers wait for, how long things take, how much is lost."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
+from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.pipeline.audit.txn_log import DEAD, TOPIC
+
+FENCING: Final = pa.schema({
+    "transactional_id": pa.string(),
+    "log_partition": pa.int32(),
+    "log_offset": pa.int64(),
+    "update_ms": pa.int64(),
+    "state": pa.string(),
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "before_producer_id": pa.int64(),
+    "before_producer_epoch": pa.int16(),
+    "reason": pa.string(),
+})  # fmt: skip
+"""A row whenever an id got another producer id or epoch, or was kept (KIP-939). Before the first, -1.
+
+| reason | what |
+|---|---|
+| first | the id is new |
+| first_seen | the id's first record that is left; what was before is unknown |
+| init | InitProducerId of a new instance; with TV2 it may have been sent by the owner too, Kafka does not store that |
+| init_by_owner | InitProducerId with the producer id and epoch that were held (KIP-360) |
+| end | EndTxn, which bumps the epoch from TV2 on (KIP-890) |
+| end_or_fence | the same, or the InitProducerId of another instance, which came next: Kafka stores nothing that tells |
+| timeout | aborted by the coordinator after its time-out (KIP-588) |
+| fence | aborted by the InitProducerId of another instance |
+| exhausted | epochs were used up: a new producer id |
+| keep | InitProducerId that keeps the transaction (KIP-939): what the client then holds |
+| kept_end | the end of a kept transaction hands over what the client then held |
+| removed | a tombstone: the id was idle for too long |
+"""
+
+LSO: Final = pa.schema({
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "last_stable_offset": pa.int64(),
+    "log_end_offset": pa.int64(),
+    "transactional_id": pa.string(),
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "first_timestamp": pa.int64(),
+})  # fmt: skip
+"""A row a partition; the producer is the one whose transaction begins at the last stable offset, null without one."""
+
+ABORTED: Final = pa.schema({
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "transactions": pa.int64(),
+    "aborted_transactions": pa.int64(),
+    "records": pa.int64(),
+    "aborted_records": pa.int64(),
+    "bytes": pa.int64(),
+    "aborted_bytes": pa.int64(),
+    "aborted_bytes_ratio": pa.float64(),
+})  # fmt: skip
+"""Of the transactions that ended."""
+
+QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
+
+
+_FACTS: Final = (
+    "log_partition", "producer_id", "producer_epoch", "next_producer_epoch", "last_producer_epoch", "timeout_ms",
+    "start_ms", "update_ms", "client_transaction_version",
+)  # fmt: skip
+
+
+def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
+    """The history of every id, from records in order of partition and offset."""
+    if not len(txn_state):
+        return FENCING.empty_table()
+    group = codes(txn_state["transactional_id"])
+    order = np.argsort(group, kind="stable")
+    rows, same = txn_state.take(pa.array(order)).combine_chunks(), follows(group[order])
+    now = {name: values(rows, name) for name in _FACTS}
+    before = {name: np.where(same, np.roll(column, 1), -1) for name, column in now.items()}
+    is_dead, is_empty, is_ongoing, aborts = (
+        pc.equal(rows["state"], name).to_numpy() for name in (DEAD, "Empty", "Ongoing", "PrepareAbort")
+    )
+    born = ~same | np.roll(is_dead, 1)  # After a tombstone an id begins anew.
+    cut = _is_cut(bounds, now["log_partition"]) & ~same & ~(is_empty & (now["producer_epoch"] == 0))
+    new_id = now["producer_id"] != before["producer_id"]
+    moved = new_id | (now["producer_epoch"] != before["producer_epoch"])
+    keeps = is_ongoing & (now["next_producer_epoch"] >= 0) & (now["next_producer_epoch"] != before["next_producer_epoch"])
+    gave_kept = (before["next_producer_epoch"] >= 0) & (now["next_producer_epoch"] < 0)
+    by_owner = (now["last_producer_epoch"] >= 0) & (now["last_producer_epoch"] == before["producer_epoch"])
+    overdue = (before["start_ms"] >= 0) & (now["update_ms"] - before["start_ms"] > before["timeout_ms"])
+    # PrepareAbort, CompleteAbort, Empty: what InitProducerId does to an open transaction, and what a new instance
+    # does after an EndTxn.
+    init_follows = np.append(same[1:], False) & np.append(same[2:] & is_empty[2:], [False, False])[: len(same)]
+    reasons = {
+        "removed": is_dead,
+        "first_seen": cut,
+        "first": born,
+        "keep": keeps,
+        "kept_end": gave_kept,
+        "exhausted": new_id,
+        "init_by_owner": is_empty & by_owner,
+        "init": is_empty,
+        "timeout": aborts & overdue,
+        "fence": aborts & (now["client_transaction_version"] < 2),
+        "end_or_fence": aborts & init_follows,
+    }
+    reason = np.select(list(reasons.values()), list(reasons), "end")
+    earlier = {f"before_{name}": np.where(born, -1, before[name]) for name in ("producer_id", "producer_epoch")}
+    made = {name: earlier[name] if name in earlier else rows[name] for name in FENCING.names if name != "reason"}
+    made["reason"] = pa.array(reason.tolist(), pa.string())
+    return pa.table(made, schema=FENCING).take(pa.array(np.flatnonzero(born | moved | is_dead | keeps)))
+
+
+def _is_cut(bounds: pa.Table, log_partitions: Array) -> Array:
+    """Of which partitions of the transaction log the beginning is not there any more."""
+    cut = [row["partition"] for row in bounds.to_pylist() if row["topic"] == TOPIC and row["known_from"] > 0]
+    found: Array = np.isin(log_partitions, cut)
+    return found
+
+
+def last_stable_offsets(transactions: pa.Table, bounds: pa.Table) -> pa.Table:
+    """Up to where readers of committed records get, and whose transaction stops them there. `transactions` have ids."""
+    opened = transactions.filter(pc.equal(transactions["marker"], "open")).sort_by("first_offset")
+    theirs, places = codes_of_both(
+        (opened["topic"], opened["partition"]), (bounds["topic"], bounds["partition"])
+    )
+    row = find(theirs[::-1], places)  # The last one counts: the lowest offset.
+    row = np.where(row >= 0, len(theirs) - 1 - row, -1)
+    holder = opened.take(pa.array(row, mask=row < 0))
+    made = {name: bounds[name] for name in ("topic", "partition", "log_end_offset")}
+    made["last_stable_offset"] = pc.fill_null(holder["first_offset"].combine_chunks(), bounds["log_end_offset"].combine_chunks())
+    made |= {name: holder[name] for name in ("transactional_id", "producer_id", "producer_epoch", "first_timestamp")}
+    return pa.table(made).select(LSO.names).cast(LSO)
+
+
+def aborted_of(transactions: pa.Table) -> pa.Table:
+    """How much of each partition's finished transactions was for nothing."""
+    ended = transactions.filter(pc.not_equal(transactions["marker"], "open"))
+    aborted = pc.equal(ended["marker"], "abort").cast(pa.int64())
+    table = ended.select(["topic", "partition", "records", "bytes"]).append_column("aborted_transactions", aborted)
+    for name in ("records", "bytes"):
+        table = table.append_column(f"aborted_{name}", pc.multiply(table[name], aborted))
+    sums = [(name, "sum") for name in table.column_names[2:]]
+    grouped = table.group_by(["topic", "partition"]).aggregate([([], "count_all"), *sums])
+    made = {name: grouped[name] for name in ("topic", "partition")}
+    made |= {name: grouped[f"{name}_sum"] for name, _ in sums} | {"transactions": grouped["count_all"]}
+    made["aborted_bytes_ratio"] = pc.divide(made["aborted_bytes"].cast(pa.float64()), made["bytes"].cast(pa.float64()))
+    return pa.table(made).select(ABORTED.names).cast(ABORTED).sort_by([("topic", "ascending"), ("partition", "ascending")])
+
+
+def latencies_of(txn_state: pa.Table) -> pa.Table:
+    """For every id: finished transactions, and from their first partition to their last marker in milliseconds.
+
+    Columns `transactional_id`, `transactions`, and one a quantile: `p50_ms`, `p90_ms`, `p99_ms`, `p100_ms`.
+    """
+    done = txn_state.filter(pc.is_in(txn_state["state"], pa.array(["CompleteCommit", "CompleteAbort"])))
+    done = done.filter(pc.greater_equal(done["start_ms"], 0)).combine_chunks()
+    took, group = values(done, "update_ms") - values(done, "start_ms"), codes(done["transactional_id"])
+    order = np.lexsort((took, group))
+    first = np.flatnonzero(~follows(group[order]))
+    count = np.diff(np.append(first, len(order)))
+    columns: dict[str, Any] = {
+        "transactional_id": done["transactional_id"].take(pa.array(order[first])), "transactions": pa.array(count)
+    }  # fmt: skip
+    for quantile in QUANTILES:
+        at = first + np.ceil(quantile * count).astype(np.int64) - 1
+        columns[f"p{quantile * 100:.0f}_ms"] = pa.array(took[order[at]])
+    return pa.table(columns)

@@ -1,0 +1,182 @@
+"""Transactions as the partitions tell them: from the first batch of a producer to the marker that ends it.
+
+A marker carries the epoch that the coordinator has when it decides. Under transaction version 2 (KIP-890), and when the
+coordinator aborts by itself, that is above the epoch of the data. So data and marker are joined by producer id and
+order, as a broker and a consumer do it, never by epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stuntbroker.pipeline.audit.folder import Partition
+from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
+from stuntbroker.pipeline.audit.lock_step import Array
+
+TRANSACTIONS: Final = pa.schema({
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "last_epoch": pa.int16(),
+    "first_offset": pa.int64(),
+    "last_offset": pa.int64(),
+    "batches": pa.int64(),
+    "records": pa.int64(),
+    "bytes": pa.int64(),
+    "first_timestamp": pa.int64(),
+    "marker": pa.string(),
+    "marker_offset": pa.int64(),
+    "marker_epoch": pa.int16(),
+    "marker_timestamp": pa.int64(),
+    "coordinator_epoch": pa.int32(),
+    "open_to_end_ms": pa.int64(),
+    "segment_base_offset": pa.int64(),
+})  # fmt: skip
+"""A row a transaction and partition, by partition and offset.
+
+`producer_epoch` to `first_timestamp` are of the data, without the marker; -1 (0 for sums) when there is only a marker.
+`marker` is commit, abort or open; what follows it is -1 while it is open, and `open_to_end_ms`, from the first record's
+time to the marker's, is null then. The segment is the one of the first row.
+"""
+
+BOUNDS: Final = pa.schema({
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "log_start_offset": pa.int64(),
+    "known_from": pa.int64(),
+    "log_end_offset": pa.int64(),
+    "is_damaged": pa.bool_(),
+})  # fmt: skip
+"""How much of a partition there is to see.
+
+Before `known_from` retention, compaction or a fault has taken records: of what was there nothing can be said.
+"""
+
+
+def bounds_of(batches: pa.Table, partitions: Iterable[Partition]) -> pa.Table:
+    """A row for every partition, from the batches of all of them."""
+    listed = [(one.topic, one.partition, one.log_start_offset) for one in partitions]
+    names = pa.array([topic for topic, _, _ in listed], pa.string())
+    numbers = pa.array([number for _, number, _ in listed], pa.int32())
+    good = batches.filter(pc.is_null(batches["fault"]))
+    place, own = codes_of_both((good["topic"], good["partition"]), (names, numbers))
+    base, last = values(good, "base_offset"), values(good, "last_offset")
+    order = np.lexsort((base, place))
+    place, base, last, count = place[order], base[order], last[order], values(good, "count")[order]
+    before = np.where(follows(place), np.roll(last, 1) + 1, 0)
+    known = np.where(base != before, base, 0)
+    known = np.maximum(known, np.where(count != last - base + 1, last + 1, 0))
+    size = int(max(place.max(initial=-1), own.max(initial=-1))) + 1
+    known_from, log_end = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    np.maximum.at(known_from, place, known)
+    np.maximum.at(log_end, place, last + 1)
+    starts = np.array([start for _, _, start in listed], np.int64)
+    damaged = batches.filter(pc.is_in(batches["fault"], pa.array(["corrupt", "format"])))
+    hurt, here = codes_of_both((damaged["topic"], damaged["partition"]), (names, numbers))
+    return pa.table(
+        [
+            names, numbers, starts, np.where(log_end[own] > 0, known_from[own], starts),
+            np.maximum(log_end[own], starts), np.isin(here, hurt),
+        ], schema=BOUNDS,
+    )  # fmt: skip
+
+
+def transactions_of(batches: pa.Table) -> pa.Table:
+    """Rows of TRANSACTIONS from rows of BATCHES, in any order; batches with a fault are not looked at."""
+    wanted = pc.and_(pc.is_null(batches["fault"]), pc.fill_null(batches["is_transactional"], False))
+    # A control batch that ends nothing is neither data nor marker.
+    wanted = pc.and_(wanted, pc.or_(pc.invert(batches["is_control"]), pc.not_equal(batches["marker"], "none")))
+    rows = batches.filter(wanted).combine_chunks()
+    place, producer, base = codes(rows["topic"], rows["partition"]), values(rows, "producer_id"), values(rows, "base_offset")
+    order = np.lexsort((base, producer, place))
+    place, producer, base = place[order], producer[order], base[order]
+    is_marker = values(rows, "is_control")[order]
+    if not len(order):
+        return TRANSACTIONS.empty_table()
+    begins = ~follows(place, producer)
+    begins[1:] |= is_marker[:-1]
+    first = np.flatnonzero(begins)
+    end = np.append(first[1:], len(order)) - 1
+    ended = is_marker[end]
+    last = end - ended
+    has_data = last >= first
+
+    def pick(name: str, at: Array, where: Array) -> Array:
+        return np.where(where, values(rows, name)[order[np.maximum(at, 0)]], -1)
+
+    def total(name: str) -> Array:
+        numbers = np.where(is_marker, 0, values(rows, name)[order].astype(np.int64))
+        found: Array = np.add.reduceat(numbers, first)
+        return found
+
+    # The time of the first record: in a topic with log append time a batch's base timestamp is still the client's.
+    began = np.where(
+        pick("attributes", first, has_data) & 8, pick("max_timestamp", first, has_data), pick("base_timestamp", first, has_data)
+    )
+    ended_at = pick("max_timestamp", end, ended)
+    marker = rows["marker"].combine_chunks().take(pa.array(order[end]))
+    made = pa.table(
+        [
+            rows["topic"].combine_chunks().take(pa.array(order[first])), values(rows, "partition")[order[first]],
+            producer[first], pick("producer_epoch", first, has_data), pick("producer_epoch", last, has_data),
+            pick("base_offset", first, has_data), pick("last_offset", last, has_data), last - first + 1,
+            total("count"), total("size"), began, pc.if_else(pa.array(ended), marker, "open"),
+            pick("base_offset", end, ended), pick("producer_epoch", end, ended), ended_at,
+            pick("coordinator_epoch", end, ended), pa.array(ended_at - began, mask=~(ended & has_data)),
+            values(rows, "segment_base_offset")[order[first]],
+        ], schema=TRANSACTIONS,
+    )  # fmt: skip
+    seen = np.where(has_data, base[first], base[end])
+    return made.take(pa.array(np.lexsort((seen, place[first]))))
+
+
+def owners_of(txn_state: pa.Table) -> tuple[Array, pa.Array]:
+    """(producer ids, rising; the transactional id that each was given to)"""
+    pids = np.concatenate([
+        values(txn_state, name) for name in ("previous_producer_id", "next_producer_id", "producer_id")
+    ])  # fmt: skip
+    ids = pa.concat_arrays([txn_state["transactional_id"].combine_chunks()] * 3)
+    given = np.flatnonzero(pids >= 0)
+    unique, at = np.unique(pids[given], return_index=True)
+    return unique, ids.take(pa.array(given[at]))
+
+
+def with_ids(table: pa.Table, txn_state: pa.Table) -> pa.Table:
+    """The same table with a column `transactional_id`: whose the producer id is; null where nobody's is known."""
+    pids, ids = owners_of(txn_state)
+    row = find(pids, values(table, "producer_id"))
+    return table.append_column("transactional_id", ids.take(pa.array(row, mask=row < 0)))
+
+
+OUTCOMES: Final = ("plain", "commit", "abort", "open")
+
+
+def outcomes_of(rows: pa.Table, transactions: pa.Table, topic: str = "topic", partition: str = "partition") -> pa.Array:
+    """What became of every record: plain outside a transaction, else what its transaction's `marker` is.
+
+    Null when that is not among the transactions. `rows` have `producer_id`, `offset`, `is_transactional` and the columns
+    that name their partition.
+    """
+    whole = transactions.filter(pc.greater_equal(transactions["first_offset"], 0))
+    names = (topic, partition, "producer_id")
+    left, right = codes_of_both(
+        tuple(whole[name] for name in ("topic", "partition", "producer_id")), tuple(rows[name] for name in names)
+    )
+    group = np.concatenate((left, right))
+    offset = np.concatenate((values(whole, "first_offset"), values(rows, "offset")))
+    kind = np.concatenate((np.zeros(len(left), np.int8), np.ones(len(right), np.int8)))
+    order = np.lexsort((kind, offset, group))
+    at = np.maximum.accumulate(np.where(kind[order] == 0, np.arange(len(order)), -1)) if len(order) else order
+    begun = np.empty(len(order), np.int64)
+    begun[order] = np.where(at >= 0, order[at], -1)
+    mine = begun[len(left) :]
+    inside = (mine >= 0) & (left[mine] == right) if len(left) else np.zeros(len(right), bool)
+    within = values(whole, "last_offset")[mine] >= values(rows, "offset") if len(left) else inside
+    found = whole["marker"].combine_chunks().take(pa.array(mine, mask=~(inside & within)))
+    return pc.if_else(rows["is_transactional"].combine_chunks(), found, "plain")

@@ -1,0 +1,136 @@
+"""Decisions in a compacted topic, `kafka:TOPIC`: one key for each sink, whose value is its owner and its last decision.
+
+Every change is a transaction of one transactional id, `SINK-decisions`, which cannot be one of the sink's own. Who
+initialises that id shuts out whoever had it (KIP-98, KIP-360) and ends what that one left open, so that what is read
+after it is the truth; and a change that is committed proves that nobody initialised the id since. So a change is: read,
+check the claim, write, commit; and from the start again when the producer was fenced meanwhile, by another process of
+the same driver or by another driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import ProducerFenced
+from stuntbroker.client.reader import LastValues
+from stuntbroker.client.topics import create_topic, topic_config
+from stuntbroker.client.writer import TransactionalWriter, now_ms
+from stuntbroker.pipeline.decisions import (
+    Decision,
+    DecisionError,
+    Stored,
+    Superseded,
+    check_sink_id,
+    from_json,
+    is_new,
+    to_json,
+)
+from stuntbroker.protocol.records import build_batch
+
+CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(4 << 20), "min.cleanable.dirty.ratio": "0.1"}
+ATTEMPTS: Final = 5
+"""Times that a change is begun again because somebody else has initialised the id."""
+
+State = dict[str, Any]
+"""`owner`, and with a decision `done` and what `decisions.to_json` gives."""
+
+
+class DecisionTopic:
+    """For one sink. Not for more than one thread, nor across a fork, as the cluster that it is given."""
+
+    def __init__(self, cluster: ChannelCluster, topic: str, sink_id: str) -> None:
+        check_sink_id(sink_id)
+        self._cluster = cluster
+        self._topic = topic
+        self._key = sink_id.encode()
+        self._claim: int | None = None
+        self._writer = TransactionalWriter(cluster, f"{sink_id}-decisions")
+        self._values = LastValues(cluster, topic, 0)
+        self._current = False
+        """Nobody is known to have initialised the id since we read."""
+
+    def take(self) -> int:
+        create_topic(self._cluster, self._topic, 1, CONFIGS)
+        policy = topic_config(self._cluster, self._topic, "cleanup.policy")
+        if policy != "compact":
+            raise DecisionError(
+                f"topic {self._topic!r} has cleanup.policy={policy}: decisions would be deleted, it has to be compact"
+            )
+        self._claim = None
+
+        def next_owner(state: State) -> State:
+            return state | {"owner": state["owner"] + 1}
+
+        self._claim = self._change(next_owner)["owner"]
+        return self._claim
+
+    def resume(self, claim: int) -> None:
+        self._claim = claim
+        self._current = False
+        self._read()
+
+    def check(self) -> None:
+        self._current = False
+        self._read()
+
+    def last(self) -> Stored | None:
+        return _stored(self._read())
+
+    def decide(self, decision: Decision) -> None:
+        def decided(state: State) -> State:
+            if not is_new(_stored(state), decision):
+                return state
+            return {"owner": state["owner"], "done": False, **to_json(decision)}
+
+        self._change(decided)
+
+    def done(self, batch_id: int) -> None:
+        def marked(state: State) -> State:
+            return state | {"done": True} if state.get("batch") == batch_id else state
+
+        self._change(marked)
+
+    def close(self) -> None:
+        """The cluster is the caller's."""
+
+    def _read(self) -> State:
+        """The state as nobody but us can change it. Raises Superseded."""
+        if not self._current:
+            self._writer.init()
+            self._values.refresh()
+            self._current = True
+        text = self._values.values.get(self._key)
+        state: State = {"owner": 0} if text is None else json.loads(text)
+        if self._claim is not None and state["owner"] != self._claim:
+            sink = self._key.decode()
+            raise Superseded(
+                f"sink {sink!r} was taken by another driver: by claim {state['owner']}, ours is {self._claim}"
+            )
+        return state
+
+    def _change(self, make: Callable[[State], State]) -> State:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                state = self._read()
+                after = make(state)
+                if after != state:
+                    text = json.dumps(after).encode()
+                    self._writer.produce(self._topic, 0, build_batch([(self._key, text)], now_ms()))
+                    self._writer.commit()
+                    self._values.values[self._key] = text
+                return after
+            except ProducerFenced:
+                self._current = False
+                if attempt == ATTEMPTS:
+                    raise
+            except BaseException:
+                self._current = False  # Whether it was committed or not has to be read.
+                raise
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _stored(state: State) -> Stored | None:
+    return Stored(from_json(state), state["done"]) if "batch" in state else None

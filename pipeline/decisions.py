@@ -1,0 +1,274 @@
+"""What became of a batch, decided once and durably: the commit point of the two-phase sink.
+
+A decision names every transaction of a batch that has to be committed; all others of the sink have to be aborted. Its
+rules, whichever store keeps it:
+
+- One owner at a time. `take` makes the caller the owner and shuts out every one before, however alive: a driver that was
+  thought dead cannot decide any more. The claim that it gives is handed to the other processes of the same driver.
+- Batch ids go up. A batch that was decided stays as it was decided; the same decision may be stored again.
+- One decision at a time: the next batch is decided when the one before it is done, so at most the last is not.
+- One query. Batch ids of another query, with another checkpoint, mean other rows.
+
+`dir:PATH` is one file a decision, in a folder that all processes of the driver see. `kafka:TOPIC` is one key of a
+compacted topic, see `decision_topic`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from stuntbroker.client.channel import ChannelCluster
+
+SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,180}")
+"""Part of transactional ids, file names and patterns."""
+KEPT: Final = 100
+"""Decided batches that the folder remembers."""
+
+
+class DecisionError(Exception):
+    """A decision that must not be made. Each says in one line what is wrong and what to do."""
+
+
+class Superseded(DecisionError):
+    """Somebody else has taken the sink."""
+
+
+class OtherQuery(DecisionError):
+    """The sink belongs to a query with another checkpoint."""
+
+
+class BatchWentBack(DecisionError):
+    """A later batch was decided already."""
+
+
+class DecidedOtherwise(DecisionError):
+    """The batch was decided already, for other transactions."""
+
+
+class NotDone(DecisionError):
+    """The batch before is decided, and not all of its transactions are known to be committed."""
+
+
+class Transaction(NamedTuple):
+    """One transaction, named exactly: later ones of the same id have another pair."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class Decision(NamedTuple):
+    """To commit these transactions, which together are a batch.
+
+    A task that wrote nothing is not among them: its coordinator has no transaction to commit, and would refuse.
+    """
+
+    sink_id: str
+    query_id: str
+    batch_id: int
+    transactions: tuple[Transaction, ...]
+
+
+class Stored(NamedTuple):
+    decision: Decision
+    done: bool
+    """All transactions are known to be committed."""
+
+
+class Decisions(Protocol):
+    """A store, for one sink. After `take` or `resume`; all methods raise Superseded when somebody else took the sink."""
+
+    def take(self) -> int:
+        """Becomes the owner. Gives the claim: a number, higher than all before."""
+
+    def resume(self, claim: int) -> None:
+        """Becomes the owner that holds this claim, in another process."""
+
+    def check(self) -> None:
+        """Whether the claim still holds. Who took the sink before this was called is seen."""
+
+    def last(self) -> Stored | None:
+        """The decision with the highest batch id."""
+
+    def decide(self, decision: Decision) -> None:
+        """Durable when it returns. When it raises anything but a DecisionError, only `last` can tell."""
+
+    def done(self, batch_id: int) -> None:
+        """Marks the last decision."""
+
+    def close(self) -> None: ...
+
+
+def check_sink_id(sink_id: str) -> None:
+    if not SINK_ID.fullmatch(sink_id) or sink_id in (".", ".."):
+        raise ValueError(f"sink id {sink_id!r}: it must be 1 to 180 of letters, digits, '.', '_' and '-'")
+
+
+def open_decisions(where: str, sink_id: str, cluster: ChannelCluster) -> Decisions:
+    """The store that `dir:PATH` or `kafka:TOPIC` names; the topic is one of this cluster. Raises ValueError."""
+    kind, _, name = where.partition(":")
+    if kind == "dir" and name:
+        return DecisionFolder(Path(name), sink_id)
+    if kind == "kafka" and name:
+        from stuntbroker.pipeline.decision_topic import DecisionTopic
+
+        return DecisionTopic(cluster, name, sink_id)
+    raise ValueError(f"decisions {where!r}: it must be dir:PATH or kafka:TOPIC")
+
+
+def is_decided(last: Stored | None, query_id: str, batch_id: int) -> bool:
+    """Whether a batch must not be written again, as it was decided before. Raises OtherQuery."""
+    if last is None:
+        return False
+    if last.decision.query_id != query_id:
+        raise OtherQuery(
+            f"sink {last.decision.sink_id!r} has batches up to {last.decision.batch_id} of query "
+            f"{last.decision.query_id}, and this is query {query_id}: a query with a new checkpoint needs a sink id of its own"
+        )
+    return batch_id <= last.decision.batch_id
+
+
+def is_new(last: Stored | None, decision: Decision) -> bool:
+    """Whether a decision has to be stored; not when it is stored already. Raises DecisionError."""
+    if not is_decided(last, decision.query_id, decision.batch_id):
+        if last is not None and not last.done:
+            raise NotDone(f"batch {decision.batch_id} cannot be decided before batch {last.decision.batch_id} is done")
+        return True
+    assert last is not None
+    if decision.batch_id < last.decision.batch_id:
+        raise BatchWentBack(f"batch {decision.batch_id} cannot be decided: batch {last.decision.batch_id} was")
+    if decision != last.decision:
+        raise DecidedOtherwise(f"batch {decision.batch_id} was decided already, for other transactions")
+    return False
+
+
+def to_json(decision: Decision) -> dict[str, object]:
+    return {
+        "sink": decision.sink_id, "query": decision.query_id, "batch": decision.batch_id,
+        "transactions": [list(one) for one in decision.transactions],
+    }  # fmt: skip
+
+
+def from_json(found: dict[str, object]) -> Decision:
+    transactions = found["transactions"]
+    assert isinstance(transactions, list)
+    return Decision(
+        str(found["sink"]),
+        str(found["query"]),
+        int(str(found["batch"])),
+        tuple(Transaction(*one) for one in transactions),
+    )
+
+
+class DecisionFolder:
+    """`dir:PATH`: PATH/SINK/owner-N holds `BATCH.decided`, and `BATCH.done` once it is.
+
+    To take the sink is to rename that folder, to the next N: whoever had it finds no folder to write into any more. A
+    decision comes into being by link(2): whole, and only if there is none of its batch.
+    """
+
+    def __init__(self, path: Path, sink_id: str) -> None:
+        check_sink_id(sink_id)
+        self._base = path / sink_id
+        self._claim = 0
+
+    @property
+    def _folder(self) -> Path:
+        return self._base / f"owner-{self._claim}"
+
+    def take(self) -> int:
+        self._base.mkdir(parents=True, exist_ok=True)
+        while True:
+            before = self._owner()
+            try:
+                if before:
+                    os.rename(self._base / f"owner-{before}", self._base / f"owner-{before + 1}")
+                    self._claim = before + 1
+                else:
+                    self._claim = 1
+                    self._folder.mkdir()
+                    if self._owner() != 1:  # Another one made it, and lost it to a third, since we looked.
+                        self._folder.rmdir()
+                        continue
+            except (FileNotFoundError, FileExistsError):
+                continue  # Another one was faster.
+            _sync(self._base)
+            return self._claim
+
+    def _owner(self) -> int:
+        """The highest N; 0 when there is none."""
+        names = [path.name.removeprefix("owner-") for path in self._base.iterdir() if path.name.startswith("owner-")]
+        return max((int(name) for name in names if name.isdigit()), default=0)
+
+    def resume(self, claim: int) -> None:
+        self._claim = claim
+        self.check()
+
+    def check(self) -> None:
+        with self._owned():
+            os.stat(self._folder)
+
+    def last(self) -> Stored | None:
+        with self._owned():
+            names = os.listdir(self._folder)
+            batch_ids = [int(name.removesuffix(".decided")) for name in names if name.endswith(".decided")]
+            if not batch_ids:
+                return None
+            batch_id = max(batch_ids)
+            text = (self._folder / f"{batch_id}.decided").read_text(encoding="utf-8")
+            return Stored(from_json(json.loads(text)), f"{batch_id}.done" in names)
+
+    def decide(self, decision: Decision) -> None:
+        last = self.last()
+        if not is_new(last, decision):
+            return
+        with self._owned():
+            self._put(f"{decision.batch_id}.decided", json.dumps(to_json(decision)))
+            for name in os.listdir(self._folder):
+                batch_id = name.partition(".")[0]
+                if batch_id.isdigit() and int(batch_id) < decision.batch_id - KEPT:
+                    (self._folder / name).unlink(missing_ok=True)
+
+    def done(self, batch_id: int) -> None:
+        with self._owned():
+            self._put(f"{batch_id}.done", "")
+
+    def _put(self, name: str, text: str) -> None:
+        """A file that is there whole, on disk, or not at all."""
+        partial = self._folder / f".{name}-{os.getpid()}"
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(partial, self._folder / name)
+        except FileExistsError:
+            if (self._folder / name).read_text(encoding="utf-8") != text:
+                raise DecidedOtherwise(f"{self._folder / name} was written by another process") from None
+        partial.unlink()
+        _sync(self._folder)
+
+    @contextmanager
+    def _owned(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as fault:
+            raise Superseded(f"{self._folder} is gone: another driver has taken the sink") from fault
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,245 @@
+"""Arrow columns as record batches, without a step of Python for each record.
+
+A record is `size | attributes, time, offset | key size | key | value size | value | no headers`, joined of columns by
+one call of Arrow for a whole batch. All sizes are zigzag varints: the small ones come from a table, in order of their
+value, and so do the offset deltas, which count up from 0. What comes out is, byte for byte, what
+`protocol.records.build_batch` makes of the same records; the producer's pair, the sequence and the CRC are the client's
+to fill in (`client.writer.stamp`), so the CRC is left 0.
+
+Partitions of keys are those of Kafka's default partitioner: murmur2 of the key's bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD
+
+BATCH_BYTES_MAX: Final = 1_000_000
+"""Below Kafka's own limit, `max.message.bytes`, which is 1048588."""
+TABLE_SIZE: Final = 1 << 14
+_OFFSET_SIZE_MAX: Final = 5
+Ints = NDArray[np.int64]
+
+
+class Encoded(NamedTuple):
+    """A batch that lacks its producer and its CRC."""
+
+    data: bytearray
+    records: int
+
+
+def varints(values: Ints) -> pa.BinaryArray:
+    """Zigzag varints of any 64-bit numbers."""
+    zigzag = ((values << 1) ^ (values >> 63)).astype(np.uint64)
+    sizes = _sizes_of(zigzag)
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    data = np.empty(int(offsets[-1]), np.uint8)
+    for place in range(int(sizes.max(initial=0))):
+        rows = np.flatnonzero(sizes > place)
+        low = (zigzag[rows] >> np.uint64(7 * place)).astype(np.uint8) & 0x7F
+        data[offsets[rows] + place] = np.where(sizes[rows] > place + 1, low | 0x80, low)
+    return pa.BinaryArray.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def _sizes_of(zigzag: NDArray[np.uint64]) -> Ints:
+    return 1 + np.searchsorted(_LIMITS, zigzag, side="right").astype(np.int64)
+
+
+_LIMITS: Final = np.array([1 << 7 * n for n in range(1, 10)], np.uint64)
+_TABLE: Final = varints(np.arange(-1, TABLE_SIZE))
+"""-1, which is the size of null, at index 0."""
+_TABLE_SIZES: Final = pc.binary_length(_TABLE).to_numpy().astype(np.int64)
+
+
+def _varints(values: Ints) -> pa.BinaryArray:
+    if len(values) and values.min() >= -1 and values.max() < TABLE_SIZE:
+        return _TABLE.take(pa.array(values + 1))
+    return varints(values)
+
+
+def _varint_sizes(values: Ints) -> Ints:
+    if len(values) and values.min() >= -1 and values.max() < TABLE_SIZE:
+        return np.take(_TABLE_SIZES, values + 1)
+    return _sizes_of(((values << 1) ^ (values >> 63)).astype(np.uint64))
+
+
+def encode(
+    key: pa.Array | None,
+    value: pa.Array | None,
+    timestamps_ms: pa.Array | int,
+    batch_bytes_max: int = BATCH_BYTES_MAX,
+) -> Iterator[Encoded]:
+    """The records as batches, in order, each of at most `batch_bytes_max` bytes unless it is of a single record.
+
+    Columns are binary or strings; one that is None is null everywhere. Times are milliseconds since 1970: one for all,
+    a column of integers or of Arrow's timestamps, without nulls.
+    """
+    count = len(key if key is not None else value if value is not None else ())
+    if not count:
+        return
+    times = None if isinstance(timestamps_ms, int) else _times(timestamps_ms)
+    key, value = _binary(key), _binary(value)
+    key_sizes, value_sizes = _sizes(key, count), _sizes(value, count)
+    rest = (
+        2
+        + _varint_sizes(key_sizes)
+        + np.maximum(key_sizes, 0)
+        + _varint_sizes(value_sizes)
+        + np.maximum(value_sizes, 0)
+    )
+    # The most that a record can take: how far it is from the start of its batch is not known yet.
+    spread = (
+        1
+        if times is None
+        else int(_varint_sizes(np.array([times.min() - times.max(), times.max() - times.min()])).max())
+    )
+    most = rest + _OFFSET_SIZE_MAX + spread
+    ends = np.cumsum(most + _varint_sizes(most))
+    first = 0
+    while first < count:
+        used = int(ends[first - 1]) if first else 0
+        stop = int(np.searchsorted(ends, used + batch_bytes_max - HEADER_SIZE, side="right"))
+        stop = min(max(stop, first + 1), count)
+        rows = slice(first, stop)
+        yield _batch(
+            None if key is None else key[rows], key_sizes[rows], None if value is None else value[rows],
+            value_sizes[rows], rest[rows], timestamps_ms if times is None else times[rows],
+        )  # fmt: skip
+        first = stop
+
+
+def _batch(
+    key: pa.Array | None, key_sizes: Ints, value: pa.Array | None, value_sizes: Ints, rest: Ints, times: Any
+) -> Encoded:
+    count = len(rest)
+    offsets = np.arange(count)
+    if isinstance(times, int):
+        base = latest = times
+        head: Any = b"\x00\x00"
+        sizes = rest + 1 + _varint_sizes(offsets)
+    else:
+        base, latest = int(times[0]), int(times.max())
+        deltas = times - base
+        head = pc.binary_join_element_wise(b"\x00", _varints(deltas), b"")
+        sizes = rest + _varint_sizes(deltas) + _varint_sizes(offsets)
+    offset_column = _TABLE[1 : count + 1] if count < TABLE_SIZE else varints(offsets)
+    parts: list[Any] = [_varints(sizes), head, offset_column]
+    for column, column_sizes in ((key, key_sizes), (value, value_sizes)):
+        if column is None:
+            parts.append(b"\x01")
+        else:
+            parts += [_varints(column_sizes), column]
+    joined = pc.binary_join_element_wise(*parts, b"\x00", b"", null_handling="replace", null_replacement=b"")
+    data = bytearray(HEADER_SIZE)
+    data += _bytes_of(joined)
+    HEADER.pack_into(
+        data, 0, 0, len(data) - LOG_OVERHEAD, 0, 2, 0, 0, count - 1, base, latest, -1, -1, -1, count
+    )  # fmt: skip
+    return Encoded(data, count)
+
+
+def _bytes_of(column: pa.BinaryArray) -> memoryview:
+    """The values of a column one after the other, as they lie in memory."""
+    _, offsets, data = column.buffers()
+    at = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4)
+    return memoryview(data)[int(at[0]) : int(at[-1])]
+
+
+def _binary(column: pa.Array | None) -> pa.Array | None:
+    return column if column is None or column.type == pa.binary() else column.cast(pa.binary())
+
+
+def _sizes(column: pa.Array | None, count: int) -> Ints:
+    """Bytes of every value, -1 for null."""
+    if column is None:
+        return np.full(count, -1, np.int64)
+    sizes: NDArray[np.int32] = pc.binary_length(column).fill_null(-1).to_numpy(zero_copy_only=False)
+    return sizes.astype(np.int64)
+
+
+def _times(column: pa.Array) -> Ints:
+    if column.null_count:
+        raise ValueError("a timestamp is null")
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+    times: Ints = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return times
+
+
+# --- partitions
+
+_SEED: Final = 0x9747B28C
+_M: Final = np.uint32(0x5BD1E995)
+
+
+def murmur2(column: pa.Array) -> NDArray[np.uint32]:
+    """Kafka's hash of every value, 32 bits; of null it is that of no bytes. Word by word over all values at once."""
+    column = _binary(column.fill_null(b""))
+    _, offset_buffer, data_buffer = column.buffers()
+    starts = np.frombuffer(offset_buffer, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
+    data = (
+        np.frombuffer(data_buffer, np.uint8) if data_buffer is not None and data_buffer.size else np.zeros(1, np.uint8)
+    )
+    sizes = np.diff(starts)
+    words = sizes >> 2
+    hashes = np.uint32(_SEED) ^ sizes.astype(np.uint32)
+    for word in range(int(words.max(initial=0))):
+        rows = np.flatnonzero(words > word)
+        at = starts[:-1][rows] + 4 * word
+        k = sum((data[at + byte].astype(np.uint32) << np.uint32(8 * byte) for byte in range(4)), np.uint32(0)) * _M
+        k = (k ^ (k >> np.uint32(24))) * _M
+        hashes[rows] = hashes[rows] * _M ^ k
+    left = sizes & 3
+    for byte in (2, 1, 0):
+        rows = np.flatnonzero(left > byte)
+        hashes[rows] ^= data[starts[:-1][rows] + 4 * words[rows] + byte].astype(np.uint32) << np.uint32(8 * byte)
+    rows = np.flatnonzero(left)
+    hashes[rows] *= _M
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= _M
+    return hashes ^ (hashes >> np.uint32(15))
+
+
+def partitions_of(
+    key: pa.Array | None, count: int, partitions: int, chosen: pa.Array | None = None, sticky: int = 0
+) -> Ints:
+    """The partition of every one of `count` rows.
+
+    The one in `chosen` where that is not null; else by the key; rows without a key go to partition `sticky` (taken
+    modulo their number) together: callers move it on from one call to the next. Raises ValueError for a partition that
+    is not there.
+    """
+    found = np.full(count, sticky % partitions, np.int64)
+    if key is not None:
+        has_key = key.is_valid().to_numpy(zero_copy_only=False)
+        by_key = (murmur2(key) & np.uint32(0x7FFF_FFFF)).astype(np.int64) % partitions
+        found = np.where(has_key, by_key, found)
+    if chosen is not None:
+        wanted = chosen.cast(pa.int64())
+        numbers = wanted.fill_null(0).to_numpy(zero_copy_only=False)
+        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < partitions):
+            wrong = numbers.min() if numbers.min() < 0 else numbers.max()
+            raise ValueError(f"partition {wrong} is not in 0..{partitions - 1}")
+        found = np.where(wanted.is_valid().to_numpy(zero_copy_only=False), numbers, found)
+    return found
+
+
+def rows_by_partition(partitions: Ints) -> Iterator[tuple[int, Ints | None]]:
+    """(partition, its rows in their order); None for the rows when there is only one partition, and all are its."""
+    if not len(partitions):
+        return
+    if (partitions == partitions[0]).all():
+        yield int(partitions[0]), None
+        return
+    order = np.argsort(partitions, kind="stable")
+    numbers, starts = np.unique(partitions[order], return_index=True)
+    for number, rows in zip(numbers, np.split(order, starts[1:]), strict=True):
+        yield int(number), rows

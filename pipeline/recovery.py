@@ -1,0 +1,166 @@
+"""How the transactions of a sink come to an end: one procedure, for commit, abort and recovery alike.
+
+    settle:  commit what was decided and is not done; mark it; then abort whatever else of the sink is open
+
+It is run before every batch, after the decision of a batch, and when a batch is aborted: so the abort of a batch that
+was decided commits it, and the losers of retries and of speculation, which nobody reported, are found by their name.
+
+Transactional ids of a sink are `SINK-PARTITION-SLOT`. They are found by listing, not by counting, so that a sink that had
+more partitions before leaves none behind. Two-phase transactions have no time-out: each that is forgotten would hold
+back the last stable offset for ever.
+
+Why no abort can hit a transaction that is or will be decided, though drivers may be thought dead and come back: a
+transaction is aborted by its exact pair, which was listed; the owner of the sink is looked at *after* the listing. If
+another driver was the owner when one of its transactions could be listed, it is seen then, and nothing is aborted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from stuntbroker.client.admin import Admin, Description
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import NAMES, UnsupportedVersion
+from stuntbroker.client.transactions import End, Ended, PreparedState, end_all, init_producer
+from stuntbroker.pipeline.decisions import Decision, Decisions, Stored, Transaction, check_sink_id
+from stuntbroker.protocol.errors import ErrorCode
+
+ONGOING: Final = "Ongoing"
+EMPTY: Final = "Empty"
+GONE: Final = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
+"""The pair is not the client's any more: the transaction is gone, or was kept by somebody (KIP-939)."""
+TIMEOUT_MS: Final = 60_000
+
+
+class DecisionLost(Exception):
+    """A transaction was decided to be committed, and cannot be."""
+
+
+class Plan(NamedTuple):
+    commits: tuple[End, ...]
+    batch_id: int | None
+    """The batch that is done after the commits."""
+    aborts: tuple[End, ...]
+
+
+class Settled(NamedTuple):
+    last: Stored | None
+    committed: int
+    aborted: int
+    """Both count transactions."""
+
+
+def transactional_id(sink_id: str, partition: int, slot: int) -> str:
+    """No id of a sink is one of another sink: the last two parts are numbers, whatever the sink is called."""
+    check_sink_id(sink_id)
+    return f"{sink_id}-{partition}-{slot}"
+
+
+def pattern(sink_id: str) -> str:
+    """What all ids of a sink match, and no others (RE2)."""
+    check_sink_id(sink_id)
+    return re.escape(sink_id) + "-[0-9]+-[0-9]+"
+
+
+def plan(last: Stored | None, found: Iterable[Description] = ()) -> Plan:
+    """What has to be done, from the last decision and from what the coordinators say of the sink's ids.
+
+    An id without a transaction (Empty) may belong to a task that is late and would begin one: to abort it, which
+    transaction version 2 allows, takes its pair from it.
+    """
+    decided: Collection[Transaction] = last.decision.transactions if last else ()
+    named = set(decided)
+    commits = [End(*one, True) for one in decided] if last and not last.done else []
+    aborts = [
+        End(one.transactional_id, one.producer_id, one.producer_epoch, False)
+        for one in found
+        if one.state in (ONGOING, EMPTY)
+        and Transaction(one.transactional_id, one.producer_id, one.producer_epoch) not in named
+    ]
+    return Plan(tuple(commits), last.decision.batch_id if last and not last.done else None, tuple(aborts))
+
+
+def settle(cluster: ChannelCluster, store: Decisions, sink_id: str) -> Settled:
+    """Ends all transactions of the sink as they were decided. The caller has taken or resumed the sink.
+
+    May be repeated, whenever it was interrupted. Raises Superseded, DecisionLost, ClientError.
+    """
+    admin = Admin(cluster)
+    last = store.last()
+    first = plan(last)
+    if last is not None and first.batch_id is not None:
+        _end(cluster, admin, first.commits, set())
+        store.done(first.batch_id)
+        last = last._replace(done=True)
+    found = running(admin, sink_id)
+    aborts = plan(last, found).aborts
+    if aborts:
+        store.check()
+        _end(cluster, admin, aborts, {one.transactional_id for one in found if one.state == EMPTY})
+    return Settled(last, len(first.commits), len(aborts))
+
+
+def before_batch(cluster: ChannelCluster, store: Decisions, sink_id: str) -> tuple[int, Settled]:
+    """Takes the sink and settles it. Gives the claim for the processes that will commit or abort the batch."""
+    claim = store.take()
+    return claim, settle(cluster, store, sink_id)
+
+
+def commit_batch(cluster: ChannelCluster, store: Decisions, decision: Decision) -> Settled:
+    """Decides, and does what was decided. The store is resumed with the claim of `before_batch`."""
+    store.decide(decision)
+    return settle(cluster, store, decision.sink_id)
+
+
+def running(admin: Admin, sink_id: str) -> list[Description]:
+    """The ids of the sink that have a transaction, or could begin one."""
+    listed = admin.list_transactions(states=(ONGOING, EMPTY), pattern=pattern(sink_id)).listings
+    described = admin.describe_transactions(one.transactional_id for one in listed)
+    return [one for one in described.values() if one is not None]
+
+
+def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Collection[str]) -> None:
+    """Ends all of them; `empty` are ids that had no transaction when they were listed."""
+    faults = [one for one in end_all(cluster, ends) if one.code]
+    gone = [one for one in faults if one.code in GONE]
+    described = admin.describe_transactions(one.end.transactional_id for one in gone) if gone else {}
+    for one in faults:
+        end = one.end
+        if one in gone:
+            now = described[end.transactional_id]
+            pair = (now.producer_id, now.producer_epoch) if now is not None and now.state == ONGOING else None
+            if pair == (end.producer_id, end.producer_epoch) and _end_kept(cluster, end):
+                continue
+            if not end.commit:
+                continue
+            raise DecisionLost(
+                f"{end} was decided, but this transaction is not open any more: it was committed before, or somebody who "
+                f"used the id aborted it ({_name(one)})"
+            )
+        if one.code == ErrorCode.INVALID_TXN_STATE and end.transactional_id in empty:
+            continue  # Transaction version 1 has nothing to abort there.
+        if end.commit:
+            raise DecisionLost(f"{end} was decided, but the coordinator refuses it: {_name(one)}")
+        raise DecisionLost(f"{end}: it was not decided, but the coordinator refuses it: {_name(one)}")
+
+
+def _end_kept(cluster: ChannelCluster, end: End) -> bool:
+    """A transaction that somebody kept is ended by who keeps it next. False when it is not there any more."""
+    try:
+        made = init_producer(cluster, end.transactional_id, TIMEOUT_MS, two_phase=True, keep=True)
+    except UnsupportedVersion:
+        return False
+    if made.ongoing != PreparedState(end.producer_id, end.producer_epoch):
+        return False
+    (ended,) = end_all(cluster, [End(end.transactional_id, *made.pair, end.commit)])
+    return not ended.code
+
+
+def _name(ended: Ended) -> str:
+    return NAMES.get(ended.code) or f"error code {ended.code}"

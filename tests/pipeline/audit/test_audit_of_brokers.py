@@ -1,0 +1,176 @@
+"""The audit of what real brokers leave: ours, and Apache Kafka, which it must see alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+from audit_workload import COPY, FENCED, GROUP, OLD, SETTINGS, SLOW, TWO_PHASE, tell
+from process_harness import serving
+
+from stuntbroker.pipeline.audit import run
+from stuntbroker.pipeline.audit.eos import committed_offsets, eos_findings
+from stuntbroker.pipeline.audit.folder import read_folder
+from stuntbroker.pipeline.audit.reports import aborted_of, fencing_of, last_stable_offsets, latencies_of
+from stuntbroker.pipeline.audit.run import Audit, audit
+from tests.peers.kafka_broker import apache_kafka
+
+TOPICS = ("in", "out", "other")
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audited") / "data"
+    settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    with serving("--data-dir", str(folder), *settings) as broker:
+        tell(broker.address)
+        assert broker.end()[0] == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audited") / "kafka"
+    settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+    with apache_kafka(folder, unstable_api_versions_enable="true", **settings) as address:
+        host, _, port = address.rpartition(":")
+        tell((host, int(port)))
+        assert read_folder(str(folder / "logs")).in_use
+    return folder / "logs"
+
+
+def audited(folder: Path) -> Audit:
+    found = read_folder(str(folder))
+    assert not found.in_use
+    return audit(found)
+
+
+def names_of(found: Audit) -> dict[int, str]:
+    """Producer ids by whose they are: brokers give out different ones."""
+    pairs = zip(found.txn_state["producer_id"].to_pylist(), found.txn_state["transactional_id"].to_pylist(), strict=True)
+    return {pid: name for pid, name in pairs if pid >= 0} | {-1: "nobody"}
+
+
+def view(found: Audit) -> dict[str, list[tuple[Any, ...]]]:
+    """The tables without what differs from run to run: producer ids, times, sizes by the length of a varint."""
+    names = names_of(found)
+    who = lambda pid: names.get(pid, "idempotent")  # noqa: E731
+    return {
+        "batches": [
+            (
+                b["topic"], b["partition"], b["base_offset"], b["last_offset"], b["size"], b["fault"], b["compression"],
+                who(b["producer_id"]), b["producer_epoch"], b["base_sequence"], b["count"], b["is_transactional"],
+                b["is_control"], b["marker"],
+            )
+            for b in found.batches.sort_by([(n, "ascending") for n in ("topic", "partition", "base_offset")]).to_pylist()
+            if b["topic"] in TOPICS
+        ],
+        "txn_state": sorted(
+            (
+                s["transactional_id"], s["log_partition"], s["log_offset"], s["state"], who(s["producer_id"]),
+                s["producer_epoch"], who(s["previous_producer_id"]), who(s["next_producer_id"]), s["timeout_ms"],
+                s["client_transaction_version"], sorted((p["topic"], p["partition"]) for p in s["partitions"]),
+                s["start_ms"] >= 0,
+            )
+            for s in found.txn_state.to_pylist()
+        ),
+        "offsets": [
+            (
+                o["log_partition"], o["group_id"], o["topic"], o["partition"], o["committed_offset"], o["metadata"],
+                who(o["producer_id"]), o["producer_epoch"],
+            )
+            for o in found.offsets.to_pylist()
+        ],
+        "transactions": [
+            (
+                t["topic"], t["partition"], t["transactional_id"], t["producer_epoch"], t["first_offset"],
+                t["last_offset"], t["records"], t["marker"], t["marker_offset"], t["marker_epoch"],
+            )
+            for t in found.transactions.to_pylist()
+            if t["topic"] in TOPICS
+        ],
+        "fencing": [
+            (f["transactional_id"], f["state"], f["producer_epoch"], f["before_producer_epoch"], f["reason"])
+            for f in fencing_of(found.txn_state, found.bounds).to_pylist()
+        ],
+        "aborted": aborted_of(found.transactions).select(
+            ["topic", "partition", "transactions", "aborted_transactions", "aborted_records"]
+        ).to_pylist(),
+        "last stable offsets": [
+            tuple(row.values()) for row in last_stable_offsets(found.transactions, found.bounds).to_pylist()
+            if row["topic"] in TOPICS
+        ],
+    }  # fmt: skip
+
+
+def test_what_our_broker_leaves_is_without_findings(ours: Path) -> None:
+    assert audited(ours).findings().to_pylist() == []
+
+
+def test_what_kafka_leaves_is_without_findings(kafkas: Path) -> None:
+    assert audited(kafkas).findings().to_pylist() == []
+
+
+def test_the_tables_tell_the_story(ours: Path) -> None:
+    found = audited(ours)
+    ended = {
+        name: pc.value_counts(found.transactions.filter(pc.equal(found.transactions["transactional_id"], name))["marker"])
+        for name in (COPY, OLD, SLOW, TWO_PHASE, FENCED)
+    }
+
+    assert {name: {one["values"]: one["counts"] for one in counts.to_pylist()} for name, counts in ended.items()} == {
+        COPY: {"commit": 9, "abort": 9},
+        OLD: {"commit": 4, "abort": 2},
+        SLOW: {"abort": 1},
+        TWO_PHASE: {"commit": 1},
+        FENCED: {"commit": 1, "abort": 1},
+    }
+    reasons: dict[str, list[str]] = {}
+    for row in fencing_of(found.txn_state, found.bounds).to_pylist():
+        reasons.setdefault(row["transactional_id"], []).append(row["reason"])
+    assert reasons == {
+        COPY: ["first", *["end"] * 6],
+        OLD: ["first"],
+        SLOW: ["first", "timeout"],
+        TWO_PHASE: ["first", "end"],
+        FENCED: ["first", "end_or_fence", "init", "end"],
+    }
+    assert dict(zip(*latencies_of(found.txn_state).select([0, 1]).to_pydict().values(), strict=True)) == {
+        COPY: 6, OLD: 3, SLOW: 1, TWO_PHASE: 1, FENCED: 2,
+    }  # fmt: skip
+
+
+def test_kafka_and_we_leave_the_same_tables(ours: Path, kafkas: Path) -> None:
+    mine, theirs = view(audited(ours)), view(audited(kafkas))
+
+    for name, rows in theirs.items():
+        assert mine[name] == rows, name
+
+
+@pytest.mark.parametrize("which", ["ours", "kafkas"])
+def test_everything_was_copied_exactly_once(which: str, request: pytest.FixtureRequest) -> None:
+    folder = read_folder(str(request.getfixturevalue(which)))
+    found = audit(folder)
+    records, unreadable = run.records_of(folder, "in", "out")
+    committed = committed_offsets(found.offsets, found.transactions, GROUP)
+
+    assert committed.to_pylist() == [{"topic": "in", "partition": 0, "committed_offset": 9}]
+    assert (unreadable, eos_findings(records, found.transactions, committed, "out")) == ([], [])
+
+
+def test_a_folder_is_known_to_be_in_use(tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path)) as broker:
+        tell(broker.address)
+
+        assert read_folder(str(tmp_path)).in_use
+    assert not read_folder(str(tmp_path)).in_use
+
+
+def test_kill_9_leaves_nothing_that_is_a_fault(tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path)) as broker:
+        tell(broker.address)
+        broker.kill()
+
+    assert audited(tmp_path).findings().to_pylist() == []

@@ -1,0 +1,202 @@
+"""Records read all at once are the records that are read one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from audit_harness import Log, batch_with_headers, compressed, records_of, segment_at
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stuntbroker.pipeline.audit import lock_step, records
+from stuntbroker.pipeline.audit.scan import scan
+from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.records import (
+    CODECS,
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    read_header,
+    read_records,
+    seal,
+    zigzag,
+)
+from stuntbroker.storage.compression import decompress
+
+FIELDS = st.none() | st.binary(max_size=300)
+ONE = st.tuples(FIELDS, FIELDS, st.lists(st.tuples(st.binary(max_size=5), FIELDS), max_size=3))
+ATTRIBUTES = st.sampled_from([0, TRANSACTIONAL, LOG_APPEND_TIME, TRANSACTIONAL | CONTROL])
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> bytes:
+    found = draw(st.lists(ONE, max_size=12))
+    gaps = draw(st.lists(st.integers(1, 200), min_size=len(found), max_size=len(found)))
+    deltas = [sum(gaps[: n + 1]) for n in range(len(gaps))]
+    made = batch_with_headers(found, attributes=draw(ATTRIBUTES), deltas=deltas, pid=7, epoch=3)
+    if not found:  # Kafka keeps the header of a producer's last batch when compaction has taken the records.
+        made[23:27] = (5).to_bytes(4, "big")
+        seal(made)
+    return compressed(made, draw(st.sampled_from(sorted(CODECS))) if found else 0)
+
+
+def one_by_one(data: bytes) -> list[dict[str, Any]]:
+    found, at = [], 0
+    while at < len(data):
+        header = read_header(data, at)
+        payload = data[at + HEADER_SIZE : at + header.size]
+        opened = decompress(header.codec, payload, 1 << 20) if header.codec else payload
+        found += [
+            {
+                "topic": "t", "partition": 0, "segment_base_offset": 0, "offset": record.offset,
+                "timestamp": record.timestamp, "key": record.key, "value": record.value,
+                "headers": [{"key": key, "value": value} for key, value in record.headers],
+                "producer_id": header.producer_id, "producer_epoch": header.producer_epoch,
+                "is_transactional": header.transactional, "is_control": header.control,
+            }
+            for record in read_records(header, opened)
+        ]  # fmt: skip
+        at += header.size
+    return found
+
+
+@given(
+    written=st.lists(batches(), min_size=1, max_size=6), lanes=st.sampled_from([1, 3, 1_000]),
+    chunk=st.sampled_from([1, 500, 1 << 26]),
+)  # fmt: skip
+def test_all_at_once_is_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory, written: list[bytes], lanes: int, chunk: int
+) -> None:
+    """Whatever number of batches is read in lock step, and however the segment is cut in chunks."""
+    log = Log(tmp_path_factory.mktemp("log"), "t")
+    for batch in written:
+        log.append(batch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lock_step, "LANES_MIN", lanes)
+        patch.setattr(records, "CHUNK_BYTES", chunk)
+        found, faults = records_of(segment_at(log.path), rows_max=4)
+
+    assert faults == []
+    assert found == one_by_one(log.path.read_bytes())
+
+
+@given(at=st.integers(HEADER_SIZE, 10_000), byte=st.integers(0, 255), lanes=st.sampled_from([1, 1_000]))
+def test_a_batch_that_is_not_as_it_declares_is_left_out_and_told(
+    tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, lanes: int
+) -> None:
+    """With a right CRC: both ways of reading agree on what cannot be read."""
+    log = Log(tmp_path_factory.mktemp("log"), "t")
+    good = batch_with_headers([(b"k", b"v", [(b"h", b"w")])] * 3)
+    broken = batch_with_headers([(b"key%d" % n, b"v" * 40 * n, [(b"h", None)] * n) for n in range(4)])
+    broken[HEADER_SIZE + (at - HEADER_SIZE) % (len(broken) - HEADER_SIZE)] = byte
+    seal(broken)
+    for batch in (good, broken, good):
+        log.append(batch)
+    data = log.path.read_bytes()
+    try:
+        expected, told = one_by_one(data), 0
+    except DecodeError:
+        expected = one_by_one(data[: len(good)]) + one_by_one(data[-len(good) :])
+        told = 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lock_step, "LANES_MIN", lanes)
+        found, faults = records_of(segment_at(log.path))
+
+    assert (found, len(faults)) == (expected, told)
+    assert all(fault.position == len(good) for fault in faults)
+
+
+def with_header(batch: bytearray, at: int, size: int, value: int) -> bytearray:
+    batch[at : at + size] = value.to_bytes(size, "big", signed=True)
+    return batch
+
+
+COUNT, LAST_DELTA = 57, 23
+GOOD = [(b"k", b"v", [(b"h", b"w")])] * 3
+MALFORMED = {
+    "fewer records than there are": lambda: with_header(batch_with_headers(GOOD), COUNT, 4, 2),
+    "more records than there are": lambda: with_header(batch_with_headers(GOOD), COUNT, 4, 4),
+    "very many records": lambda: with_header(batch_with_headers(GOOD), COUNT, 4, 2**31 - 1),
+    "a negative number of records": lambda: with_header(batch_with_headers(GOOD), COUNT, 4, -1),
+    "an offset behind the last": lambda: with_header(batch_with_headers(GOOD), LAST_DELTA, 4, 1),
+    "bytes behind the last record": lambda: longer(batch_with_headers(GOOD)),
+    "a header without a key": lambda: batch_with_headers([(b"k", b"v", [(None, b"w")])]),  # type: ignore[list-item]
+    "a length of 65 bits": lambda: longer(batch_with_headers(GOOD[:1])[:HEADER_SIZE], b"\xff" * 9 + b"\x7f" + b"\x00" * 20),
+}
+
+
+def longer(batch: bytearray, data: bytes = b"\x00") -> bytearray:
+    batch += data
+    return with_header(batch, 8, 4, len(batch) - 12)
+
+
+@pytest.mark.parametrize("lanes", [1, 1_000])
+@pytest.mark.parametrize("make", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_batches_are_left_out_and_told(
+    make: Callable[[], bytearray], lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_step, "LANES_MIN", lanes)
+    broken = make()
+    seal(broken)
+    log = Log(tmp_path, "t")
+    for batch in (batch_with_headers(GOOD), broken, batch_with_headers(GOOD)):
+        log.append(batch)
+    found, faults = records_of(segment_at(log.path))
+
+    assert (len(found), len(faults)) == (6, 1)
+
+
+def test_batches_that_open_to_very_much_are_opened_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "CHUNK_BYTES", 100_000)
+    log = Log(tmp_path, "t")
+    for _ in range(6):
+        log.append(compressed(batch_with_headers([(b"k", bytes(40_000), [])]), 4))
+    segment = segment_at(log.path)
+    (scanned,) = scan(segment)
+
+    assert [one.records.num_rows for one in records.decode_records(segment, scanned)] == [2, 2, 2]
+
+
+def test_varints_of_any_length_are_read() -> None:
+    numbers = [0, -1, 63, 64, -65, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63)]
+    log = bytearray()
+    at = []
+    for number in numbers:
+        at.append(len(log))
+        zigzag(log, number)
+
+    found, behind = lock_step.varints(np.frombuffer(bytes(log), np.uint8), np.array(at))
+
+    assert found.tolist() == numbers
+    assert behind.tolist() == [*at[1:], len(log)]
+
+
+@pytest.mark.parametrize("last", [b"\x02", b"\x7f", b"\x80\x00"])
+def test_a_varint_of_more_than_64_bits_ends_behind_everything(last: bytes) -> None:
+    data = np.frombuffer(b"\xff" * 9 + last + bytes(8), np.uint8)
+    _, behind = lock_step.varints(data, np.array([0]))
+
+    assert behind[0] > len(data)
+
+
+@pytest.mark.parametrize("codec", range(1, 5))
+def test_a_batch_that_opens_to_more_than_was_allowed_is_told(codec: int, tmp_path: Path) -> None:
+    log = Log(tmp_path, "t")
+    log.append(compressed(batch_with_headers([(b"k", bytes(5_000_000), [])]), codec))
+    log.append(batch_with_headers([(b"k", b"v", [])]))
+    segment = segment_at(log.path)
+    (scanned,) = scan(segment)
+    (decoded,) = records.decode_records(segment, scanned, 4_000_000)
+
+    assert [row["value"] for row in decoded.records.to_pylist()] == [b"v"]
+    assert [fault.position for fault in decoded.faults] == [0]
+    assert "more than 4000000 bytes" in decoded.faults[0].message
+    (whole,) = records.decode_records(segment, scanned, 6_000_000)
+    assert whole.faults == ()

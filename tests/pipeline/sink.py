@@ -1,0 +1,81 @@
+"""A two-phase sink without Spark: what drivers and tasks do, step by step, so that a test can stop it anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from live_broker import batch
+
+from stuntbroker.client.admin import Admin
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.writer import TransactionalWriter
+from stuntbroker.pipeline.decisions import Decision, Decisions, Stored, Transaction, is_decided
+from stuntbroker.pipeline.recovery import Settled, before_batch, commit_batch, settle, transactional_id
+
+SINK = "orders"
+QUERY = "query-1"
+TOPIC = "out"
+PARTITIONS = 2
+
+OpenStore = Callable[[ChannelCluster], Decisions]
+"""A store for the sink, as each process of a driver opens it."""
+
+
+class Driver:
+    """One run of the query. Planning, committing and aborting are different processes: each opens the store anew."""
+
+    def __init__(
+        self, cluster: ChannelCluster, open_store: OpenStore, query_id: str = QUERY, two_phase: bool = True
+    ) -> None:
+        self.cluster = cluster
+        self.query_id = query_id
+        self.claim = 0
+        self.two_phase = two_phase
+        self._open_store = open_store
+
+    def begin(self) -> Settled:
+        self.claim, settled = before_batch(self.cluster, self._open_store(self.cluster), SINK)
+        self._last = settled.last
+        return settled
+
+    def last(self) -> Stored | None:
+        return self._last
+
+    def store(self) -> Decisions:
+        store = self._open_store(self.cluster)
+        store.resume(self.claim)
+        return store
+
+    def task(self, partition: int, batch_id: int, values: Sequence[str], slot: int = 0) -> Transaction | None:
+        """One attempt. Nothing is written when the batch was decided before."""
+        if is_decided(self._last, self.query_id, batch_id):
+            return None
+        writer = TransactionalWriter(self.cluster, transactional_id(SINK, partition, slot))
+        writer.init(self.two_phase)
+        half = len(values) // 2
+        for index, some in enumerate((values[:half], values[half:])):
+            if some:
+                writer.produce(TOPIC, index, batch(*some))
+        writer.flush()
+        return Transaction(writer.transactional_id, *writer.pair)
+
+    def decision(self, batch_id: int, prepared: Sequence[Transaction | None]) -> Decision:
+        return Decision(SINK, self.query_id, batch_id, tuple(one for one in prepared if one is not None))
+
+    def commit(self, batch_id: int, prepared: Sequence[Transaction | None]) -> None:
+        if not is_decided(self._last, self.query_id, batch_id):
+            commit_batch(self.cluster, self.store(), self.decision(batch_id, prepared))
+
+    def abort(self) -> Settled:
+        return settle(self.cluster, self.store(), SINK)
+
+    def run(self, batch_id: int, rows: Sequence[str], tasks: int = 2) -> None:
+        """A batch without any fault."""
+        self.begin()
+        self.commit(batch_id, [self.task(index, batch_id, rows[index::tasks]) for index in range(tasks)])
+
+
+def running(cluster: ChannelCluster) -> list[str]:
+    """Ids of the sink that have a transaction."""
+    found = Admin(cluster).list_transactions(states=("Ongoing", "PrepareCommit", "PrepareAbort")).listings
+    return [one.transactional_id for one in found]

@@ -1,0 +1,330 @@
+"""The two stores of decisions keep the same rules."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from live_broker import LiveBroker
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.reader import read_partition
+from stuntbroker.client.topics import create_topic, topic_config
+from stuntbroker.pipeline.decision_topic import DecisionTopic
+from stuntbroker.pipeline.decisions import (
+    KEPT,
+    BatchWentBack,
+    DecidedOtherwise,
+    Decision,
+    DecisionError,
+    DecisionFolder,
+    Decisions,
+    NotDone,
+    OtherQuery,
+    Stored,
+    Superseded,
+    Transaction,
+    is_decided,
+    open_decisions,
+)
+
+A, B = Transaction("s-0-0", 1, 2), Transaction("s-1-0", 3, 4)
+Open = Callable[[], Decisions]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChannelCluster]:
+    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as broker, broker.cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def sink(request: pytest.FixtureRequest) -> str:
+    return "".join(one if one.isalnum() else "." for one in request.node.name)
+
+
+@pytest.fixture(params=["folder", "topic"])
+def opened(request: pytest.FixtureRequest, sink: str, tmp_path: Path, cluster: ChannelCluster) -> Open:
+    where = {"folder": f"dir:{tmp_path / 'decisions'}", "topic": "kafka:decisions"}[request.param]
+    return lambda: open_decisions(where, sink, cluster)
+
+
+@pytest.fixture
+def store(opened: Open) -> Decisions:
+    made = opened()
+    made.take()
+    return made
+
+
+def decision(batch_id: int, *transactions: Transaction, query_id: str = "q") -> Decision:
+    return Decision("s", query_id, batch_id, transactions)
+
+
+def decide(store: Decisions, *batch_ids: int) -> None:
+    for batch_id in batch_ids:
+        store.decide(decision(batch_id, A))
+        store.done(batch_id)
+
+
+def test_a_new_sink_has_decided_nothing(store: Decisions) -> None:
+    assert store.last() is None
+
+
+def test_a_decision_is_there_for_every_process_that_comes_after(store: Decisions, opened: Open) -> None:
+    store.decide(decision(7, A, B))
+    after = opened()
+    assert after.take() > 1
+    assert after.last() == Stored(decision(7, A, B), False)
+    after.done(7)
+    again = opened()
+    again.take()
+    assert again.last() == Stored(decision(7, A, B), True)
+
+
+REFUSED: dict[str, tuple[Decision, type[DecisionError]]] = {
+    "the same batch, other transactions": (decision(7, B), DecidedOtherwise),
+    "the same batch, one less": (decision(7), DecidedOtherwise),
+    "a batch before": (decision(6, B), BatchWentBack),
+    "long before": (decision(0, A), BatchWentBack),
+    "another query, a later batch": (decision(8, B, query_id="p"), OtherQuery),
+    "another query, from its start": (decision(0, B, query_id="p"), OtherQuery),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("is_done", [False, True])
+def test_what_is_refused_changes_nothing(case: str, is_done: bool, store: Decisions) -> None:
+    store.decide(decision(7, A))
+    if is_done:
+        store.done(7)
+    wrong, kind = REFUSED[case]
+    with pytest.raises(kind):
+        store.decide(wrong)
+    assert store.last() == Stored(decision(7, A), is_done)
+
+
+def test_a_batch_waits_until_the_one_before_is_done(store: Decisions) -> None:
+    store.decide(decision(7, A))
+    with pytest.raises(NotDone, match="batch 8 cannot be decided before batch 7 is done"):
+        store.decide(decision(8, B))
+    store.done(7)
+    store.decide(decision(8, B))
+    assert store.last() == Stored(decision(8, B), False)
+
+
+def test_the_same_may_be_decided_and_done_again(store: Decisions) -> None:
+    for _ in range(2):
+        store.decide(decision(7, A))
+    for _ in range(2):
+        store.done(7)
+        store.decide(decision(7, A))
+    assert store.last() == Stored(decision(7, A), True)
+
+
+def test_a_batch_may_be_left_out_and_may_be_empty(store: Decisions) -> None:
+    decide(store, 3)
+    store.decide(decision(9))
+    assert store.last() == Stored(decision(9), False)
+
+
+def test_processes_of_one_driver_share_its_claim(opened: Open) -> None:
+    """As Spark has it: one plans, another commits, a third one aborts; each has the claim, in any order."""
+    planner = opened()
+    claim = planner.take()
+    committer, aborter = opened(), opened()
+    committer.resume(claim)
+    aborter.resume(claim)
+    committer.decide(decision(0, A))
+    aborter.resume(claim)
+    assert aborter.last() == Stored(decision(0, A), False)
+    aborter.done(0)
+    committer.check()
+    committer.decide(decision(1, B))
+    planner.check()
+    assert planner.last() == Stored(decision(1, B), False)
+
+
+def test_who_was_superseded_can_do_nothing_and_changes_nothing(opened: Open) -> None:
+    zombie = opened()
+    claim = zombie.take()
+    decide(zombie, 0)
+    owner = opened()
+    assert owner.take() > claim
+    steps: list[Callable[[], object]] = [
+        zombie.check, lambda: zombie.decide(decision(1, A)), lambda: zombie.done(0), lambda: opened().resume(claim),
+    ]  # fmt: skip
+    for step in steps:
+        with pytest.raises(Superseded):
+            step()
+    owner.check()
+    assert owner.last() == Stored(decision(0, A), True)
+    owner.decide(decision(1, B))
+    with pytest.raises(Superseded):
+        zombie.decide(decision(1, A))
+    assert owner.last() == Stored(decision(1, B), False)
+
+
+def test_sinks_do_not_know_of_each_other(opened: Open, cluster: ChannelCluster, tmp_path: Path) -> None:
+    mine = opened()
+    mine.take()
+    decide(mine, 5)
+    for other in (DecisionFolder(tmp_path / "decisions", "other"), DecisionTopic(cluster, "decisions", "other")):
+        other.take()
+        assert other.last() is None
+    mine.check()
+
+
+def test_many_decisions_one_after_the_other(store: Decisions) -> None:
+    decide(store, *range(40))
+    assert store.last() == Stored(decision(39, A), True)
+
+
+def test_a_decision_of_many_transactions(store: Decisions) -> None:
+    many = tuple(Transaction(f"sink-{number}-0", 10**12 + number, number) for number in range(2_000))
+    store.decide(decision(1, *many))
+    assert store.last() == Stored(decision(1, *many), False)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "ä", "x" * 181])
+def test_a_sink_id_that_is_no_name_is_refused(name: str, tmp_path: Path, cluster: ChannelCluster) -> None:
+    with pytest.raises(ValueError, match="sink id"):
+        DecisionFolder(tmp_path, name)
+    with pytest.raises(ValueError, match="sink id"):
+        DecisionTopic(cluster, "decisions", name)
+
+
+@pytest.mark.parametrize("where", ["", "dir", "dir:", "kafka:", "file:x", "/tmp/x"])
+def test_a_place_that_is_neither_is_refused(where: str, cluster: ChannelCluster) -> None:
+    with pytest.raises(ValueError, match="it must be dir:PATH or kafka:TOPIC"):
+        open_decisions(where, "s", cluster)
+
+
+VERDICTS = {(None, "q", 0): False, ("last", "q", 6): True, ("last", "q", 7): True, ("last", "q", 8): False}
+
+
+@pytest.mark.parametrize(("known", "query_id", "batch_id"), VERDICTS)
+def test_a_task_skips_what_was_decided(known: str | None, query_id: str, batch_id: int) -> None:
+    last = Stored(decision(7, A), True) if known else None
+    assert is_decided(last, query_id, batch_id) is VERDICTS[known, query_id, batch_id]
+
+
+def test_a_task_of_another_query_is_refused_even_a_batch_that_was_decided() -> None:
+    """With a new checkpoint batches begin at 0 again: to skip them would lose their rows."""
+    with pytest.raises(OtherQuery, match="needs a sink id of its own"):
+        is_decided(Stored(decision(7, A), True), "other", 0)
+
+
+# --- the folder
+
+
+def _decide_at_once(path: Path, number: int, start: object, said: object) -> None:
+    store = DecisionFolder(path, "s")
+    store.resume(1)
+    start.wait()  # type: ignore[attr-defined]
+    try:
+        store.decide(decision(0, Transaction(f"s-{number}-0", number, 0)))
+        said.put(number)  # type: ignore[attr-defined]
+    except DecidedOtherwise:
+        said.put(-1)  # type: ignore[attr-defined]
+
+
+def test_of_processes_that_decide_at_once_one_wins(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    store = DecisionFolder(tmp_path, "s")
+    store.take()
+    start, said = context.Barrier(6), context.Queue()
+    children = [context.Process(target=_decide_at_once, args=(tmp_path, n, start, said)) for n in range(6)]
+    for one in children:
+        one.start()
+    found = sorted(said.get(timeout=30) for _ in children)
+    for one in children:
+        one.join(30)
+
+    assert found[:5] == [-1] * 5
+    assert store.last() == Stored(decision(0, Transaction(f"s-{found[5]}-0", found[5], 0)), False)
+
+
+def _take(path: Path, start: object, said: object) -> None:
+    start.wait()  # type: ignore[attr-defined]
+    said.put([DecisionFolder(path, "s").take() for _ in range(20)])  # type: ignore[attr-defined]
+
+
+def test_no_two_have_the_same_claim(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    start, said = context.Barrier(5), context.Queue()
+    children = [context.Process(target=_take, args=(tmp_path, start, said)) for _ in range(5)]
+    for one in children:
+        one.start()
+    claims = [claim for _ in children for claim in said.get(timeout=30)]
+    for one in children:
+        one.join(30)
+
+    assert sorted(claims) == list(range(1, 101))
+    assert os.listdir(tmp_path / "s") == ["owner-100"]
+
+
+def test_a_decision_that_was_written_in_part_is_none(tmp_path: Path) -> None:
+    """Killed before the link: what is left is a file with a point before its name."""
+    store = DecisionFolder(tmp_path, "s")
+    claim = store.take()
+    (tmp_path / "s" / f"owner-{claim}" / ".3.decided-99").write_text('{"sink": "s", "qu')
+
+    assert store.last() is None
+    store.decide(decision(3, A))
+    assert store.last() == Stored(decision(3, A), False)
+
+
+def test_a_decision_is_a_file_that_can_be_read(tmp_path: Path) -> None:
+    store = DecisionFolder(tmp_path, "s")
+    store.take()
+    store.decide(decision(3, A, B))
+    text = (tmp_path / "s" / "owner-1" / "3.decided").read_text()
+
+    assert json.loads(text) == {
+        "sink": "s",
+        "query": "q",
+        "batch": 3,
+        "transactions": [["s-0-0", 1, 2], ["s-1-0", 3, 4]],
+    }
+
+
+def test_old_decisions_go(tmp_path: Path) -> None:
+    store = DecisionFolder(tmp_path, "s")
+    store.take()
+    decide(store, *range(KEPT + 20))
+
+    assert len(os.listdir(tmp_path / "s" / "owner-1")) == 2 * (KEPT + 1)
+    with pytest.raises(BatchWentBack):
+        store.decide(decision(3, A))
+
+
+# --- the topic
+
+
+def test_the_topic_is_made_to_be_compacted(cluster: ChannelCluster) -> None:
+    DecisionTopic(cluster, "made", "s").take()
+
+    assert topic_config(cluster, "made", "cleanup.policy") == "compact"
+    assert len(cluster.partitions(["made"])) == 1
+
+
+def test_a_topic_that_forgets_is_refused(cluster: ChannelCluster) -> None:
+    create_topic(cluster, "forgetful", 1, {"cleanup.policy": "delete"})
+    with pytest.raises(DecisionError, match=r"cleanup\.policy=delete"):
+        DecisionTopic(cluster, "forgetful", "s").take()
+
+
+def test_a_decision_is_a_record_that_can_be_read(cluster: ChannelCluster) -> None:
+    store = DecisionTopic(cluster, "readable", "s")
+    store.take()
+    store.decide(decision(3, A))
+    row = read_partition(cluster, "readable", 0)[-1]
+
+    assert row.key == b"s"
+    assert json.loads(row.value or b"") == {
+        "owner": 1, "done": False, "sink": "s", "query": "q", "batch": 3, "transactions": [["s-0-0", 1, 2]],
+    }  # fmt: skip

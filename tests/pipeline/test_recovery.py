@@ -1,0 +1,481 @@
+"""Whatever fails and whenever: every row of the input is there once, no transaction is left, nothing is held back."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from live_broker import LiveBroker, batch, committed, held_back, make_topic, rows
+from sink import PARTITIONS, SINK, TOPIC, Driver, OpenStore, running
+
+from stuntbroker.client.admin import TWO_PHASE_TIMEOUT_MS, Description
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import ClientError, ProducerFenced
+from stuntbroker.client.transactions import End, end_all, init_producer
+from stuntbroker.client.writer import TransactionalWriter
+from stuntbroker.pipeline.decision_topic import DecisionTopic
+from stuntbroker.pipeline.decisions import (
+    BatchWentBack,
+    DecidedOtherwise,
+    Decision,
+    DecisionFolder,
+    OtherQuery,
+    Stored,
+    Superseded,
+    Transaction,
+)
+from stuntbroker.pipeline.recovery import DecisionLost, Plan, pattern, plan, settle, transactional_id
+
+FIRST, SECOND = rows("first", 10), rows("second", 10)
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
+    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as made:
+        yield made
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[LiveBroker]:
+    """One that may be killed."""
+    with LiveBroker(tmp_path / "data") as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
+    with broker.cluster() as made:
+        make_topic(made, TOPIC, PARTITIONS)
+        yield made
+
+
+@pytest.fixture(params=["folder", "topic"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
+    if request.param == "folder":
+        return lambda cluster: DecisionFolder(tmp_path / "decisions", SINK)
+    return lambda cluster: DecisionTopic(cluster, "decisions", SINK)
+
+
+def check_exactly(cluster: ChannelCluster, *expected: Sequence[str]) -> None:
+    assert running(cluster) == []
+    assert held_back(cluster, TOPIC, PARTITIONS) == []
+    assert committed(cluster, TOPIC, PARTITIONS) == sorted(row for some in expected for row in some)
+
+
+# --- planning
+
+A, B, C = Transaction("s-0-0", 1, 5), Transaction("s-1-0", 2, 0), Transaction("s-0-1", 3, 0)
+
+
+def described(one: Transaction, state: str = "Ongoing") -> Description:
+    return Description(one.transactional_id, 1, state, *one[1:], TWO_PHASE_TIMEOUT_MS, None, ())
+
+
+def decided(done: bool, *transactions: Transaction) -> Stored:
+    return Stored(Decision("s", "q", 7, transactions), done)
+
+
+PLANS: dict[str, tuple[Stored | None, list[Description], Plan]] = {
+    "nothing": (None, [], Plan((), None, ())),
+    "nothing was decided: all that is open is aborted": (
+        None, [described(A), described(B)], Plan((), None, (End(*A, False), End(*B, False))),
+    ),
+    "what was decided is committed, its losers are aborted": (
+        decided(False, A, B), [described(A), described(B), described(C)],
+        Plan((End(*A, True), End(*B, True)), 7, (End(*C, False),)),
+    ),
+    "what was decided is committed though it is not listed: it may have been committed already": (
+        decided(False, A), [], Plan((End(*A, True),), 7, ()),
+    ),
+    "what is done is not done again": (decided(True, A, B), [described(C)], Plan((), None, (End(*C, False),))),
+    "a later transaction of an id that was decided about is another one": (
+        decided(True, A), [described(A._replace(producer_epoch=6))],
+        Plan((), None, (End("s-0-0", 1, 6, False),)),
+    ),
+    "the same epoch of another producer id is another one": (
+        decided(False, A), [described(A._replace(producer_id=9))],
+        Plan((End(*A, True),), 7, (End("s-0-0", 9, 5, False),)),
+    ),
+    "a batch without rows is done at once": (decided(False), [], Plan((), 7, ())),
+    "what ends by itself is left to it": (
+        None, [described(A, "PrepareCommit"), described(B, "PrepareAbort"), described(C, "CompleteCommit")],
+        Plan((), None, ()),
+    ),
+    "an id that is about to begin is taken from who has it": (
+        decided(True), [described(C, "Empty")], Plan((), None, (End(*C, False),)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLANS)
+def test_a_plan_is_made_of_the_last_decision_and_of_what_is_listed(case: str) -> None:
+    last, found, expected = PLANS[case]
+
+    assert plan(last, found) == expected
+
+
+def test_an_id_of_a_sink_is_found_by_its_pattern_and_by_no_others() -> None:
+    ids = [transactional_id(sink, 10, 2) for sink in ("a", "a-1", "a.b", "axb", "a-1-0")]
+    for sink, own in zip(("a", "a-1", "a.b", "axb", "a-1-0"), ids, strict=True):
+        assert [one for one in (*ids, f"{sink}-decisions") if re.fullmatch(pattern(sink), one)] == [own]
+
+
+@pytest.mark.parametrize("sink", ["", "a b", "a/b", "..", "ä", "x" * 181])
+def test_a_sink_id_that_is_no_name_is_refused(sink: str) -> None:
+    with pytest.raises(ValueError, match="sink id"):
+        transactional_id(sink, 0, 0)
+
+
+# --- the cases
+
+
+def test_without_faults(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    driver = Driver(cluster, open_store)
+    driver.run(0, FIRST)
+    driver.run(1, SECOND)
+
+    check_exactly(cluster, FIRST, SECOND)
+
+
+def test_a_retry_of_a_task_in_the_last_batch_leaves_no_loser(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    """Case A. The loser has no time-out: without the abort in commit() it would hold back the rows of the winner."""
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    driver.task(0, 0, FIRST[:6])  # Its worker dies, and nobody hears of it.
+    driver.commit(0, [driver.task(0, 0, FIRST, slot=1)])
+
+    check_exactly(cluster, FIRST)
+
+
+def test_a_speculative_loser_that_still_runs_is_shut_out(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    """Case B: of two that wrote, and of one that has only begun."""
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    slow = TransactionalWriter(cluster, transactional_id(SINK, 0, 0))
+    slow.init(two_phase=True)
+    slow.produce(TOPIC, 0, batch("late"))
+    slow.flush()
+    begun = TransactionalWriter(cluster, transactional_id(SINK, 1, 0))
+    begun.init(two_phase=True)
+    driver.commit(0, [driver.task(0, 0, FIRST[:5], slot=1), driver.task(1, 0, FIRST[5:], slot=1)])
+
+    for one in (slow, begun):
+        with pytest.raises(ProducerFenced):
+            one.produce(TOPIC, 0, batch("too late"))
+            one.flush()
+    check_exactly(cluster, FIRST)
+
+
+def test_a_driver_that_dies_before_its_decision(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    """Case C: prepared transactions never expire; the next driver aborts them and writes the batch again."""
+    dead = Driver(cluster, open_store)
+    dead.run(0, FIRST)
+    dead.begin()
+    dead.task(0, 1, SECOND[:5])
+    dead.task(1, 1, SECOND[5:])
+
+    driver = Driver(cluster, open_store)
+    assert driver.begin().aborted == 2
+    driver.commit(1, [driver.task(0, 1, SECOND)])
+    check_exactly(cluster, FIRST, SECOND)
+
+
+@pytest.mark.parametrize("ended", [0, 1, 2])
+def test_a_driver_that_dies_after_its_decision(ended: int, cluster: ChannelCluster, open_store: OpenStore) -> None:
+    """Cases D and G: whatever of it was committed, the next driver commits the rest, and its tasks write nothing."""
+    dead = Driver(cluster, open_store)
+    dead.begin()
+    prepared = [dead.task(index, 0, FIRST[index::2]) for index in range(2)]
+    dead.store().decide(dead.decision(0, prepared))
+    assert not any(one.code for one in end_all(cluster, [End(*one, True) for one in prepared[:ended] if one]))
+
+    driver = Driver(cluster, open_store)
+    settled = driver.begin()
+    assert (settled.committed, settled.aborted) == (2, 0)
+    assert [driver.task(0, 0, FIRST), driver.task(1, 0, FIRST)] == [None, None]
+    driver.commit(0, [None, None])
+    check_exactly(cluster, FIRST)
+    assert driver.begin().committed == 0
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_a_broker_that_is_killed_between_prepare_and_complete(
+    is_decided: bool, broker: LiveBroker, cluster: ChannelCluster, open_store: OpenStore
+) -> None:
+    """Case E: kill -9. The same driver goes on, over the same connections."""
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    prepared = [driver.task(0, 0, FIRST[:5]), driver.task(1, 0, FIRST[5:])]
+    if is_decided:
+        driver.store().decide(driver.decision(0, prepared))
+    broker.kill()
+    broker.start()
+
+    if is_decided:
+        assert driver.abort().committed == 2
+    else:
+        driver.commit(0, prepared)
+    check_exactly(cluster, FIRST)
+
+
+def test_a_broker_that_is_killed_while_a_task_writes(broker: LiveBroker, cluster: ChannelCluster) -> None:
+    """Whatever was acknowledged and what was not: sent again with the same sequence, each is there once."""
+    writer = TransactionalWriter(cluster, transactional_id(SINK, 0, 0))
+    writer.init(two_phase=True)
+    expected = rows("row", 400)
+    for number, row in enumerate(expected):
+        writer.produce(TOPIC, number % 2, batch(row))
+        if number == 200:
+            broker.kill()
+            broker.start()
+    writer.prepare()
+    writer.commit()
+
+    check_exactly(cluster, expected)
+
+
+def test_epochs_that_run_out_while_batches_are_written(tmp_path: Path, open_store: OpenStore) -> None:
+    """Case F: under way the id gets a new producer id, which a pair tells and an epoch alone does not."""
+    with (
+        LiveBroker(tmp_path / "data", "stuntbroker.initial.producer.epoch=32764") as broker,
+        broker.cluster() as cluster,
+    ):
+        make_topic(cluster, TOPIC, PARTITIONS)
+        driver = Driver(cluster, open_store)
+        expected, producer_ids = [], set()
+        for batch_id in range(6):
+            some = rows(f"batch-{batch_id}", 4)
+            expected += some
+            driver.begin()
+            loser = driver.task(1, batch_id, some[:2], slot=1)
+            prepared = driver.task(0, batch_id, some)
+            assert loser and prepared
+            producer_ids.add(prepared.producer_id)
+            driver.store().decide(driver.decision(batch_id, [prepared]))
+            driver = Driver(cluster, open_store)
+            assert (driver.begin().committed, driver.begin().committed) == (1, 0)
+
+        check_exactly(cluster, expected)
+        assert len(producer_ids) > 1
+
+
+def test_fewer_tasks_than_before(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    """Case H: ids that are not used any more are found by listing, those of other sinks are left alone."""
+    dead = Driver(cluster, open_store)
+    dead.begin()
+    for index in range(12):
+        dead.task(index, 0, FIRST, slot=index % 3)
+    other = TransactionalWriter(cluster, f"{SINK}-1-0-0")
+    other.init(two_phase=True)
+    make_topic(cluster, "other")
+    other.produce("other", 0, batch("of another sink"))
+    other.prepare()
+
+    Driver(cluster, open_store).run(0, FIRST, tasks=1)
+
+    assert running(cluster) == [other.transactional_id]
+    other.commit()
+    check_exactly(cluster, FIRST)
+
+
+Step = Callable[[Driver], object]
+ZOMBIES: dict[str, Step] = {
+    "decides": lambda zombie: zombie.store().decide(zombie.decision(1, ())),
+    "commits": lambda zombie: zombie.commit(1, ()),
+    "aborts": lambda zombie: zombie.abort(),
+}
+
+
+@pytest.mark.parametrize("step", ZOMBIES)
+def test_a_driver_that_was_thought_dead_can_do_nothing(
+    step: str, cluster: ChannelCluster, open_store: OpenStore
+) -> None:
+    """Case I: two drivers of the same query, from the same checkpoint. The claim of the first is over."""
+    zombie = Driver(cluster, open_store)
+    zombie.run(0, FIRST)
+    zombie.begin()
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    prepared = [driver.task(0, 1, SECOND)]
+
+    with pytest.raises(Superseded):
+        ZOMBIES[step](zombie)
+
+    driver.commit(1, prepared)
+    check_exactly(cluster, FIRST, SECOND)
+
+
+def test_a_driver_that_is_overtaken_after_its_listing_aborts_nothing(
+    cluster: ChannelCluster, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case I, the narrow one: what it has listed is its successor's, whose transactions it must not end."""
+    zombie = Driver(cluster, open_store)
+    zombie.begin()
+    store = zombie.store()
+    store.last()
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    prepared = [driver.task(0, 0, FIRST)]
+    monkeypatch.setattr(store, "last", lambda: None)  # Read before the other one came.
+
+    with pytest.raises(Superseded):
+        settle(cluster, store, SINK)
+
+    monkeypatch.undo()
+    driver.commit(0, prepared)
+    check_exactly(cluster, FIRST)
+
+
+def test_an_abort_after_a_decision_commits(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    """Case J: Spark calls abort() after commit() has raised, even when the decision was durable."""
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    prepared = [driver.task(0, 0, FIRST[:5]), driver.task(1, 0, FIRST[5:])]
+    driver.store().decide(driver.decision(0, prepared))  # And then commit() fails.
+
+    settled = driver.abort()
+
+    assert (settled.committed, settled.aborted) == (2, 0)
+    check_exactly(cluster, FIRST)
+    driver.run(0, FIRST)  # At the restart: skipped.
+    driver.run(1, SECOND)
+    check_exactly(cluster, FIRST, SECOND)
+
+
+def test_an_abort_before_a_decision_aborts(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    driver.task(0, 0, FIRST)
+
+    assert driver.abort().aborted == 1
+    check_exactly(cluster)
+    driver.run(0, FIRST)
+    check_exactly(cluster, FIRST)
+
+
+# --- transactions that somebody else has touched
+
+
+def test_what_was_kept_by_a_late_task_is_ended_all_the_same(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    """KIP-939: to keep a transaction fences its pair. It is ended with the pair of who keeps it next."""
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    prepared = [driver.task(0, 0, FIRST)]
+    driver.task(1, 0, SECOND)  # A loser.
+    for index in range(2):
+        init_producer(cluster, transactional_id(SINK, index, 0), 60_000, two_phase=True, keep=True)
+    driver.commit(0, prepared)
+
+    check_exactly(cluster, FIRST)
+
+
+def test_a_decided_transaction_that_was_aborted_by_hand_is_an_error(
+    cluster: ChannelCluster, open_store: OpenStore
+) -> None:
+    """Never passed over in silence: rows are missing. Nothing else of the sink is ended then."""
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    prepared = [driver.task(0, 0, FIRST)]
+    driver.task(1, 0, SECOND)
+    driver.store().decide(driver.decision(0, prepared))
+    init_producer(cluster, transactional_id(SINK, 0, 0), 60_000)
+
+    for _ in range(2):
+        with pytest.raises(DecisionLost, match=r"commit of 'orders-0-0' \d+:\d+ was decided, but"):
+            Driver(cluster, open_store).begin()
+    assert running(cluster) == [transactional_id(SINK, 1, 0)]
+
+
+def test_a_transaction_that_was_aborted_with_its_own_pair_is_an_error(
+    cluster: ChannelCluster, open_store: OpenStore
+) -> None:
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    prepared = driver.task(0, 0, FIRST)
+    assert prepared
+    driver.store().decide(driver.decision(0, [prepared]))
+    end_all(cluster, [End(*prepared, False)])
+
+    with pytest.raises(DecisionLost, match="the coordinator refuses it: INVALID_TXN_STATE"):
+        driver.begin()
+
+
+# --- what the stores refuse, while transactions are open
+
+
+def test_a_batch_is_decided_once_and_in_order_and_for_one_query(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    driver = Driver(cluster, open_store)
+    driver.run(4, FIRST)
+    driver.begin()
+    store = driver.store()
+    with pytest.raises(DecidedOtherwise):
+        store.decide(driver.decision(4, ()))
+    with pytest.raises(BatchWentBack):
+        store.decide(driver.decision(3, ()))
+    with pytest.raises(OtherQuery, match="a sink id of its own"):
+        Driver(cluster, open_store, "query-2").run(5, SECOND)
+    check_exactly(cluster, FIRST)
+
+
+def test_a_forked_worker_writes_what_its_parent_commits(cluster: ChannelCluster, open_store: OpenStore) -> None:
+    """As PySpark does: workers are forked, the transaction is handed over by its name."""
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with ChannelCluster(cluster.bootstrap) as mine:
+                driver.cluster = mine
+                prepared = driver.task(0, 0, FIRST)
+                assert prepared
+                os.write(writing, repr(tuple(prepared)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        name, producer_id, epoch = pipe.read().strip("()").split(", ")
+    os.waitpid(child, 0)
+
+    driver.commit(0, [Transaction(name.strip("'"), int(producer_id), int(epoch))])
+
+    check_exactly(cluster, FIRST)
+
+
+def test_a_thousand_open_transactions_are_settled(shared_broker: LiveBroker, tmp_path: Path) -> None:
+    """Half of them decided, half of them lost."""
+    with shared_broker.cluster() as cluster:
+        make_topic(cluster, TOPIC, PARTITIONS)
+        driver = Driver(cluster, lambda cluster: DecisionFolder(tmp_path, SINK))
+        driver.begin()
+        prepared = [driver.task(index, 0, [f"{index:03d}", f"{index:03d}"]) for index in range(1_000)]
+        driver.store().decide(driver.decision(0, prepared[:500]))
+        settled = Driver(cluster, lambda cluster: DecisionFolder(tmp_path, SINK)).begin()
+
+        assert (settled.committed, settled.aborted) == (500, 500)
+        check_exactly(cluster, 2 * [f"{index:03d}" for index in range(500)])
+
+
+def test_a_cluster_that_is_gone_is_an_error_and_nothing_is_lost(
+    broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+) -> None:
+    def open_store(cluster: ChannelCluster) -> DecisionFolder:
+        return DecisionFolder(tmp_path / "decisions", SINK)
+
+    driver = Driver(cluster, open_store)
+    driver.begin()
+    prepared = [driver.task(0, 0, FIRST)]
+    broker.kill()
+    with broker.cluster(0.2) as impatient:
+        driver.cluster = impatient
+        with pytest.raises(ClientError):
+            driver.commit(0, prepared)
+        with pytest.raises(ClientError):
+            driver.abort()
+    broker.start()
+
+    assert Driver(cluster, open_store).begin().committed == 1
+    check_exactly(cluster, FIRST)
