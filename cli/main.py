@@ -41,6 +41,9 @@ usage: stuntbroker COMMAND [options]
   dump    print log files as readable lines
             FILE...
 
+  audit   what a broker's data folder says of its transactions, no broker needed; exit 1 when something is wrong
+            FOLDER [--json]
+
   version
 """
 VERSION: Final = "0.1.0"
@@ -92,6 +95,10 @@ def _run(arguments: list[str]) -> int:
             from stuntbroker.cli.txn import txn
 
             return txn(rest)
+        case "audit":
+            from stuntbroker.cli.audit import audit
+
+            return audit(rest)
         case "dump":
             from stuntbroker.cli.dump import dump
 
@@ -100,7 +107,7 @@ def _run(arguments: list[str]) -> int:
             sys.stdout.write(f"stuntbroker {VERSION}\n")
             return 0
     what = f"there is no command {command!r}" if command else "which command?"
-    raise UsageError(f"{what}; there are serve, wait, txn, dump, version (--help tells more)")
+    raise UsageError(f"{what}; there are serve, wait, txn, dump, audit, version (--help tells more)")
 
 
 SERVE_OPTIONS: Final = (
