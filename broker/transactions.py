@@ -33,6 +33,13 @@ EXPIRED_PER_SLICE = 1_000
 KEYS_MAX = 1_000
 
 
+def _without_profile(txn: Txn) -> Txn:
+    """What was written under profile kip-588, as Kafka would have it."""
+    fenced = txn.timed_out_epoch != -1 and txn.client_version < 2
+    last = -1 if fenced else txn.last_producer_epoch
+    return txn._replace(init_version=-1, timed_out_epoch=-1, last_producer_epoch=last)
+
+
 class ProducerIds:
     """Producer ids, none ever given twice, restarts included."""
 
@@ -150,7 +157,7 @@ class Transactions:
 
         self.broker.syncer.when_synced(synced)
 
-    def write_markers(self, txn: Txn) -> None:
+    def write_markers(self, txn: Txn) -> bool:
         broker = self.broker
         commit = txn.phase is PREPARE_COMMIT
         producer_id, epoch, version, now_ms = txn.producer_id, txn.producer_epoch, txn.client_version, txn.updated_at_ms
@@ -168,6 +175,7 @@ class Transactions:
                 )
             elif name == OFFSETS:
                 broker.groups.apply_marker(index, txn.producer_id, commit)
+        return broker.syncer is None
 
     def seal(self, txn: Txn) -> None:
         for name, index in txn.partitions:
@@ -249,9 +257,8 @@ class Transactions:
                 if txn is None:
                     self.actors.pop(transactional_id, None)
                 else:
-                    if txn.init_version != -1 and not self.remembers_time_outs:
-                        # Written under profile kip-588, of which nothing is left in another one.
-                        txn = txn._replace(init_version=-1, timed_out_epoch=-1)
+                    if not self.remembers_time_outs and (txn.init_version != -1 or txn.timed_out_epoch != -1):
+                        txn = _without_profile(txn)
                     self.actors[transactional_id] = Actor(txn, index)
 
     def resume(self) -> None:

@@ -310,8 +310,10 @@ class Admin:
         before = self._cluster.retrying(lambda: self._describe([transactional_id])).get(transactional_id)
         if before is None:
             raise NotFound(f"there is no transactional id {transactional_id!r}; nothing was done")
-        # Nobody uses the time-out, but the coordinator checks it: what it has taken once it takes again.
-        request = InitProducerIdRequest(transactional_id, min(max(1, before.timeout_ms), DEFAULT_TIMEOUT_MS))
+        # Nobody uses the time-out, but the coordinator checks it: what it has taken once it takes again. That of a
+        # two-phase transaction it takes from nobody else.
+        timeout_ms = 1 if before.two_phase else min(max(1, before.timeout_ms), DEFAULT_TIMEOUT_MS)
+        request = InitProducerIdRequest(transactional_id, timeout_ms)
 
         def attempt() -> None:
             node_id = self._cluster.coordinators([transactional_id])[transactional_id]

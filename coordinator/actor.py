@@ -52,8 +52,8 @@ class Ports(Protocol):
 
     def when_synced(self, callback: Callable[[], None]) -> None: ...
 
-    def write_markers(self, txn: Txn) -> None:
-        """Ends the prepared transaction in every partition that still exists."""
+    def write_markers(self, txn: Txn) -> bool:
+        """Ends the prepared transaction in every partition that still exists. True when that is as durable as configured."""
 
     def seal(self, txn: Txn) -> None:
         """From now on nobody adds records to the transaction without asking first."""
@@ -133,7 +133,11 @@ class Actor:
                     ports.when_synced(partial(self._resume, effects, at, request, done, ports, context))
                     return True
             elif kind is WriteMarkers:
-                ports.write_markers(effect.txn)
+                if not ports.write_markers(effect.txn):
+                    # A Complete record that were on the disk before a marker would leave that partition open for ever.
+                    at = self._answer(effects, at, done)
+                    ports.when_synced(partial(self._completed, effects, at, request, done, ports, context))
+                    return True
                 self._complete(ports, context)
             elif kind is Reply:
                 if done is not None:
@@ -156,6 +160,28 @@ class Actor:
         """The Complete record decides nothing that the Prepare record did not: nobody waits for its sync."""
         self._append(decide(self.txn, MARKERS_WRITTEN, context).txn, ports, late=True)
 
+    @staticmethod
+    def _answer(effects: tuple[Effect, ...], at: int, done: Done | None) -> int:
+        """Gives the reply that is next, if one is: it need not wait for the markers. Returns the position behind it."""
+        if at < len(effects) and isinstance(effects[at], Reply):
+            if done is not None:
+                done(effects[at])  # type: ignore[arg-type]
+            return at + 1
+        return at
+
+    def _completed(
+        self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
+    ) -> None:
+        """The markers are on the disk."""
+        try:
+            self._complete(ports, context)
+        except Exception:
+            if at < len(effects):
+                _refuse(done)
+            self._rest(ports)
+            raise
+        self._resume(effects, at, request, done, ports, context)
+
     def _resume(
         self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
     ) -> None:
@@ -171,5 +197,9 @@ class Actor:
 
     def finish(self, ports: Ports) -> None:
         """After a replay or a fault: writes the markers of a prepared transaction again, and completes it."""
-        ports.write_markers(self.txn)
-        self._complete(ports, ports.context())
+        context = ports.context()
+        if ports.write_markers(self.txn):
+            self._complete(ports, context)
+        else:
+            self.busy = True
+            ports.when_synced(partial(self._completed, (), 0, MARKERS_WRITTEN, None, ports, context))

@@ -27,7 +27,11 @@ def value_of(txn: Txn, version: int) -> bytes:
 
     Written by hand: a transaction stores three of them. A test holds it against the generated codec.
     """
-    if version == 0 and txn.next_producer_epoch == txn.timed_out_epoch == txn.init_version == -1:
+    # Unlike Kafka: at level 0 it forgets at a restart what version 0 has no place for.
+    if version == 0 and (
+        txn.next_producer_id == txn.next_producer_epoch == txn.last_producer_epoch == txn.timed_out_epoch
+        == txn.init_version == -1
+    ):  # fmt: skip
         return _value_v0(txn)
     (
         _, producer_id, previous_id, next_id, epoch, next_epoch, last_epoch, timeout_ms, phase, partitions,

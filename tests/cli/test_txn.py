@@ -241,7 +241,7 @@ def test_a_two_phase_transaction_is_shown_without_a_time_out_and_can_be_terminat
     said = shell.type(f"force-terminate --transactional-id {own}id")
     assert said.startswith(f"aborted the two-phase transaction of {own}id since 20")
     (found,) = shell.json(f"describe --transactional-id {own}id")["transactions"]
-    assert (found["two_phase"], found["state"], found["timeout_ms"]) == (False, "Empty", 60_000)
+    assert (found["two_phase"], found["state"], found["timeout_ms"]) == (False, "Empty", 1)
 
 
 def test_as_a_process_it_prints_one_document_and_exits_0(ours: str) -> None:

@@ -92,7 +92,7 @@ def test_nobody_has_to_listen(world: World) -> None:
 
 
 def test_nothing_after_the_append_is_done_before_the_log_is_synced(world: World) -> None:
-    """KIP-98: a commit is durable before a marker or an answer tells of it."""
+    """KIP-98: a commit is durable before a marker or an answer tells of it, and every marker before Complete."""
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
 
@@ -101,7 +101,13 @@ def test_nothing_after_the_append_is_done_before_the_log_is_synced(world: World)
 
     world.sync()
 
-    assert world.told == ["append PREPARE_COMMIT", "synced", *COMMIT_TOLD[1:]]
+    marked, completed, answered = COMMIT_TOLD[1:]
+    assert world.told == ["append PREPARE_COMMIT", "synced", marked, answered]
+    assert actor.busy
+
+    world.sync()
+
+    assert world.told[4:] == ["synced", completed]
     assert not actor.busy and actor.mailbox is None
 
 
@@ -124,14 +130,15 @@ def test_requests_wait_in_order_while_the_log_syncs(world: World) -> None:
     assert not actor.busy and actor.mailbox is None
 
 
-def test_a_take_over_syncs_twice(world: World) -> None:
+def test_a_take_over_syncs_three_times(world: World) -> None:
     world.must_sync = True
     actor = actor_in(Phase.ONGOING)
     ask(actor, world, InitProducerId(60_000))
     world.sync()
+    world.sync()
 
     assert world.told == [
-        "append PREPARE_ABORT", "synced", "markers abort", "append COMPLETE_ABORT", "append EMPTY",
+        "append PREPARE_ABORT", "synced", "markers abort", "synced", "append COMPLETE_ABORT", "append EMPTY",
     ]  # fmt: skip
     assert actor.busy
 
@@ -342,8 +349,11 @@ def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(wor
 
     world.refuse_markers = False
     actor.finish(world)
+    assert actor.busy
+    world.sync()
 
     assert actor.txn.phase is Phase.COMPLETE_COMMIT
+    assert not actor.busy
 
 
 def test_a_fault_of_one_that_waited_does_not_stop_the_others(world: World) -> None:
@@ -437,6 +447,7 @@ def test_an_actor_holds_no_task_timer_or_future(world: World) -> None:
     for request in (InitProducerId(60_000), ADD._replace(producer_epoch=0), COMMIT._replace(producer_epoch=0)):
         ask(actor, world, request)
         world.sync()
+    world.sync()
     reached, todo = {id(actor)}, [actor]
     kinds: set[type] = set()
     while todo:

@@ -313,7 +313,7 @@ FAULTS: list[tuple[Seed, str, str]] = [
     (a_time_out_of_a_two_phase_transaction,     "2PC TV2",                  "is timed out"),
     (a_restart_that_loses_the_clients_pair,     "2PC TV0",                  "is fenced and succeeds"),
     (a_termination_that_forgets_the_clients_pair, "2PC TV2, terminated",    "is handed out after"),
-    (a_complete_that_gives_the_client_the_pair_of_the_transaction, "2PC TV2", "is fenced and succeeds with EndTxn"),
+    (a_complete_that_gives_the_client_the_pair_of_the_transaction, "2PC TV2", "is fenced and succeeds with"),
     (a_retry_of_end_txn_that_is_fenced,         "2PC TV2, three, a lost reply", "is fenced by nobody"),
     (a_time_out_that_is_not_remembered,         "KIP-588 TV0",              "is fenced by nobody"),
 ]  # fmt: skip

@@ -120,11 +120,12 @@ class World:
         for callback in waiting:
             callback()
 
-    def write_markers(self, txn: Txn) -> None:
+    def write_markers(self, txn: Txn) -> bool:
         if self.refuse_markers:
             raise Refused
         self.marked.append(txn)
         self.told.append(f"markers {'commit' if txn.phase is Phase.PREPARE_COMMIT else 'abort'}")
+        return not self.must_sync
 
     def seal(self, txn: Txn) -> None:
         if self.refuse_seal:

@@ -103,7 +103,7 @@ class OurHand:
     def hold(self) -> None:
         # What was prepared stays prepared: nobody writes its markers, nobody completes it.
         self._patches = [
-            mock.patch.object(self._rig.broker.transactions, "write_markers", lambda txn: None),
+            mock.patch.object(self._rig.broker.transactions, "write_markers", lambda txn: True),
             mock.patch.object(Actor, "_complete", lambda actor, ports, context: None),
         ]
         for each in self._patches:

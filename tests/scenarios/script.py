@@ -102,7 +102,7 @@ class Script:
     def page(self, of_kafka: bool = False) -> list[str]:
         """What a player must hear, line by line, commands included."""
         hidden = OUR_OWN if of_kafka else NOTHING
-        if not self.transaction_version and not self.not_for_kafka:
+        if of_kafka and not self.transaction_version:
             hidden = NOT_IN_VERSION_0
         return [
             line

@@ -1,0 +1,500 @@
+"""Prepared and kept transactions (KIP-939) among everything else that happens to a broker, and what comes of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import START_MS, Client, Rig, rig
+from test_two_phase_commit import NOBODY, OK, TXN, Pair, committed, described, end, init, kept, pair, prepared, write
+from valid_requests import TOPIC, batch
+
+from stuntbroker.broker.features import UNSAFE_DOWNGRADE, UPGRADE
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages import add_partitions_to_txn_request as adding
+from stuntbroker.protocol.messages import delete_records_request as deleting
+from stuntbroker.protocol.messages import offset_fetch_request as fetching
+from stuntbroker.protocol.messages import txn_offset_commit_request as committing
+from stuntbroker.protocol.messages import write_txn_markers_request as marking
+from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from stuntbroker.storage.compaction import Cleaning
+from stuntbroker.storage.segment import Segment
+
+GROUP = "readers"
+STALE = ErrorCode.INVALID_PRODUCER_EPOCH
+FENCED = ErrorCode.PRODUCER_FENCED
+OTHER = "other"
+DAY_MS = 86_400_000
+PROFILES = ("kafka", "kip-588", "kip-447-draft")
+
+
+def set_level(client: Client, level: int) -> None:
+    before = client.broker.features.transaction_version
+    update = FeatureUpdateKey("transaction.version", level, True, UPGRADE if level > before else UNSAFE_DOWNGRADE)
+    assert client.ask(UpdateFeaturesRequest(feature_updates=[update]), 2).error_code == OK
+
+
+def add(client: Client, owner: Pair) -> int:
+    answer = client.ask(adding.AddPartitionsToTxnRequest([], TXN, *owner, [adding.AddPartitionsToTxnTopic(TOPIC, [0])]), 3)
+    code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+    return code
+
+
+def write_to(client: Client, owner: Pair, topic: str) -> int:
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch(1, *owner, 0))])
+    code: int = client.ask(ProduceRequest(TXN, -1, 1_000, [data]), 12).responses[0].partition_responses[0].error_code
+    return code
+
+
+def commit_offset(client: Client, owner: Pair, offset: int, version: int = 3) -> int:
+    part = committing.TxnOffsetCommitRequestPartition(0, offset, -1, "")
+    place = committing.TxnOffsetCommitRequestTopic(TOPIC, partitions=[part])
+    answer = client.ask(committing.TxnOffsetCommitRequest(TXN, GROUP, *owner, topics=[place]), version)
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
+
+
+def offset_of_group(client: Client) -> tuple[int, int]:
+    """Error and offset, as a consumer that requires stable ones gets them."""
+    group = fetching.OffsetFetchRequestGroup(GROUP, None, -1, [fetching.OffsetFetchRequestTopics(TOPIC, partition_indexes=[0])])
+    part = client.ask(fetching.OffsetFetchRequest(groups=[group], require_stable=True), 8).groups[0].topics[0].partitions[0]
+    return part.error_code, part.committed_offset
+
+
+def marker(client: Client, owner: Pair, commit: bool, version: int) -> int:
+    one = marking.WritableTxnMarker(*owner, commit, [marking.WritableTxnMarkerTopic(TOPIC, [0])], 0, version)
+    code: int = client.ask(marking.WriteTxnMarkersRequest([one]), 2).markers[0].topics[0].partitions[0].error_code
+    return code
+
+
+def stable(made: Rig, topic: str = TOPIC) -> bool:
+    log = made.log(topic, 0)
+    return bool(log.last_stable_offset == log.next_offset)
+
+
+def refuses_late_records(client: Client, zombie: Pair) -> bool:
+    return {write(client, zombie, "late", 1, version) for version in (11, 12)} == {STALE}
+
+
+# --- who may do what
+
+
+@pytest.mark.parametrize("keeps", [1, 2, 3])
+@pytest.mark.parametrize("first_epoch", ["0", "32765", "32766"])
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+async def test_no_older_pair_gets_anything_before_or_after_the_end(
+    level: str, first_epoch: str, keeps: int, data_dir: Path
+) -> None:
+    async with rig(data_dir, {"transaction.version": level, "stuntbroker.initial.producer.epoch": first_epoch}) as made:
+        client, first = prepared(made, "a")
+        pairs = [first]
+        for _ in range(keeps):
+            pairs.append(pair(init(client, keep=True)))
+        *older, owner = pairs
+        for ended in (False, True):
+            for zombie in older:
+                for version in (1, 4, 5):
+                    assert {end(client, zombie, commit, version).error_code != OK for commit in (True, False)} == {True}
+                assert add(client, zombie) != OK
+                assert init(client, owner=zombie).error_code != OK
+                assert init(client, owner=zombie, keep=True).error_code != OK
+                assert write(client, zombie, "late", 1, 11) != OK != write(client, zombie, "late", 1, 12)
+            if not ended:
+                following = pair(end(client, owner))
+        assert following > owner
+        assert write(client, following, "b") == OK
+        assert end(client, following).error_code == OK
+        assert committed(client) == ["a", "b"]
+
+
+async def test_with_verification_off_a_partition_that_was_written_asks_all_the_same(data_dir: Path) -> None:
+    """`transaction.partition.verification.enable`: it is not asked who opens a transaction, but who adds to a kept one."""
+    async with rig(data_dir, {"transaction.partition.verification.enable": "false"}) as made:
+        zombie, first = prepared(made, "a")
+        owner = pair(init(made.client(), keep=True))
+
+        assert refuses_late_records(zombie, first)
+        assert end(made.client(), owner).error_code == OK
+        assert committed(zombie) == ["a"]
+
+
+async def test_an_end_that_comes_late_or_twice_ends_no_later_transaction(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client, first = prepared(made, "a")
+        owner = pair(init(client, keep=True))
+        following = pair(end(client, owner))
+        assert [pair(end(client, owner)) for _ in range(2)] == [following, following]
+        assert end(client, owner, commit=False).error_code == ErrorCode.INVALID_TXN_STATE
+        assert write(client, following, "b") == OK
+
+        for late in (first, owner):
+            for version in (1, 4, 5):
+                codes = {end(client, late, commit, version).error_code for commit in (True, False)}
+                assert codes == {STALE if version < 2 else FENCED}
+        assert end(client, following).error_code == OK
+        assert committed(client) == ["a", "b"]
+
+
+# --- other requests into it
+
+
+async def test_a_topic_that_is_deleted_and_made_again_is_closed_to_the_instance_before(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        zombie, first = prepared(made, "a")
+        client = made.client()
+        owner = pair(init(client, keep=True))
+        (deleted,) = client.ask(DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=1_000), 5).responses
+        assert deleted.error_code == OK
+        made.topic(TOPIC)
+        assert refuses_late_records(zombie, first)
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert refuses_late_records(client, first)
+        following = pair(end(client, owner))
+        assert write(client, following, "b") == OK
+        assert end(client, following).error_code == OK
+        assert committed(client) == ["b"]
+
+
+@pytest.mark.parametrize("gone", [TOPIC, OTHER])
+async def test_a_partition_that_is_gone_does_not_keep_its_marker_from_the_others(gone: str, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(OTHER)
+        client, first = prepared(made, "a")
+        assert write_to(client, first, OTHER) == OK
+        owner = pair(init(client, keep=True))
+        client.ask(DeleteTopicsRequest(topic_names=[gone], timeout_ms=1_000), 5)
+
+        assert end(client, owner).error_code == OK
+        assert stable(made, OTHER if gone == TOPIC else TOPIC)
+
+
+async def test_deleted_records_open_nothing(data_dir: Path) -> None:
+    """All of the transaction's records are deleted; it is still open, and closed to the instance before."""
+    async with rig(data_dir) as made:
+        client, first = prepared(made, "a", "b")
+        owner = pair(init(client, keep=True))
+        whole = deleting.DeleteRecordsTopic(TOPIC, [deleting.DeleteRecordsPartition(0, -1)])
+        assert client.ask(deleting.DeleteRecordsRequest([whole], 1_000), 2).topics[0].partitions[0].error_code == OK
+    for _ in range(2):
+        async with rig(data_dir) as made:
+            assert refuses_late_records(made.client(), first)
+    async with rig(data_dir) as made:
+        assert end(made.client(), owner).error_code == OK
+        assert stable(made)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_pending_offsets_are_kept_with_the_transaction(restarts: bool, commit: bool, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client, first = prepared(made, "a")
+        assert client.ask(AddOffsetsToTxnRequest(TXN, *first, GROUP), 3).error_code == OK
+        assert commit_offset(client, first, 5) == OK
+        owner = pair(init(client, keep=True))
+        if not restarts:
+            _ends_with_offsets(client, first, owner, commit)
+            return
+    async with rig(data_dir) as made:
+        _ends_with_offsets(made.client(), first, owner, commit)
+
+
+def _ends_with_offsets(client: Client, first: Pair, owner: Pair, commit: bool) -> None:
+    assert offset_of_group(client) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    assert {commit_offset(client, first, 7, version) for version in (2, 3, 5)} == {STALE}
+    assert {commit_offset(client, owner, 8, version) for version in (4, 5)} == {ErrorCode.INVALID_TXN_STATE}
+    assert client.ask(AddOffsetsToTxnRequest(TXN, *owner, GROUP), 3).error_code == ErrorCode.INVALID_TXN_STATE
+    assert end(client, owner, commit).error_code == OK
+    assert offset_of_group(client) == (OK, 5 if commit else -1)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize(("version", "above"), [(0, 0), (0, 1), (2, 1)])
+async def test_an_admins_marker_ends_it_in_that_partition_and_nowhere_else(
+    version: int, above: int, commit: bool, data_dir: Path
+) -> None:
+    """As of any transaction (KIP-664): its coordinator is not told, and its owner ends the rest."""
+    async with rig(data_dir) as made:
+        client, first = prepared(made, "a")
+        owner = pair(init(client, keep=True))
+        assert marker(client, (first[0], first[1] + above), commit, version) == OK
+        assert refuses_late_records(client, first)
+        assert described(client).transaction_state == "Ongoing"
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert refuses_late_records(client, first)
+        following = pair(end(client, owner))
+        assert write(client, following, "b") == OK
+        assert end(client, following).error_code == OK
+        assert committed(client) == (["a", "b"] if commit else ["b"])
+        assert stable(made)
+
+
+# --- the broker changes
+
+
+@pytest.mark.parametrize("kept_before", [True, False])
+@pytest.mark.parametrize("levels", [(1, 0), (0,), (1,), (0, 2), (1, 0, 2)])
+async def test_the_level_of_the_feature_may_change_meanwhile(
+    levels: tuple[int, ...], kept_before: bool, data_dir: Path
+) -> None:
+    async with rig(data_dir) as made:
+        client, first = prepared(made, "a")
+        if kept_before:
+            second = pair(init(client, keep=True))
+        for level in levels:
+            set_level(client, level)
+        if not kept_before:
+            second = pair(init(client, keep=True))
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert refuses_late_records(client, first)
+        answer = init(client, keep=True)
+        assert kept(answer) == first
+        assert end(client, second).error_code == FENCED
+    async with rig(data_dir) as made:
+        following = pair(end(made.client(), pair(answer)))
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert pair(end(client, pair(answer))) == following
+        assert write(client, following, "b") == OK
+        assert end(client, following).error_code == OK
+        assert committed(client) == ["a", "b"]
+
+
+async def test_what_was_kept_can_be_ended_when_version_6_is_no_longer_served(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client, first = prepared(made, "a")
+        owner = pair(init(client, keep=True))
+    async with rig(data_dir, {"transaction.two.phase.commit.enable": "false"}) as made:
+        made.pass_time(10 * DAY_MS)
+        client = made.client()
+        assert described(client).transaction_state == "Ongoing"
+        assert refuses_late_records(client, first)
+        assert init(client, owner=first, two_phase=False, version=5).error_code == FENCED
+        assert end(client, owner).error_code == OK
+        assert committed(client) == ["a"]
+
+
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+@pytest.mark.parametrize("before", PROFILES)
+@pytest.mark.parametrize("after", PROFILES)
+async def test_the_profile_may_change_meanwhile(after: str, before: str, level: str, data_dir: Path) -> None:
+    async with rig(data_dir, {"stuntbroker.profile": before, "transaction.version": level}) as made:
+        client, first = prepared(made, "a")
+        second = pair(init(client, keep=True))
+    async with rig(data_dir, {"stuntbroker.profile": after, "transaction.version": level}) as made:
+        client = made.client()
+        answer = init(client, keep=True)
+        assert kept(answer) == first
+        assert end(client, second).error_code == (91 if after == "kip-588" else FENCED)
+        assert end(client, pair(answer)).error_code == OK
+        assert committed(client) == ["a"]
+
+
+@pytest.mark.parametrize("level", ["0", "1", "2"])
+async def test_a_time_out_is_remembered_of_who_came_before_the_profile(level: str, data_dir: Path) -> None:
+    """Profile kip-588 on a folder with an open transaction: the owner claims the next epoch, after a restart too."""
+    async with rig(data_dir, {"transaction.version": level}) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = pair(init(client, two_phase=False, version=4))
+        assert add(client, owner) == OK
+    profile = {"stuntbroker.profile": "kip-588", "transaction.version": level}
+    async with rig(data_dir, profile) as made:
+        made.pass_time(60_200)
+        assert described(made.client()).transaction_state == "CompleteAbort"
+    async with rig(data_dir, profile) as made:
+        assert pair(init(made.client(), two_phase=False, version=4, owner=owner)) == (owner[0], owner[1] + 1)
+
+
+async def test_compaction_keeps_the_newest_pair(data_dir: Path) -> None:
+    async with rig(data_dir, {"transaction.state.log.num.partitions": "1"}) as made:
+        client, first = prepared(made, "a")
+        for _ in range(5):
+            owner = pair(init(client, keep=True))
+        log = made.log("__transaction_state", 0)
+        before = log.size
+        log.roll()
+        for _ in Cleaning(log, made.clock.ms).slices():
+            pass
+        assert log.size < before
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert refuses_late_records(client, first)
+        answer = init(client, keep=True)
+        assert (kept(answer), pair(answer)) == (first, (owner[0], owner[1] + 1))
+        assert end(client, pair(answer)).error_code == OK
+        assert committed(client) == ["a"]
+
+
+# --- time
+
+
+async def test_a_transaction_that_is_kept_just_in_time_is_not_timed_out(data_dir: Path) -> None:
+    """It was opened with a time-out; who keeps it has none."""
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        assert write(client, pair(init(client, two_phase=False)), "a") == OK
+        made.pass_time(60_000)
+        owner = pair(init(client, keep=True))
+        made.pass_time(DAY_MS)
+        client = made.client()
+
+        assert end(client, owner).error_code == OK
+        assert committed(client) == ["a"]
+
+
+async def test_one_that_is_kept_with_a_time_out_is_timed_out_and_its_owner_goes_on(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        assert write(client, pair(init(client, two_phase=False)), "a") == OK
+        owner = pair(init(client, two_phase=False, keep=True))
+        made.pass_time(60_100)
+
+        assert end(client, owner).error_code == ErrorCode.INVALID_TXN_STATE
+        following = pair(end(client, owner, commit=False))
+        assert write(client, following, "b") == OK
+        assert end(client, following).error_code == OK
+        assert committed(client) == ["b"]
+
+
+async def test_neither_the_id_nor_its_producer_expires_while_it_is_open(data_dir: Path) -> None:
+    soon = {
+        "transactional.id.expiration.ms": "1000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
+        "producer.id.expiration.ms": "1000",
+        "producer.id.expiration.check.interval.ms": "100",
+    }
+    async with rig(data_dir, soon) as made:
+        client, first = prepared(made, "a")
+        made.pass_time(60_000)
+        owner = pair(init(client, keep=True))
+        made.pass_time(60_000)
+        assert refuses_late_records(client, first)
+        following = pair(end(client, owner))
+        assert committed(client) == ["a"]
+        made.pass_time(60_000)
+
+        assert described(client).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        assert end(client, owner).error_code == write(client, following, "b") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        again = init(client, keep=True)
+        assert kept(again) == NOBODY
+        assert pair(again)[0] != first[0]
+
+
+@pytest.mark.parametrize("interval_ms", [100, 5_000])
+async def test_time_outs_and_expiry_are_looked_for_as_often_as_the_properties_say(interval_ms: int, data_dir: Path) -> None:
+    """Kafka's names; the first is 100 ms here."""
+    often = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(interval_ms),
+        "transaction.remove.expired.transaction.cleanup.interval.ms": str(2 * interval_ms),
+        "transactional.id.expiration.ms": "1",
+    }
+    async with rig(data_dir, often) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        assert add(client, pair(init(client, two_phase=False))) == OK
+        actor = made.actor(TXN)
+        actor.txn = actor.txn._replace(started_at_ms=START_MS - DAY_MS)  # It is over already.
+        made.pass_time(interval_ms - 1)
+        assert described(client).transaction_state == "Ongoing"
+        made.pass_time(1)
+        assert described(client).transaction_state == "CompleteAbort"
+        made.pass_time(interval_ms - 1)
+        assert described(client).error_code == OK
+        made.pass_time(1)
+        assert described(client).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+async def test_a_duration_is_passed_by_who_has_been_open_for_longer(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client, first = prepared(made, "a")
+        init(client, keep=True)
+        made.pass_time(9_000)
+        for longer_than_ms, count in ((8_999, 1), (9_000, 0)):
+            asked = ListTransactionsRequest([], [first[0]], longer_than_ms, "pay.*")
+            assert len(client.ask(asked, 2).transaction_states) == count
+
+
+# --- a crash after any write
+
+
+class Images:
+    """What `kill -9` would have left after each write to a log, and what had been answered by then."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken: list[tuple[Path, list[str], str]] = []
+        self.answered: list[str] = []
+        self.asking = ""
+        put = Segment._put
+
+        def noted(segment: Segment, *arguments: Any) -> None:
+            put(segment, *arguments)
+            if self.asking:
+                image = folder.with_name(f"image-{len(self.taken)}")
+                shutil.copytree(folder, image, copy_function=shutil.copyfile)
+                self.taken.append((image, list(self.answered), self.asking))
+
+        monkeypatch.setattr(Segment, "_put", noted)
+
+    def asked(self, name: str, answer: Any) -> Any:
+        self.answered.append(name)
+        self.asking = ""
+        return answer
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize(("level", "first_epoch"), [("0", "0"), ("1", "0"), ("2", "0"), ("2", "32766")])
+async def test_a_crash_after_any_write_loses_nothing_that_was_answered(
+    level: str, first_epoch: str, commit: bool, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {
+        "transaction.version": level,
+        "stuntbroker.initial.producer.epoch": first_epoch,
+        "transaction.state.log.num.partitions": "1",
+        "offsets.topic.num.partitions": "1",
+    }
+    with monkeypatch.context() as patched:
+        images = Images(data_dir, patched)
+        async with rig(data_dir, properties) as made:
+            made.topic(TOPIC)
+            client = made.client()
+
+            def do(name: str, ask: Any, *arguments: Any, **more: Any) -> Any:
+                images.asking = name
+                return images.asked(name, ask(client, *arguments, **more))
+
+            first = pair(do("init", init))
+            assert do("write", write, first, "a") == OK
+            assert do("offsets", commit_offset, first, 5, 5) == OK
+            second = pair(do("keep", init, keep=True))
+            owner = pair(do("keep again", init, keep=True))
+            following = pair(do("end", end, owner, commit))
+    assert len(images.taken) >= 9 and {asking for *_, asking in images.taken} >= {"write", "keep", "end"}
+    wanted = (["a"], (OK, 5)) if commit else ([], (OK, -1))
+    for image, answered, asking in images.taken:
+        async with rig(image, properties) as made:
+            client, where = made.client(), f"{image.name}: {asking} after {answered}"
+            for zombie in [first] * ("keep" in answered) + [second] * ("keep again" in answered):
+                assert end(client, zombie, commit).error_code in (FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING), where
+                assert refuses_late_records(client, zombie), where
+                assert commit_offset(client, zombie, 9) == STALE, where
+            if asking == "end":
+                assert pair(end(client, owner, commit)) == following, where
+            answer = init(client, keep=True)
+            if "write" in answered and asking != "end":
+                assert kept(answer) == first, where
+            if kept(answer) != NOBODY:
+                assert end(client, pair(answer), commit).error_code == OK, where
+            assert stable(made), where
+            if "offsets" in answered:
+                assert (committed(client), offset_of_group(client)) == wanted, where
