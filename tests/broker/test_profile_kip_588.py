@@ -231,3 +231,32 @@ async def test_a_time_out_that_was_remembered_is_a_fence_to_a_broker_without_the
         # Of EndTxn v5 the epoch alone tells that it is a retry (KIP-890), as it does in Kafka.
         assert (found["commit"].pop(5), found["abort"].pop(5)) == (ErrorCode.INVALID_TXN_STATE, OK)
         assert found == expected
+
+
+@pytest.mark.parametrize("end_version", [4, 5])
+@pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
+async def test_behind_a_time_out_a_broker_that_left_the_profile_answers_as_one_that_never_had_it(
+    transaction_version: int, end_version: int, data_dir: Path
+) -> None:
+    """Also when the producer came before the profile did."""
+    told_by: dict[str, list[int]] = {}
+    for way in (("kafka", "kafka"), ("kafka", "kip-588"), ("kip-588", "kip-588")):
+        codes = told_by.setdefault("-".join(way), [])
+        for step, commit in enumerate((True, False, None)):
+            folder = data_dir / "-".join(way) / str(step)
+            async with rig(folder, properties(transaction_version, way[0])) as made:
+                client = made.client()
+                made.topic("other")
+                owner = pair(init(client, TXN, version=4))
+                assert add_partitions(client, owner, 3) == OK
+            async with rig(folder, properties(transaction_version, way[1])) as made:
+                made.pass_time(TIMEOUT_MS + 1_000)
+            async with rig(folder, properties(transaction_version, "kafka")) as made:
+                client = made.client()
+                if commit is None:
+                    answer: Any = init(client, TXN, owner=owner, version=4)
+                else:
+                    answer = end(client, TXN, owner, commit, version=end_version)
+                codes.append(answer.error_code)
+
+    assert told_by["kafka-kip-588"] == told_by["kip-588-kip-588"] == told_by["kafka-kafka"]
