@@ -172,7 +172,8 @@ BROKER: Final[dict[str, Property]] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.max.timeout.ms": _int(900_000, 1),
     "transaction.partition.verification.enable": _bool(True),
-    "transaction.remove.expired.transaction.cleanup.interval.ms": _int(3_600_000, 1),
+    # Unlike Kafka: 100, not 3600000, so that an id expires when its time is over.
+    "transaction.remove.expired.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.state.log.num.partitions": _int(50, 1, 10_000),
     "transaction.state.log.segment.bytes": _int(104_857_600, 1),
     "transaction.two.phase.commit.enable": _bool(True),  # Unlike Kafka: False there.

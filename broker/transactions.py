@@ -77,6 +77,7 @@ class Transactions:
         """What is appended is as durable as configured."""
         self._keys: dict[str, bytes] = {}
         """Of ids that were in use just now, as the log has them: a transaction writes three records."""
+        self._none_expires_before_ms = 0
         self._log: list[PartitionLog] = []
         """Partitions of the transaction log, once it is there."""
         self.timed_out_count = 0
@@ -216,14 +217,24 @@ class Transactions:
     def expire(self) -> None:
         """Forgets ids that nobody used for `transactional.id.expiration.ms`, a bounded number at a time."""
         now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["transactional.id.expiration.ms"]
-        old = []
+        if now_ms < self._none_expires_before_ms:
+            return
+        old, soonest_ms = [], now_ms + age_ms
         for actor in self.actors.values():
             txn = actor.txn
-            if not actor.busy and txn.phase in MAY_EXPIRE and txn.updated_at_ms + age_ms <= now_ms and txn.updated_at_ms >= 0:
+            expires_ms = txn.updated_at_ms + age_ms
+            if expires_ms > now_ms:
+                soonest_ms = min(soonest_ms, expires_ms)
+            elif actor.busy:
+                soonest_ms = now_ms
+            elif txn.phase in MAY_EXPIRE and txn.updated_at_ms >= 0:
                 old.append(actor)
                 if len(old) == EXPIRED_PER_SLICE:
                     self.broker.timers.call_later(0, self.expire)
+                    soonest_ms = now_ms
                     break
+        # Every transition makes an id younger, so that it is enough to look again when the oldest of now may expire.
+        self._none_expires_before_ms = soonest_ms
         for actor in old:
             log = self._log[actor.log_partition]
             log.append_record(key_of(actor.txn.transactional_id), None, now_ms)

@@ -1,0 +1,60 @@
+"""Transactional ids that nobody uses are forgotten: `transactional.id.expiration.ms`, looked at every 100 ms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker_harness import Client, Rig, rig
+from group_requests import init, pair
+
+from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
+
+AGE_MS = 10_000
+STEP_MS = 100
+PROPERTIES = {"transactional.id.expiration.ms": str(AGE_MS)}
+
+
+def ids(client: Client) -> set[str]:
+    return {one.transactional_id for one in client.ask(ListTransactionsRequest(), 0).transaction_states}
+
+
+def pass_time(made: Rig, ms: int) -> None:
+    for _ in range(ms // STEP_MS):
+        made.pass_time(STEP_MS)
+
+
+async def test_an_id_is_forgotten_when_its_time_is_over_and_not_before(data_dir: Path) -> None:
+    async with rig(data_dir, PROPERTIES) as made:
+        client = made.client()
+        init(client, "first")
+        pass_time(made, AGE_MS // 2)
+        init(client, "second")
+        pass_time(made, AGE_MS // 2 - STEP_MS)
+        assert ids(client) == {"first", "second"}
+        pass_time(made, 2 * STEP_MS)
+        assert ids(client) == {"second"}
+        pass_time(made, AGE_MS // 2)
+        assert ids(client) == set()
+
+
+async def test_every_use_of_an_id_begins_its_time_anew(data_dir: Path) -> None:
+    async with rig(data_dir, PROPERTIES) as made:
+        client = made.client()
+        owner = pair(init(client, "used"))
+        for _ in range(3):
+            pass_time(made, AGE_MS - STEP_MS)
+            owner = pair(init(client, "used", owner=owner))
+        assert owner[1] == 3
+        pass_time(made, AGE_MS + STEP_MS)
+        assert ids(client) == set()
+
+
+async def test_an_id_is_forgotten_after_a_restart_as_if_there_had_been_none(data_dir: Path) -> None:
+    async with rig(data_dir, PROPERTIES) as made:
+        init(made.client(), "idle")
+    async with rig(data_dir, PROPERTIES) as made:
+        client = made.client()
+        pass_time(made, AGE_MS - STEP_MS)
+        assert ids(client) == {"idle"}
+        pass_time(made, 2 * STEP_MS)
+        assert ids(client) == set()
