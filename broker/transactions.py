@@ -176,7 +176,7 @@ class Transactions:
                 )
             elif name == OFFSETS:
                 broker.groups.apply_marker(index, txn.producer_id, commit)
-        return broker.syncer is None
+        return self._at_once
 
     def seal(self, txn: Txn) -> None:
         for name, index in txn.partitions:

@@ -261,7 +261,8 @@ def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
         return _stay(txn, _NOT_THIS_PRODUCER)
     retry = stored == epoch + 1 or overflow_retry
     if txn.timeout_ms == TIMEOUT_NONE and epoch != txn.last_producer_epoch:
-        # Behind a transaction that was kept and ended without a bump (EndTxn v4), the epoch before is somebody else's.
+        # Unlike Kafka: there one epoch less is a retry. Behind a transaction that was kept and ended without a bump
+        # (EndTxn v4) it is somebody else's.
         retry = False
     current = stored == epoch and request.producer_id == txn.producer_id
     prepare, complete = OUTCOME[request.commit]
