@@ -1,7 +1,8 @@
-"""Apache Kafka's jars, brought from Maven Central into a cache folder. Prints the folder.
+"""The jars of Apache Kafka, and of Spark's own Kafka source and sink, brought from Maven Central into a cache folder.
 
-`python tools/jars.py` fetches, once, what `tools/jars.lock` lists: `group:artifact:version sha256` per line.
-`python tools/jars.py --lock` resolves ROOTS again and rewrites the lock; read the diff before you commit it.
+`python tools/jars.py` fetches, once, what `tools/*.lock` list: `group:artifact:version sha256` per line; it prints the folders.
+`python tools/jars.py --lock` resolves Kafka's ROOTS again and rewrites its lock; read the diff before you commit it. The lock of
+Spark's connector is written by hand: what its parent POM says cannot be resolved with Maven Central alone.
 
 The folder is complete if and only if its file `.complete` holds the digest of the lock. It is filled under
 another name and renamed into place, so any number of callers may run at once.
@@ -29,6 +30,7 @@ ROOTS = (
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 )
 LOCK = Path(__file__).with_name("jars.lock")
+SPARK_LOCK = Path(__file__).with_name("spark_jars.lock")
 DOWNLOADS_MAX = 4
 ATTEMPTS_MAX = 4
 TIMEOUT_S = 60
@@ -41,43 +43,48 @@ def cache_root() -> Path:
 
 def kafka_jars() -> Path:
     """The folder with Apache Kafka's jars, filled on first use."""
-    folder = cache_root() / "jars" / f"kafka-{KAFKA_VERSION}"
-    if _is_complete(folder):
+    return _folder(f"kafka-{KAFKA_VERSION}", LOCK)
+
+
+def spark_jars() -> Path:
+    """The folder with the jars of Spark's own Kafka source and sink, with which ours are compared."""
+    return _folder("spark-sql-kafka", SPARK_LOCK)
+
+
+def _folder(name: str, lock: Path) -> Path:
+    folder = cache_root() / "jars" / name
+    if _is_complete(folder, lock):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder.parent) as scratch:
         filled = Path(scratch) / "jars"
-        _fill(filled, Path(scratch) / "repository")
-        _move_into_place(filled, folder, aside=Path(scratch) / "stale")
+        _fill(filled, Path(scratch) / "repository", lock)
+        _move_into_place(filled, folder, lock, aside=Path(scratch) / "stale")
     return folder
 
 
-def _is_complete(folder: Path) -> bool:
+def _is_complete(folder: Path, lock: Path) -> bool:
     try:
-        return (folder / ".complete").read_text() == _lock_digest()
+        return (folder / ".complete").read_text() == _sha256(lock)
     except FileNotFoundError:
         return False
 
 
-def _lock_digest() -> str:
-    return hashlib.sha256(LOCK.read_bytes()).hexdigest()
-
-
-def _fill(folder: Path, repository: Path) -> None:
+def _fill(folder: Path, repository: Path, lock: Path) -> None:
     folder.mkdir()
     context = _maven(repository)
-    wanted = [line.split() for line in LOCK.read_text().splitlines()]
+    wanted = [line.split() for line in lock.read_text().splitlines()]
 
     def fetch(coordinate: str, sha256: str) -> None:
         group, name, version = coordinate.split(":")
         jar = _download(context.project(group, name).at_version(version).artifact())
         if _sha256(jar) != sha256:
-            raise SystemExit(f"tools/jars.py: {jar.name} is not the file that jars.lock pins")
+            raise SystemExit(f"tools/jars.py: {jar.name} is not the file that {lock.name} pins")
         shutil.move(jar, folder)
 
     with ThreadPoolExecutor(DOWNLOADS_MAX) as pool:
         list(pool.map(lambda pinned: fetch(*pinned), wanted))
-    (folder / ".complete").write_text(_lock_digest())
+    (folder / ".complete").write_text(_sha256(lock))
 
 
 def _download(artifact: "Artifact") -> Path:
@@ -94,15 +101,15 @@ def _download(artifact: "Artifact") -> Path:
         raise SystemExit(f"tools/jars.py: {artifact} cannot be downloaded: {error}") from None
 
 
-def _move_into_place(filled: Path, folder: Path, aside: Path) -> None:
+def _move_into_place(filled: Path, folder: Path, lock: Path, aside: Path) -> None:
     """Rename, unless another caller was first. An incomplete or outdated folder steps aside."""
-    if not _is_complete(folder):
+    if not _is_complete(folder, lock):
         with contextlib.suppress(FileNotFoundError):
             folder.rename(aside)
     try:
         filled.rename(folder)
     except OSError:
-        if not _is_complete(folder):
+        if not _is_complete(folder, lock):
             raise
 
 
@@ -137,3 +144,4 @@ if __name__ == "__main__":
     elif sys.argv[1:]:
         raise SystemExit("usage: python tools/jars.py [--lock]")
     print(kafka_jars())
+    print(spark_jars())
