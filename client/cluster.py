@@ -148,10 +148,14 @@ class Cluster:
         answer = self._metadata([])
         return answer.controller_id if answer.controller_id >= 0 else min(self._addresses)
 
-    def partitions(self, topics: Collection[str] | None) -> list[Partition]:
-        """The partitions of these topics, or of all. Raises NotFound."""
+    def partitions(self, topics: Collection[str] | None, create: bool = False) -> list[Partition]:
+        """The partitions of these topics, or of all. Raises NotFound.
+
+        `create`: topics that are not there are made if the brokers do so (`auto.create.topics.enable`); until a new one
+        has leaders, a retriable BrokerError says so.
+        """
         found = []
-        for topic in self._metadata(topics).topics:
+        for topic in self._metadata(topics, create).topics:
             name = topic.name or ""
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise NotFound(f"there is no topic {name!r}")
@@ -197,9 +201,9 @@ class Cluster:
         if missing := [key for key in keys if key not in self._coordinators]:
             raise ConnectionFailed(f"FindCoordinator was asked for {missing[0]!r} and said nothing of it")
 
-    def _metadata(self, topics: Collection[str] | None) -> MetadataResponse:
+    def _metadata(self, topics: Collection[str] | None, create: bool = False) -> MetadataResponse:
         wanted = None if topics is None else [MetadataRequestTopic(name=one) for one in topics]
-        request = MetadataRequest(wanted, allow_auto_topic_creation=False)
+        request = MetadataRequest(wanted, allow_auto_topic_creation=create)
         connection = self._any()
         answer = connection.ask(
             METADATA, connection.version(METADATA, least=1), request, MetadataResponse, self._deadline

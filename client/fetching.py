@@ -1,0 +1,184 @@
+"""What topics there are, where their partitions begin and end, and their bytes: for readers of many partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from stuntbroker.client.channel import ChannelCluster, Pending
+from stuntbroker.client.cluster import METADATA
+from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
+from stuntbroker.client.reader import FETCH, FETCH_NAMES_MAX, LIST_OFFSETS
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.fetch_response import FetchResponse, PartitionData
+from stuntbroker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from stuntbroker.protocol.messages.list_offsets_response import ListOffsetsResponse
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.metadata_response import MetadataResponse
+
+ISOLATION_FROM: Final = 2
+"""The first ListOffsets that knows of transactions."""
+ANSWER_S_MAX: Final = 30.0
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Topic(NamedTuple):
+    partitions: tuple[TopicPartition, ...]
+    is_internal: bool
+
+
+class FetchSizes(NamedTuple):
+    """What one Fetch may bring, unless its first batch alone is larger, and how long it may wait for some."""
+
+    bytes_max: int
+    partition_bytes_max: int
+    bytes_min: int = 1
+    wait_ms_max: int = 500
+
+
+def find_topics(cluster: ChannelCluster, names: Collection[str] | None) -> dict[str, Topic]:
+    """Those of these topics that there are, or all there are. Raises BrokerError, as for a name that no topic may have."""
+
+    def attempt() -> dict[str, Topic]:
+        wanted = None if names is None else [MetadataRequestTopic(name=one) for one in names]
+        request = MetadataRequest(wanted, allow_auto_topic_creation=False)
+        answer = cluster.ask(cluster.controller_id(), METADATA, request, MetadataResponse, least=1)
+        found = {}
+        for topic in answer.topics:
+            name = topic.name or ""
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            check(f"topic {name!r}", topic.error_code)
+            partitions = (TopicPartition(name, one.partition_index) for one in topic.partitions)
+            found[name] = Topic(tuple(sorted(partitions)), bool(topic.is_internal))
+        return found
+
+    return cluster.retrying(attempt)
+
+
+def list_offsets(
+    cluster: ChannelCluster, wanted: Mapping[TopicPartition, int], isolation: int
+) -> dict[TopicPartition, int]:
+    """The first offset of every partition whose record is of that time (ms) or later, -1 where there is none.
+
+    reader.EARLIEST and reader.LATEST stand for the log's start and its end: the last stable offset, or with
+    READ_UNCOMMITTED the high watermark. One request goes to each leader. Raises NotFound.
+    """
+
+    def attempt() -> dict[TopicPartition, int]:
+        found = {}
+        for node_id, mine in _by_leader(cluster, wanted).items():
+            by_topic = defaultdict(list)
+            for one in mine:
+                by_topic[one.topic].append(ListOffsetsPartition(one.partition, -1, wanted[one]))
+            topics = [ListOffsetsTopic(topic, partitions) for topic, partitions in by_topic.items()]
+            request = ListOffsetsRequest(-1, isolation, topics)
+            answer = cluster.ask(node_id, LIST_OFFSETS, request, ListOffsetsResponse, ISOLATION_FROM)
+            for topic in answer.topics:
+                for part in topic.partitions:
+                    where = TopicPartition(topic.name, part.partition_index)
+                    check(f"ListOffsets of {where}", part.error_code)
+                    found[where] = part.offset
+        if found.keys() != wanted.keys():
+            raise ConnectionFailed("ListOffsets was asked for partitions that its answer does not name")
+        return found
+
+    return cluster.retrying(attempt) if wanted else {}
+
+
+def _by_leader(cluster: ChannelCluster, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    """Raises NotFound, or a retriable BrokerError while one has no leader."""
+    leaders = {
+        TopicPartition(one.topic, one.partition): one.leader_id
+        for one in cluster.partitions({one.topic for one in wanted})
+    }
+    found = defaultdict(list)
+    for one in sorted(wanted):
+        if one not in leaders:
+            raise NotFound(f"there is no partition {one}")
+        if leaders[one] < 0:
+            raise BrokerError(f"partition {one}", ErrorCode.LEADER_NOT_AVAILABLE)
+        found[leaders[one]].append(one)
+    return found
+
+
+class PartitionFetch:
+    """The bytes of one partition, by one Fetch after the other; the next may be under way while the last is looked at."""
+
+    def __init__(self, cluster: ChannelCluster, where: TopicPartition, isolation: int, sizes: FetchSizes) -> None:
+        self._cluster = cluster
+        self._where = where
+        self._isolation = isolation
+        self._sizes = sizes
+        self._leader_id: int | None = None
+        self._ahead: tuple[int, Pending[FetchResponse]] | None = None
+
+    def ask_ahead(self, offset: int, bytes_max: int) -> None:
+        """Puts the request for what is at `offset` on its way. If it fails, `take` will ask again."""
+        try:
+            self._ahead = offset, self._send(offset, bytes_max)
+            # The loop runs only while somebody waits: once round it, and the request is on the wire.
+            self._cluster.loop.run(asyncio.sleep(0))
+        except ConnectionFailed:
+            self._ahead = None
+
+    def take(self, offset: int, bytes_max: int) -> PartitionData:
+        """The answer for `offset`, which may be one without records. Retries what is retriable.
+
+        `bytes_max` is for this answer, beside the sizes that hold for all. Raises NotFound when the partition is
+        gone, BrokerError with OFFSET_OUT_OF_RANGE, TimedOut.
+        """
+
+        def attempt() -> PartitionData:
+            ahead, self._ahead = self._ahead, None
+            pending = ahead[1] if ahead is not None and ahead[0] == offset else self._send(offset, bytes_max)
+            try:
+                return self._answer(offset, pending)
+            except BaseException:
+                self._leader_id = None
+                raise
+
+        return self._cluster.retrying(attempt)
+
+    def _send(self, offset: int, bytes_max: int) -> Pending[FetchResponse]:
+        topic, partition = self._where
+        if self._leader_id is None:
+            self._leader_id = self._cluster.leader(topic, partition)
+        channel = self._cluster.channel(self._leader_id)
+        sizes = self._sizes
+        part_bytes_max = min(sizes.partition_bytes_max, bytes_max)
+        wanted = FetchPartition(partition, -1, offset, partition_max_bytes=part_bytes_max)
+        request = FetchRequest(
+            max_wait_ms=sizes.wait_ms_max, min_bytes=sizes.bytes_min, max_bytes=sizes.bytes_max,
+            isolation_level=self._isolation, topics=[FetchTopic(topic, partitions=[wanted])],
+        )  # fmt: skip
+        return channel.send(FETCH, channel.version(FETCH, most=FETCH_NAMES_MAX), request, FetchResponse)
+
+    def _answer(self, offset: int, pending: Pending[FetchResponse]) -> PartitionData:
+        assert self._leader_id is not None
+        channel = self._cluster.channel(self._leader_id)
+        channel.wait([pending], ANSWER_S_MAX)
+        if not pending.done():
+            channel.close()
+            raise ConnectionFailed(f"Fetch of {self._where} at offset {offset}: no answer in time")
+        answer = pending.result()
+        check(f"Fetch of {self._where}", answer.error_code)
+        if not answer.responses or not answer.responses[0].partitions:
+            raise BrokerError(f"Fetch of {self._where}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        part = answer.responses[0].partitions[0]
+        check(f"Fetch of {self._where} at offset {offset}", part.error_code)
+        return part

@@ -1,0 +1,270 @@
+"""Record batches, as a Fetch brings them, as Arrow columns.
+
+Python looks at the size of each record, to find where the next one begins; all else is done for all records of
+a response at once, in numpy and Arrow. What is between two fields is taken for an array element too, and left out when
+the fields are copied.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stuntbroker.pipeline.audit.lock_step import Array, find_headers, varints
+from stuntbroker.pipeline.audit.payloads import PayloadError, open_payload
+from stuntbroker.pipeline.audit.scan import headers_at
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.primitives import Buffer, DecodeError
+from stuntbroker.protocol.records import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    unzigzag,
+)
+
+OPEN_BYTES_MAX: Final = 1 << 24
+"""Of compressed batches opened at once, unless one is larger."""
+HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+_MAGIC_AT: Final = 16
+_length_of = Struct(">8xi").unpack_from
+_CRC_FROM: Final = 21
+
+
+class BadBatch(ValueError):
+    """A batch that is not what it says: a wrong CRC, records that do not fit, a format before version 2."""
+
+
+class Batches(NamedTuple):
+    """Whole batches in the order of their offsets."""
+
+    data: bytes
+    positions: Array
+    headers: Array
+    """With the fields of protocol.records.BatchHeader."""
+
+    @property
+    def next_offset(self) -> int:
+        """Behind the last of them, of which there must be one."""
+        last = self.headers[-1]
+        return int(last["base_offset"]) + int(last["last_offset_delta"]) + 1
+
+    def some(self, rows: Array) -> Batches:
+        return Batches(self.data, self.positions[rows], self.headers[rows])
+
+
+class Columns(NamedTuple):
+    """One element a record."""
+
+    offset: Array
+    timestamp_ms: Array
+    timestamp_type: Array
+    """0 the producer's, 1 the broker's."""
+    key: pa.Array
+    value: pa.Array
+    headers: pa.Array | None
+    """Rows of HEADERS, null for a record without any. None when they were not asked for."""
+
+
+def find_batches(records: Buffer) -> Batches:
+    """The batches of a response, without the last one if it is cut off. Raises BadBatch for older formats."""
+    data = bytes(records)
+    positions, at, end = array("q"), 0, len(data)
+    while at + LOG_OVERHEAD <= end:
+        following = at + _length_of(data, at)[0] + LOG_OVERHEAD
+        if following > end:
+            break
+        if following <= at + _MAGIC_AT or data[at + _MAGIC_AT] != 2 or following < at + HEADER_SIZE:
+            raise BadBatch("messages of a format before version 2, or no messages: only record batches can be read")
+        positions.append(at)
+        at = following
+    found = np.frombuffer(positions, np.int64)
+    return Batches(data, found, headers_at(np.frombuffer(data, np.uint8), found))
+
+
+def aborted_rows(headers: Array, producer_ids: Sequence[int], first_offsets: Sequence[int]) -> Array:
+    """Which of these batches belong to the aborted transactions that begin there.
+
+    A transaction goes from its first offset to its producer's next marker. So a batch counts as aborted if and only if
+    the last thing of its producer up to it was such a beginning, and no marker.
+    """
+    data_rows = np.flatnonzero((headers["attributes"] & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL)
+    aborted = np.zeros(len(headers), bool)
+    if not len(producer_ids) or not len(data_rows):
+        return aborted
+    marker_rows = np.flatnonzero(headers["attributes"] & CONTROL)
+    beginnings, markers = len(producer_ids), len(marker_rows)
+    producer = np.concatenate((producer_ids, headers["producer_id"][marker_rows], headers["producer_id"][data_rows]))
+    offset = np.concatenate((first_offsets, headers["base_offset"][marker_rows], headers["base_offset"][data_rows]))
+    kind = np.repeat([0, 1, 2], [beginnings, markers, len(data_rows)])
+    order = np.lexsort((kind, offset, producer))
+    # The last event that is no data, among all that come before in the same order; of another producer it says nothing.
+    places = np.arange(len(order))
+    last = np.maximum.accumulate(np.where(kind[order] < 2, places, -1))
+    event = order[np.maximum(last, 0)]
+    begun = (last >= 0) & (kind[event] == 0) & (producer[event] == producer[order])
+    hit = order[begun & (kind[order] == 2)]
+    aborted[data_rows[hit - beginnings - markers]] = True
+    return aborted
+
+
+def decode(batches: Batches, with_headers: bool) -> Iterator[Columns]:
+    """The records of these batches, of which none is a control batch. Raises BadBatch."""
+    _check_crcs(batches)
+    codecs = batches.headers["attributes"] & CODEC_MASK
+    if not len(codecs):
+        return
+    if not codecs.any():
+        ends = batches.positions + batches.headers["length"] + LOG_OVERHEAD
+        yield _columns(batches.data, batches.positions + HEADER_SIZE, ends, batches.headers, with_headers)
+        return
+    for rows, parts in _opened(batches):
+        ends = np.cumsum([len(part) for part in parts])
+        starts = np.concatenate(([0], ends[:-1]))
+        yield _columns(b"".join(parts), starts, ends, batches.headers[rows], with_headers)
+
+
+def _check_crcs(batches: Batches) -> None:
+    view = memoryview(batches.data)
+    ends = batches.positions + batches.headers["length"] + LOG_OVERHEAD
+    crcs = batches.headers["crc"].tolist()
+    for row, (at, end) in enumerate(zip(batches.positions.tolist(), ends.tolist(), strict=True)):
+        if crc32c(view[at + _CRC_FROM : end]) != crcs[row]:
+            raise BadBatch(f"the batch at offset {int(batches.headers['base_offset'][row])} has a wrong CRC")
+
+
+def _opened(batches: Batches) -> Iterator[tuple[list[int], list[Buffer]]]:
+    """(rows, their records), some batches at a time."""
+    view = memoryview(batches.data)
+    rows: list[int] = []
+    parts: list[Buffer] = []
+    size = 0
+    for row, (at, header) in enumerate(zip(batches.positions.tolist(), batches.headers, strict=True)):
+        part: Buffer = view[at + HEADER_SIZE : at + int(header["length"]) + LOG_OVERHEAD]
+        if codec := int(header["attributes"]) & CODEC_MASK:
+            try:
+                part = open_payload(codec, part)
+            except PayloadError as fault:
+                raise BadBatch(f"the batch at offset {int(header['base_offset'])}: {fault}") from fault
+        if rows and size + len(part) > OPEN_BYTES_MAX:
+            yield rows, parts
+            rows, parts, size = [], [], 0
+        rows.append(row)
+        parts.append(part)
+        size += len(part)
+    yield rows, parts
+
+
+def find_records(data: bytes, starts: Sequence[int], ends: Sequence[int], counts: Sequence[int]) -> array[int] | int:
+    """Where the records of all batches begin, or the index of the first batch that has not as many as it counts."""
+    found = array("q")
+    append = found.append
+    for row, (at, end, count) in enumerate(zip(starts, ends, counts, strict=True)):
+        before = len(found)
+        try:
+            while at < end:
+                append(at)
+                size = data[at]
+                if size < 0x80:
+                    at += 1 + (size >> 1)
+                    continue
+                second = data[at + 1]
+                if second < 0x80:
+                    at += 2 + (size >> 1 & 0x3F | second << 6)
+                    continue
+                size, at = unzigzag(data, at)
+                if size < 0:
+                    return row
+                at += size
+        except (IndexError, DecodeError):
+            return row
+        if at != end or len(found) - before != count:
+            return row
+    return found
+
+
+def _columns(data: bytes, starts: Array, ends: Array, headers: Array, with_headers: bool) -> Columns:
+    found = find_records(data, starts.tolist(), ends.tolist(), headers["count"].tolist())
+    if isinstance(found, int):
+        raise _not_as_declared(headers[found])
+    view = np.frombuffer(data, np.uint8)
+    begins = np.frombuffer(found, np.int64)
+    batch = np.repeat(np.arange(len(headers)), headers["count"])
+    size, at = varints(view, begins)
+    stops = at + size
+    time_delta, at = varints(view, at + 1)
+    offset_delta, at = varints(view, at)
+    key_size, key_at = varints(view, at)
+    value_size, value_at = varints(view, _behind(view, key_at, key_size))
+    header_count, headers_start = varints(view, _behind(view, value_at, value_size))
+    # Positions only rise: what runs past its record anywhere does so here.
+    wrong = (size < 0) | (headers_start > stops)
+    wrong |= (header_count < 0) | ((header_count == 0) & (headers_start != stops))
+    wrong |= (offset_delta < 0) | (offset_delta > headers["last_offset_delta"][batch])
+    if wrong.any():
+        raise _not_as_declared(headers[batch[np.argmax(wrong)]])
+    buffer = pa.py_buffer(data)
+    stamped = (headers["attributes"] & LOG_APPEND_TIME) != 0
+    timestamps = headers["base_timestamp"][batch] + time_delta
+    if stamped.any():
+        timestamps = np.where(stamped[batch], headers["max_timestamp"][batch], timestamps)
+    made = None
+    if with_headers:
+        made = _headers(view, buffer, headers_start, stops, header_count)
+        if isinstance(made, int):
+            raise _not_as_declared(headers[batch[made]])
+    return Columns(
+        headers["base_offset"][batch] + offset_delta, timestamps, stamped.astype(np.int32)[batch],
+        byte_strings(buffer, key_at, key_size), byte_strings(buffer, value_at, value_size), made,
+    )  # fmt: skip
+
+
+def _behind(view: Array, at: Array, size: Array) -> Array:
+    """Behind a field of that size; at the buffer's end for one that would go beyond it, whatever its size."""
+    found: Array = np.minimum(at + np.clip(size, 0, len(view)), len(view))
+    return found
+
+
+def _not_as_declared(header: Any) -> BadBatch:
+    return BadBatch(f"the records of the batch at offset {int(header['base_offset'])} are not as it declares them")
+
+
+def byte_strings(buffer: pa.Buffer, at: Array, sizes: Array) -> pa.Array:
+    """Byte strings at rising positions of a buffer; a negative size is null."""
+    count = len(at)
+    null = sizes < 0
+    if null.all():
+        return pa.nulls(count, pa.binary())
+    offsets = np.empty(2 * count, np.int32)
+    offsets[::2] = at
+    offsets[1::2] = at + np.maximum(sizes, 0)
+    with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), buffer])
+    wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
+    return with_gaps.take(pa.array(wanted, mask=null) if null.any() else pa.array(wanted))
+
+
+def _headers(view: Array, buffer: pa.Buffer, starts: Array, stops: Array, counts: Array) -> pa.Array | int:
+    """Rows of HEADERS, or the index of a record whose headers do not fit into it."""
+    if not counts.any():
+        return pa.nulls(len(counts), HEADERS)
+    found, bad = find_headers(view, starts, stops, counts)
+    if bad.any():
+        return int(np.argmax(bad))
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    keys = byte_strings(buffer, found.key_at, found.key_size)
+    try:
+        names = keys.cast(pa.string())
+    except pa.ArrowInvalid:  # A key that is no UTF-8.
+        names = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+    pairs = pa.StructArray.from_arrays(
+        [names, byte_strings(buffer, found.value_at, found.value_size)], fields=list(HEADERS.value_type)
+    )
+    return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=HEADERS, mask=pa.array(counts == 0))

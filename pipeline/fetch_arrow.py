@@ -1,0 +1,116 @@
+"""A range of a partition's offsets as Arrow columns, one Fetch at a time: the next is under way while one is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.connection import Deadline
+from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
+from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, list_offsets
+from stuntbroker.client.reader import EARLIEST, READ_COMMITTED
+from stuntbroker.pipeline.decode import BadBatch, Batches, Columns, aborted_rows, decode, find_batches
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.fetch_response import PartitionData
+from stuntbroker.protocol.records import CONTROL
+
+RECORD_BYTES_GUESS: Final = 1_024
+"""Of a partition of which nothing has been read yet."""
+SPARE_BYTES: Final = 1 << 16
+"""More than was expected; a batch that is cut off has to be fetched again."""
+
+
+class Wanted(NamedTuple):
+    """The offsets from `start` up to `end`, without it. The end was there when it was asked for."""
+
+    where: TopicPartition
+    start: int
+    end: int
+    isolation: int
+    sizes: FetchSizes
+    with_headers: bool
+    timeout_s: float
+    """How long nothing at all may come."""
+
+
+def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], None]) -> Iterator[Columns]:
+    """The records in these offsets, in their order. Control batches are left out; with READ_COMMITTED what was aborted too.
+
+    `lost` is told of offsets that are gone, and may raise; if it does not, the rest follows. Offsets that have no record
+    because the log was compacted are not lost. Raises BadBatch, TimedOut, ClientError.
+    """
+    fetch = PartitionFetch(cluster, wanted.where, wanted.isolation, wanted.sizes)
+    at, end = wanted.start, wanted.end
+    record_bytes, deadline = float(RECORD_BYTES_GUESS), Deadline(wanted.timeout_s)
+    while at < end:
+        try:
+            part = fetch.take(at, _bytes_for(record_bytes, end - at))
+        except (NotFound, BrokerError) as fault:
+            at = _after_loss(cluster, wanted, at, fault, lost)
+            continue
+        batches = find_batches(part.records or b"")
+        if not len(batches.positions):
+            if not deadline.left_s():
+                raise TimedOut(
+                    f"{wanted.where}: nothing came at offset {at} in {wanted.timeout_s:g} s, though it had ended at {end}"
+                ) from None
+            continue
+        following = batches.next_offset
+        if following <= at:
+            raise BadBatch(
+                f"{wanted.where}: asked for offset {at}, the broker gave what ends before offset {following}"
+            )
+        record_bytes = len(batches.data) / max(1, following - at)
+        if following < end:
+            fetch.ask_ahead(following, _bytes_for(record_bytes, end - following))
+        for columns in decode(_counting(batches, part, wanted, at), wanted.with_headers):
+            yield _cut(columns, at, end)
+        at, deadline = following, Deadline(wanted.timeout_s)
+
+
+def _bytes_for(record_bytes: float, count: int) -> int:
+    """32 bits, as a Fetch has it."""
+    return int(min(record_bytes * count * 1.1 + SPARE_BYTES, 2**31 - 1))
+
+
+def _after_loss(
+    cluster: ChannelCluster, wanted: Wanted, at: int, fault: NotFound | BrokerError, lost: Callable[[str], None]
+) -> int:
+    """The next offset to read when `at` is not there any more. Any other fault is raised again."""
+    where, end = wanted.where, wanted.end
+    if isinstance(fault, NotFound):
+        lost(f"partition {where} is gone with the offsets from {at} to {end - 1}")
+        return end
+    if fault.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+        raise fault
+    first = list_offsets(cluster, {where: EARLIEST}, wanted.isolation)[where]
+    if at < first:
+        lost(f"partition {where} begins at offset {first}, those from {at} to {min(first, end) - 1} are gone")
+        return first
+    lost(f"partition {where} ends before offset {at}, those up to {end - 1} are gone")
+    return end
+
+
+def _counting(batches: Batches, part: PartitionData, wanted: Wanted, at: int) -> Batches:
+    """Those with records that are to be seen."""
+    headers = batches.headers
+    last_offsets = headers["base_offset"] + headers["last_offset_delta"]
+    keep: Any = (headers["attributes"] & CONTROL) == 0
+    keep &= (last_offsets >= at) & (headers["base_offset"] < wanted.end) & (headers["count"] > 0)
+    if wanted.isolation == READ_COMMITTED and part.aborted_transactions:
+        producer_ids = [one.producer_id for one in part.aborted_transactions]
+        first_offsets = [one.first_offset for one in part.aborted_transactions]
+        keep &= ~aborted_rows(headers, producer_ids, first_offsets)
+    return batches if keep.all() else batches.some(np.flatnonzero(keep))
+
+
+def _cut(columns: Columns, start: int, end: int) -> Columns:
+    """The rows from `start` up to `end`; offsets rise from one to the next."""
+    first, stop = np.searchsorted(columns.offset, (start, end)).tolist()
+    if first == 0 and stop == len(columns.offset):
+        return columns
+    cut: Any = [None if one is None else one[first:stop] for one in columns]
+    return Columns(*cut)

@@ -1,0 +1,59 @@
+"""The data source `stuntbroker`, as Spark sees it: what is asked for is made by the module that knows it.
+
+Spark makes this object anew in many processes, so it holds nothing but the options. It reaches workers by its name, as
+all classes of a package do: they need the package installed, or on their PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+    )
+    from pyspark.sql.types import StructType
+
+COLUMNS: Final = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
+)
+"""Those of Spark's own Kafka source."""
+HEADERS: Final = "headers array<struct<key: string, value: binary>>"
+"""One more with `includeHeaders`, as there."""
+
+
+class StuntbrokerDataSource(DataSource):
+    """`spark.read` and `readStream`: see `source`; `df.write` and `writeStream`: see `sink`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "stuntbroker"
+
+    def schema(self) -> str:
+        with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        return f"{COLUMNS}, {HEADERS}" if with_headers else COLUMNS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from stuntbroker.pipeline.spark.source import BatchReader
+
+        return BatchReader(dict(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from stuntbroker.pipeline.spark.source import StreamReader
+
+        return StreamReader(dict(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from stuntbroker.pipeline.spark.sink import batch_writer
+
+        return batch_writer(dict(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from stuntbroker.pipeline.spark.sink import stream_writer
+
+        return stream_writer(dict(self.options), schema, overwrite)

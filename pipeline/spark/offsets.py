@@ -1,0 +1,185 @@
+"""Which offsets are read when: pure rules, the same as those of Spark's own Kafka source.
+
+Spark keeps the offsets of a stream as JSON: `{"topic": {"0": 5, "1": 7}}`, the next offset of every partition, as Spark's own
+Kafka source writes it too. So a query goes on from a checkpoint of that source, and what its progress shows may be given
+as `startingOffsets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, floor
+from typing import NamedTuple
+
+from stuntbroker.client.fetching import TopicPartition
+from stuntbroker.client.reader import EARLIEST, LATEST
+
+Offsets = dict[TopicPartition, int]
+OffsetsJson = dict[str, dict[str, int]]
+
+
+class SourceError(ValueError):
+    """What the query asks for cannot be had. One line that says what to do."""
+
+
+class DataLoss(SourceError):
+    """Records that the query had to read are gone, and `failOnDataLoss` is on."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: they were deleted or the topic was made anew. To go on without what is lost, set failOnDataLoss=false"
+        )
+
+
+class Range(NamedTuple):
+    """The offsets from `start` up to `end`, without it."""
+
+    where: TopicPartition
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Position:
+    """A point in every partition: one for all, or one for each.
+
+    An offset, EARLIEST or LATEST; with `is_time` milliseconds, which stand for the first record of that time or later.
+    """
+
+    option: str
+    """Its name, for what is said about it."""
+    everywhere: int | None = None
+    each: Mapping[TopicPartition, int] | None = None
+    is_time: bool = False
+    latest_if_none: bool = False
+    """Where no record is of that time or later, it is the end. Otherwise that is a SourceError."""
+
+    def of(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """Raises SourceError unless each of these partitions, and no other, is named."""
+        if self.each is None:
+            assert self.everywhere is not None
+            return dict.fromkeys(partitions, self.everywhere)
+        wanted, named = set(partitions), set(self.each)
+        if wanted != named:
+            missing, unknown = _named(wanted - named), _named(named - wanted)
+            said = [f"does not name {missing}"] if missing else []
+            said += [f"names {unknown}, which the query does not read"] if unknown else []
+            raise SourceError(
+                f"{self.option} {' and '.join(said)}: it has to name exactly the partitions that are read"
+            )
+        return dict(self.each)
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))
+
+
+class Resolved(NamedTuple):
+    offsets: Offsets
+    moving: frozenset[TopicPartition]
+    """Those that would be elsewhere, had we asked later: they are at the end."""
+
+
+def resolve(
+    position: Position,
+    partitions: Collection[TopicPartition],
+    list_offsets: Callable[[Mapping[TopicPartition, int]], Offsets],
+) -> Resolved:
+    """`list_offsets` tells the offsets of times, of EARLIEST and of LATEST; -1 for none."""
+    wanted = position.of(partitions)
+    if not position.is_time:
+        asked = {one: offset for one, offset in wanted.items() if offset in (EARLIEST, LATEST)}
+        moving = {one for one, offset in asked.items() if offset == LATEST}
+        return Resolved(wanted | list_offsets(asked), frozenset(moving))
+    found = list_offsets(wanted)
+    none = [one for one, offset in found.items() if offset < 0]
+    if none and not position.latest_if_none:
+        raise SourceError(
+            f"{position.option}: {_named(none)} has no record of that time or later: "
+            "give an earlier one, or set startingOffsetsByTimestampStrategy=latest"
+        )
+    return Resolved(found | list_offsets(dict.fromkeys(none, LATEST)), frozenset(none))
+
+
+# --- JSON
+
+
+def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
+    """In one order only: Spark compares the texts."""
+    found: OffsetsJson = {}
+    for one in sorted(offsets):
+        found.setdefault(one.topic, {})[str(one.partition)] = offsets[one]
+    return found
+
+
+def from_json(offsets: OffsetsJson) -> Offsets:
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in offsets.items()
+        for partition, offset in partitions.items()
+    }
+
+
+# --- what a micro-batch is to read
+
+
+def admit(start: Offsets, latest: Offsets, offsets_max: int) -> Offsets:
+    """An end that is at most about `offsets_max` behind `start`: each partition has a part of what is new in proportion.
+
+    None that has something new gets nothing, so it may be a little more. All of `latest` must be in `start`.
+    """
+    sizes = {one: latest[one] - start[one] for one in latest if latest[one] > start[one]}
+    total = sum(sizes.values())
+    end = dict(latest)
+    for one, size in sizes.items():
+        part = offsets_max * (size / total)
+        end[one] = min(latest[one], start[one] + (ceil(part) if part < 1 else floor(part)))
+    return end
+
+
+def new_offsets(start: Offsets, latest: Offsets) -> int:
+    """How many there are behind `start`; of partitions that are not in it, all."""
+    return sum(max(0, end - start.get(one, 0)) for one, end in latest.items())
+
+
+def gone(start: Offsets, latest: Offsets) -> list[str]:
+    """What is lost between two points: partitions that are no more, and those that end before where we were."""
+    lost = [f"partition {one}, read up to offset {start[one]}, is gone" for one in sorted(start.keys() - latest.keys())]
+    for one in sorted(start.keys() & latest.keys()):
+        if latest[one] < start[one]:
+            lost.append(f"partition {one}, read up to offset {start[one]}, ends at {latest[one]} now")
+    return lost
+
+
+# --- what a task is to read
+
+
+def split(ranges: Iterable[Range], partitions_min: int | None, records_max: int | None) -> list[Range]:
+    """Ranges without the empty ones, the larger cut in equal pieces until there are about `partitions_min`, none above
+    `records_max`.
+
+    A range that is smaller than its part of the whole stays as it is, and so fewer pieces fall to the others.
+    """
+    found = sorted(one for one in ranges if one.size > 0)
+    if records_max is not None:
+        found = [piece for one in found for piece in _cut(one, ceil(one.size / records_max))]
+    if partitions_min is None or partitions_min <= len(found):
+        return found
+    ideal = sum(one.size for one in found) / partitions_min
+    small = {one for one in found if one.size < ideal}
+    large_total = sum(one.size for one in found if one not in small)
+    left = partitions_min - len(small)
+    pieces = {one: 1 if one in small else max(1, round(left * one.size / large_total)) for one in found}
+    return [piece for one in found for piece in _cut(one, pieces[one])]
+
+
+def _cut(one: Range, pieces: int) -> list[Range]:
+    pieces = min(pieces, one.size)
+    bounds = [one.start + one.size * number // pieces for number in range(pieces + 1)]
+    return [Range(one.where, start, end) for start, end in pairwise(bounds)]

@@ -1,0 +1,288 @@
+"""The source: topics as a DataFrame or a stream, with the columns, options and rules of Spark's own Kafka source.
+
+Offsets are planned on the driver, ranges of them are read by the tasks. A range goes from the wire to Spark as Arrow.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.connection import Deadline
+from stuntbroker.client.errors import Unreachable
+from stuntbroker.client.fetching import TopicPartition, find_topics, list_offsets
+from stuntbroker.client.reader import EARLIEST, LATEST
+from stuntbroker.pipeline.spark.offsets import (
+    DataLoss,
+    Offsets,
+    OffsetsJson,
+    Range,
+    SourceError,
+    admit,
+    from_json,
+    gone,
+    new_offsets,
+    resolve,
+    split,
+    to_json,
+)
+from stuntbroker.pipeline.spark.source_options import SourceOptions, Subscription, parse_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from stuntbroker.pipeline.decode import Columns
+
+COLUMNS: Final = (
+    "key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
+)
+HEADERS: Final = ",headers:array<struct<key:string,value:binary>>"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Piece(InputPartition):
+    """What one task reads: the offsets from `start` up to `end`, without it."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@contextmanager
+def _telling_what_to_do() -> Iterator[None]:
+    try:
+        yield
+    except Unreachable as fault:
+        raise SourceError(f"{fault}: see that a broker runs there, or correct kafka.bootstrap.servers") from fault
+
+
+class _Reader:
+    """Both kinds: what there is to read, and how one piece of it is read. Raises SourceError."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, streaming: bool) -> None:
+        self.options: SourceOptions = parse_options(options, streaming)
+        self._schema = schema
+        expected = f"struct<{COLUMNS}{HEADERS if self.options.include_headers else ''}>"
+        if schema.simpleString() != expected:
+            raise SourceError(f"the schema of this source is fixed, it is {expected}: leave out .schema(...)")
+
+    def _open(self) -> ChannelCluster:
+        return ChannelCluster(self.options.bootstrap, self.options.timeout_s)
+
+    def _partitions(self, cluster: ChannelCluster, all_of_them: bool) -> list[TopicPartition]:
+        """Those that are subscribed to and are there. With `all_of_them` it is a SourceError if one is not there."""
+        wanted: Subscription = self.options.subscription
+        if wanted.pattern is not None:
+            pattern = re.compile(wanted.pattern)
+            topics = find_topics(cluster, None)
+            chosen = [one for name, one in topics.items() if pattern.fullmatch(name) and not one.is_internal]
+            return sorted(partition for one in chosen for partition in one.partitions)
+        names = wanted.topics or tuple(sorted({one.topic for one in wanted.partitions or ()}))
+        found = find_topics(cluster, names)
+        if all_of_them and (missing := [name for name in names if name not in found]):
+            raise SourceError(f"there is no topic {', '.join(map(repr, missing))}: make it, or correct the name")
+        there = sorted(partition for one in found.values() for partition in one.partitions)
+        if wanted.partitions is None:
+            return there
+        if all_of_them and (absent := sorted(set(wanted.partitions) - set(there))):
+            raise SourceError(f"assign names {', '.join(map(str, absent))}, which is not there: {_counts(there)}")
+        return [one for one in wanted.partitions if one in set(there)]
+
+    def _listing(self, cluster: ChannelCluster) -> Callable[[Mapping[TopicPartition, int]], Offsets]:
+        return lambda wanted: list_offsets(cluster, wanted, self.options.isolation)
+
+    def _offsets(self, cluster: ChannelCluster, partitions: Collection[TopicPartition], which: int) -> Offsets:
+        return list_offsets(cluster, dict.fromkeys(partitions, which), self.options.isolation)
+
+    def _lost(self, what: str) -> None:
+        if self.options.fail_on_data_loss:
+            raise DataLoss(what)
+        log.warning("%s; reading goes on, as failOnDataLoss is false", what)
+
+    def _pieces(self, ranges: Sequence[Range]) -> list[Piece]:
+        cut = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)
+        return [Piece(*one.where, one.start, one.end) for one in cut]
+
+    def _read(self, piece: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(piece, Piece):  # Spark's own, when there is nothing to read.
+            return
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from stuntbroker.pipeline.fetch_arrow import Wanted, fetch_range
+
+        options = self.options
+        wanted = Wanted(
+            TopicPartition(piece.topic, piece.partition), piece.start, piece.end, options.isolation, options.sizes,
+            options.include_headers, options.timeout_s,
+        )  # fmt: skip
+        arrow = to_arrow_schema(self._schema, timezone="UTC")
+        with self._open() as cluster, _telling_what_to_do():
+            for columns in fetch_range(cluster, wanted, self._lost):
+                if len(columns.offset):
+                    yield _as_rows(columns, wanted.where, arrow)
+
+
+def _counts(partitions: Sequence[TopicPartition]) -> str:
+    names = sorted({one.topic for one in partitions})
+    said = (f"topic {name!r} has {sum(one.topic == name for one in partitions)} partitions" for name in names)
+    return ", ".join(said) or "there is no such topic"
+
+
+def _as_rows(columns: Columns, where: TopicPartition, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    count = len(columns.offset)
+    times = pa.array(columns.timestamp_ms * 1_000).view(schema.field("timestamp").type)
+    made = [
+        columns.key, columns.value, pa.repeat(where.topic, count), pa.repeat(pa.scalar(where.partition, pa.int32()), count),
+        pa.array(columns.offset), times, pa.array(columns.timestamp_type),
+    ]  # fmt: skip
+    if columns.headers is not None:
+        made.append(columns.headers.cast(schema.field("headers").type))
+    return pa.record_batch(made, schema=schema)
+
+
+class BatchReader(_Reader, DataSourceReader):
+    """`spark.read`: from the earliest to the latest offsets, or as the options say."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema, streaming=False)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with self._open() as cluster, _telling_what_to_do():
+            return self._pieces(self._ranges(cluster))
+
+    def _ranges(self, cluster: ChannelCluster) -> list[Range]:
+        partitions = self._partitions(cluster, all_of_them=True)
+        start = resolve(self.options.start, partitions, self._listing(cluster)).offsets
+        end, moving = resolve(self.options.end, partitions, self._listing(cluster))
+        named = [one for one in partitions if one not in moving]
+        for one, latest in self._offsets(cluster, named, LATEST).items():
+            if end[one] > latest:
+                self._lost(f"{self.options.end.option} is offset {end[one]} for {one}, which ends at {latest}")
+                end[one] = latest
+        return [Range(one, start[one], end[one]) for one in partitions]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return self._read(partition)
+
+
+class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream`: from the latest offsets, or as the options say; new partitions from their earliest.
+
+    Spark asks for the initial offset again after a restart when no batch was committed before, and keeps it nowhere. So
+    the first batch leaves out what begins at the latest offset: where that was is then the first batch's end, which
+    is kept.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema, streaming=True)
+        self._cluster: ChannelCluster | None = None
+        self._initial: Offsets | None = None
+        self._moving: frozenset[TopicPartition] = frozenset()
+        self._begun = False
+        self._latest: Offsets | None = None
+        self._target: Offsets | None = None
+        self._delay: Deadline | None = None
+
+    # --- on the driver
+
+    def initialOffset(self) -> OffsetsJson:
+        if self._initial is None:
+            cluster = self._connected()
+            with _telling_what_to_do():
+                partitions = self._partitions(cluster, all_of_them=True)
+            self._initial, self._moving = resolve(self.options.start, partitions, self._listing(cluster))
+        return to_json(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.options.min_offsets is not None:
+            return ReadMinRows(self.options.min_offsets)
+        return ReadAllAvailable() if self.options.max_offsets is None else ReadMaxRows(self.options.max_offsets)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._ends()
+
+    def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
+        begin = from_json(start)
+        left_out: frozenset[TopicPartition] = frozenset()
+        if begin == self._initial and not self._begun:
+            self._begun, left_out = True, self._moving
+            if self._target is not None:  # It was taken before the start was.
+                self._target |= {one: max(self._target.get(one, 0), offset) for one, offset in begin.items()}
+        latest = self._latest = self._target or self._ends()
+        for lost in gone(begin, latest):
+            self._lost(lost)
+        if isinstance(limit, ReadMinRows) and self._target is None and self._waits(new_offsets(begin, latest), limit):
+            return start
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        if isinstance(limit, ReadMinRows):
+            most = self.options.max_offsets
+        end = latest
+        if most is not None:
+            end = admit(self._earliest(latest.keys() - begin.keys()) | begin, latest, most)
+        return to_json(end | {one: begin[one] for one in left_out})
+
+    def reportLatestOffset(self) -> OffsetsJson | None:
+        return None if self._latest is None else to_json(self._latest)
+
+    def partitions(self, start: OffsetsJson, end: OffsetsJson) -> Sequence[InputPartition]:
+        begin, stop = from_json(start), from_json(end)
+        if begin == self._initial:  # Perhaps asked for anew after a restart, and then behind the end that was kept.
+            begin |= {one: min(begin[one], stop[one]) for one in self._moving & stop.keys()}
+        for lost in gone(begin, stop):
+            self._lost(lost)
+        for one, first in self._earliest(stop.keys() - begin.keys()).items():
+            if first:
+                self._lost(f"partition {one} is new, but begins at offset {first}")
+            begin[one] = first
+        return self._pieces([Range(one, begin[one], stop[one]) for one in stop])
+
+    def stop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    def _waits(self, new: int, limit: ReadMinRows) -> bool:
+        """Whether the batch waits for more rows; never the first one, and none for longer than `maxTriggerDelay`."""
+        if self._delay is not None and self._delay.left_s() and new < limit.min_rows:
+            return True
+        self._delay = Deadline(self.options.max_trigger_delay_s)
+        return False
+
+    def _ends(self) -> Offsets:
+        """Where the partitions end that are there now."""
+        cluster = self._connected()
+        with _telling_what_to_do():
+            return self._offsets(cluster, self._partitions(cluster, all_of_them=False), LATEST)
+
+    def _earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
+        return self._offsets(self._connected(), partitions, EARLIEST) if partitions else {}
+
+    def _connected(self) -> ChannelCluster:
+        if self._cluster is None:
+            self._cluster = self._open()
+        return self._cluster
+
+    # --- on an executor
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return self._read(partition)

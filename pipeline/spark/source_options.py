@@ -1,0 +1,255 @@
+"""The options of the source, which have the names and the meaning that Spark's own Kafka source gives them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from stuntbroker.client.cluster import parse_bootstrap
+from stuntbroker.client.connection import Address
+from stuntbroker.client.fetching import FetchSizes, TopicPartition
+from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from stuntbroker.pipeline.spark.offsets import Position, SourceError
+
+SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
+ENDINGS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+KNOWN: Final = (
+    *SUBSCRIPTIONS, *ENDINGS, "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets",
+    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "minPartitions", "maxRecordsPerPartition",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix", "kafka.bootstrap.servers",
+    "kafka.isolation.level", "kafka.max.partition.fetch.bytes", "kafka.fetch.max.bytes", "kafka.fetch.min.bytes",
+    "kafka.fetch.max.wait.ms", "kafka.security.protocol", "kafka.group.id", "kafka.check.crcs",
+)  # fmt: skip
+WITHOUT_EFFECT: Final = frozenset({
+    "client.dns.lookup", "client.id", "connections.max.idle.ms", "default.api.timeout.ms", "exclude.internal.topics",
+    "heartbeat.interval.ms", "max.poll.interval.ms", "max.poll.records", "metadata.max.age.ms", "metrics.num.samples",
+    "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms",
+    "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes", "session.timeout.ms",
+    "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
+})  # fmt: skip
+"""Of the Java consumer: they change how it works, and none of the rows."""
+TIMEOUT_MS: Final = 120_000
+PARTITION_BYTES_MAX: Final = 4 << 20
+FETCH_BYTES_MAX: Final = 50 << 20
+MAX_TRIGGER_DELAY: Final = "15m"
+_SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """What is read. One of them is not None."""
+
+    partitions: tuple[TopicPartition, ...] | None = None
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    """Of the whole name of a topic."""
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    bootstrap: tuple[Address, ...]
+    subscription: Subscription
+    start: Position
+    end: Position
+    isolation: int
+    sizes: FetchSizes
+    timeout_s: float
+    fail_on_data_loss: bool
+    include_headers: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_offsets: int | None
+    min_offsets: int | None
+    max_trigger_delay_s: float
+
+
+def parse_options(given: Mapping[str, str], streaming: bool) -> SourceOptions:
+    """Raises SourceError. Names may be in any case."""
+    options = _Options(given)
+    options.check_names()
+    max_offsets, min_offsets = options.count("maxOffsetsPerTrigger"), options.count("minOffsetsPerTrigger")
+    if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
+        raise SourceError(f"minOffsetsPerTrigger ({min_offsets}) is more than maxOffsetsPerTrigger ({max_offsets})")
+    if streaming and (wrong := next(filter(options.text, ENDINGS), None)):
+        raise SourceError(f"{wrong} is for batch queries only: a stream has no end; take it out")
+    return SourceOptions(
+        bootstrap=options.bootstrap(),
+        subscription=options.subscription(),
+        start=options.start(streaming),
+        end=options.end(),
+        isolation=options.isolation(),
+        sizes=FetchSizes(
+            options.count("kafka.fetch.max.bytes") or FETCH_BYTES_MAX,
+            options.count("kafka.max.partition.fetch.bytes") or PARTITION_BYTES_MAX,
+            options.count("kafka.fetch.min.bytes") or 1,
+            options.count("kafka.fetch.max.wait.ms") or 500,
+        ),
+        timeout_s=(options.count("kafkaConsumer.pollTimeoutMs") or TIMEOUT_MS) / 1_000,
+        fail_on_data_loss=options.flag("failOnDataLoss", True),
+        include_headers=options.flag("includeHeaders", False),
+        min_partitions=options.count("minPartitions"),
+        max_records_per_partition=options.count("maxRecordsPerPartition"),
+        max_offsets=max_offsets,
+        min_offsets=min_offsets,
+        max_trigger_delay_s=options.seconds("maxTriggerDelay", MAX_TRIGGER_DELAY),
+    )
+
+
+class _Options:
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {name.lower(): str(value) for name, value in given.items()}
+
+    def text(self, name: str) -> str:
+        """Stripped; empty without the option."""
+        return self._given.get(name.lower(), "").strip()
+
+    def check_names(self) -> None:
+        known = {name.lower(): name for name in KNOWN}
+        for name in sorted(self._given.keys() - known.keys()):
+            if name.removeprefix("kafka.") in WITHOUT_EFFECT and name.startswith("kafka."):
+                continue
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {known[near[0]]}?" if near else "take it out, or see the list in the documentation"
+            raise SourceError(f"the stuntbroker source has no option {name!r}: {hint}")
+
+    def bootstrap(self) -> tuple[Address, ...]:
+        if not (text := self.text("kafka.bootstrap.servers")):
+            raise SourceError("the option kafka.bootstrap.servers is missing: give HOST:PORT of one broker or more")
+        if (protocol := self.text("kafka.security.protocol") or "PLAINTEXT").upper() != "PLAINTEXT":
+            raise SourceError(f"kafka.security.protocol is {protocol}: this source speaks PLAINTEXT only")
+        try:
+            return tuple(parse_bootstrap(text))
+        except ValueError as fault:
+            raise SourceError(f"kafka.bootstrap.servers: {fault}") from fault
+
+    def subscription(self) -> Subscription:
+        given = [name for name in SUBSCRIPTIONS if self.text(name)]
+        if len(given) != 1:
+            has = f"has {' and '.join(given)}" if given else "has none"
+            raise SourceError(f"exactly one of {', '.join(SUBSCRIPTIONS)} is needed, the query {has}")
+        text = self.text(given[0])
+        match given[0]:
+            case "assign":
+                return Subscription(partitions=tuple(_assignment(text)))
+            case "subscribe":
+                if topics := tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip())):
+                    return Subscription(topics=topics)
+                raise SourceError(f"subscribe names no topic: {text!r}; give NAME[,NAME...]")
+        try:
+            re.compile(text)
+        except re.error as fault:
+            raise SourceError(f"subscribePattern is no regular expression: {fault}") from fault
+        return Subscription(pattern=text)
+
+    def start(self, streaming: bool) -> Position:
+        strategy = (self.text("startingOffsetsByTimestampStrategy") or "error").lower()
+        if strategy not in ("error", "latest"):
+            raise SourceError(f"startingOffsetsByTimestampStrategy is {strategy!r}, not error or latest")
+        position = self._position("starting", LATEST if streaming else EARLIEST, strategy == "latest")
+        if not streaming and not position.is_time:
+            self._refuse(position, LATEST, "a batch query that begins at the latest offset reads nothing")
+        return position
+
+    def end(self) -> Position:
+        position = self._position("ending", LATEST, True)
+        if not position.is_time:
+            self._refuse(position, EARLIEST, "a query that ends at the earliest offset reads nothing")
+        return position
+
+    def _refuse(self, position: Position, offset: int, why: str) -> None:
+        if offset in (position.everywhere, *(position.each or {}).values()):
+            word = "latest (-1)" if offset == LATEST else "earliest (-2)"
+            raise SourceError(f"{position.option} cannot be {word}: {why}")
+
+    def _position(self, side: str, default: int, latest_if_none: bool) -> Position:
+        """In this order, as with Spark's own source: one time for all, a time for each, offsets."""
+        name = f"{side}Timestamp"
+        if text := self.text(name):
+            if not re.fullmatch(r"\d{1,18}", text):
+                raise SourceError(f"{name} is {text!r}, not milliseconds since 1970")
+            return Position(name, int(text), None, True, latest_if_none)
+        name = f"{side}OffsetsByTimestamp"
+        if text := self.text(name):
+            return Position(name, None, _by_partition(name, text, 0), True, latest_if_none)
+        name = f"{side}Offsets"
+        text = self.text(name)
+        if word := {"": default, "earliest": EARLIEST, "latest": LATEST}.get(text.lower()):
+            return Position(name, word)
+        return Position(name, None, _by_partition(name, text, EARLIEST))
+
+    def isolation(self) -> int:
+        """Committed unless the query says otherwise; with Spark's own source it is the other way round."""
+        levels = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
+        text = self.text("kafka.isolation.level").lower() or "read_committed"
+        if text not in levels:
+            raise SourceError(f"kafka.isolation.level is {text!r}, not read_committed or read_uncommitted")
+        return levels[text]
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name).lower()
+        if text not in ("", "true", "false"):
+            raise SourceError(f"{name} is {text!r}, not true or false")
+        return text == "true" if text else default
+
+    def count(self, name: str) -> int | None:
+        """Positive, below 2^31 where Kafka has 32 bits for it; None without the option."""
+        text = self.text(name)
+        if not text:
+            return None
+        most = 2**31 - 1 if name.startswith("kafka.") else 2**63 - 1
+        if not re.fullmatch(r"\d{1,19}", text) or not 0 < int(text) <= most:
+            raise SourceError(f"{name} is {text!r}, not a whole number from 1 to {most}")
+        return int(text)
+
+    def seconds(self, name: str, default: str) -> float:
+        """`15m`, `90s`, `500ms`; milliseconds without a unit."""
+        text = self.text(name) or default
+        found = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", text.lower())
+        if found is None or (found[2] or "ms") not in _SECONDS:
+            raise SourceError(f"{name} is {text!r}, not a time such as 15m, 90s or 500ms")
+        return int(found[1]) * _SECONDS[found[2] or "ms"]
+
+
+def _json(name: str, text: str, example: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as fault:
+        raise SourceError(f"{name} is no JSON ({fault}); it looks like {example}") from fault
+    if not isinstance(found, dict) or not found:
+        raise SourceError(f"{name} is {text!r}; it looks like {example}")
+    return found
+
+
+def _assignment(text: str) -> list[TopicPartition]:
+    example = '{"topic": [0, 1]}'
+    found = set()
+    for topic, partitions in _json("assign", text, example).items():
+        if not isinstance(partitions, list) or not all(type(one) is int and one >= 0 for one in partitions):
+            raise SourceError(f"assign gives {topic!r} the partitions {partitions!r}; it looks like {example}")
+        found |= {TopicPartition(topic, one) for one in partitions}
+    if not found:
+        raise SourceError(f"assign names no partition: {text!r}; it looks like {example}")
+    return sorted(found)
+
+
+def _by_partition(name: str, text: str, least: int) -> dict[TopicPartition, int]:
+    """A number, `least` or more, for every partition."""
+    example = '{"topic": {"0": 23, "1": 42}}'
+    words = "earliest, latest or JSON such as " if name.endswith("Offsets") else ""
+    found = {}
+    for topic, partitions in _json(name, text, words + example).items():
+        if not isinstance(partitions, dict):
+            raise SourceError(f"{name} gives {topic!r} {partitions!r}; it looks like {example}")
+        for partition, number in partitions.items():
+            if not re.fullmatch(r"\d{1,9}", partition) or type(number) is not int or not least <= number < 2**63:
+                raise SourceError(
+                    f"{name} gives partition {partition!r} of {topic!r} {number!r}, "
+                    f"not a whole number from {least}; it looks like {example}"
+                )
+            found[TopicPartition(topic, int(partition))] = number
+    return found

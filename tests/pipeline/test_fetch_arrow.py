@@ -1,0 +1,216 @@
+"""Ranges of a partition, fetched from a broker that runs: whole, in pieces, over restarts, and where records are gone."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from live_broker import START_MS, LiveBroker, make_topic
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
+from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, find_topics, list_offsets
+from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, read_partition
+from stuntbroker.client.writer import TransactionalWriter
+from stuntbroker.pipeline.decode import find_batches
+from stuntbroker.pipeline.encode import encode
+from stuntbroker.pipeline.fetch_arrow import Wanted, fetch_range
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from stuntbroker.protocol.messages.delete_records_response import DeleteRecordsResponse
+from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from stuntbroker.protocol.messages.delete_topics_response import DeleteTopicsResponse
+
+DELETE_TOPICS, DELETE_RECORDS = 20, 21
+MIXED = TopicPartition("mixed", 0)
+SMALL = FetchSizes(1 << 20, 3_000)
+"""So that a range takes many answers."""
+Row = tuple[int, int, bytes | None, bytes | None]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
+    with LiveBroker(tmp_path_factory.mktemp("fetched")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
+    """With 40 transactions of three producers, one third of them aborted, and one that is open."""
+    with broker.cluster() as made:
+        make_topic(made, "mixed")
+        chance = random.Random(5)
+        writers = [TransactionalWriter(made, f"mixed-{number}") for number in range(3)]
+        for writer in writers:
+            writer.init(False)
+        running = dict.fromkeys(range(3), 0)
+        for number in range(120):
+            which = chance.randrange(3)
+            count = chance.randrange(1, 60)
+            values = pa.array([b"%d/%d" % (number, one) + b"x" * chance.randrange(80) for one in range(count)])
+            for one in encode(None, values, START_MS + number):
+                writers[which].produce("mixed", 0, [one.data])
+                writers[which].flush()
+            running[which] += 1
+            if running[which] == 3:
+                running[which] = 0
+                writers[which].abort() if chance.random() < 0.35 else writers[which].commit()
+        for which in range(3):
+            writers[which].commit()
+        writers[0].produce("mixed", 0, [next(encode(None, pa.array([b"open"]), START_MS)).data])
+        writers[0].flush()
+        yield made
+
+
+def never(what: str) -> None:
+    raise AssertionError(what)
+
+
+def fetched(
+    cluster: ChannelCluster,
+    where: TopicPartition,
+    start: int,
+    end: int,
+    isolation: int = READ_COMMITTED,
+    lost: object = never,
+) -> list[Row]:
+    wanted = Wanted(where, start, end, isolation, SMALL, False, 2.0)
+    found: list[Row] = []
+    for one in fetch_range(cluster, wanted, lost):  # type: ignore[arg-type]
+        columns = (one.offset.tolist(), one.timestamp_ms.tolist(), one.key.to_pylist(), one.value.to_pylist())
+        found += zip(*columns, strict=True)
+    return found
+
+
+def offset_of(cluster: ChannelCluster, where: TopicPartition, which: int, isolation: int = READ_COMMITTED) -> int:
+    return list_offsets(cluster, {where: which}, isolation)[where]
+
+
+@pytest.mark.parametrize("isolation", [READ_COMMITTED, READ_UNCOMMITTED])
+@pytest.mark.parametrize("pieces", [1, 2, 17])
+def test_pieces_together_are_the_records_that_a_consumer_gets(
+    cluster: ChannelCluster, isolation: int, pieces: int
+) -> None:
+    """A piece may begin in the middle of a batch, and in the middle of an aborted transaction."""
+    expected = [tuple(row) for row in read_partition(cluster, "mixed", 0, isolation)]
+    end = offset_of(cluster, MIXED, LATEST, isolation)
+    bounds = [0, *sorted(random.Random(pieces).sample(range(1, end), pieces - 1)), end]
+
+    found = [
+        row for start, stop in itertools.pairwise(bounds) for row in fetched(cluster, MIXED, start, stop, isolation)
+    ]
+
+    assert found == expected
+    assert len(found) > 1_000
+
+
+def test_offsets_are_listed_for_all_partitions_at_once(cluster: ChannelCluster) -> None:
+    make_topic(cluster, "three", 3)
+    writer = TransactionalWriter(cluster, "three")
+    writer.init(False)
+    for partition in range(3):
+        times = pa.array([START_MS + 10 * one for one in range(partition + 1)])
+        writer.produce(
+            "three", partition, (one.data for one in encode(None, pa.array([b"v"] * (partition + 1)), times))
+        )
+    writer.commit()
+    partitions = find_topics(cluster, ["three", "nowhere"])["three"].partitions
+
+    def listed(which: int) -> list[int]:
+        return list(list_offsets(cluster, dict.fromkeys(partitions, which), READ_COMMITTED).values())
+
+    assert listed(EARLIEST) == [0, 0, 0]
+    assert listed(LATEST) == [2, 3, 4]
+    assert listed(START_MS + 5) == [1, 1, 1]  # In the first partition that is the marker.
+    assert listed(2**60) == [-1, -1, -1]
+    assert find_topics(cluster, None)["__transaction_state"].is_internal
+    with pytest.raises(NotFound, match="three-3"):
+        list_offsets(cluster, {TopicPartition("three", 3): LATEST}, READ_COMMITTED)
+
+
+def produced(cluster: ChannelCluster, topic: str, count: int) -> TopicPartition:
+    """One batch for every offset."""
+    make_topic(cluster, topic)
+    writer = TransactionalWriter(cluster, topic)
+    writer.init(False)
+    for one in range(count):
+        writer.produce(topic, 0, (batch.data for batch in encode(None, pa.array([b"%d" % one]), START_MS)))
+    writer.commit()
+    return TopicPartition(topic, 0)
+
+
+def test_records_that_were_deleted_are_told_and_the_rest_is_read(cluster: ChannelCluster) -> None:
+    where = produced(cluster, "shortened", 10)
+    request = DeleteRecordsRequest([DeleteRecordsTopic(where.topic, [DeleteRecordsPartition(0, 6)])], 30_000)
+    answer = cluster.ask(cluster.leader(*where), DELETE_RECORDS, request, DeleteRecordsResponse)
+    assert answer.topics[0].partitions[0].error_code == 0
+    said: list[str] = []
+
+    assert [row[0] for row in fetched(cluster, where, 2, 9, lost=said.append)] == [6, 7, 8]
+    assert said == ["partition shortened-0 begins at offset 6, those from 2 to 5 are gone"]
+    assert fetched(cluster, where, 2, 5, lost=said.append) == []
+    assert said[1:] == ["partition shortened-0 begins at offset 6, those from 2 to 4 are gone"]
+    assert fetched(cluster, where, 90, 95, lost=said.append) == []
+    assert said[2:] == ["partition shortened-0 ends before offset 90, those up to 94 are gone"]
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_told(cluster: ChannelCluster) -> None:
+    where = produced(cluster, "deleted", 300)
+    said: list[str] = []
+    found: list[int] = []
+    for one in fetch_range(cluster, Wanted(where, 0, 300, READ_COMMITTED, SMALL, False, 2.0), said.append):
+        if not found:
+            request = DeleteTopicsRequest([DeleteTopicState(where.topic)], [where.topic], 30_000)
+            answer = cluster.ask(cluster.controller_id(), DELETE_TOPICS, request, DeleteTopicsResponse)
+            assert answer.responses[0].error_code == 0
+        found += one.offset.tolist()
+
+    assert found == list(range(len(found)))
+    assert said == [f"partition deleted-0 is gone with the offsets from {len(found)} to 299"]
+
+
+def test_what_was_asked_for_ahead_is_no_answer_to_another_offset(cluster: ChannelCluster) -> None:
+    where = produced(cluster, "ahead", 5)
+    fetch = PartitionFetch(cluster, where, READ_COMMITTED, SMALL)
+    fetch.ask_ahead(3, 1)
+
+    assert [find_batches(fetch.take(offset, 1).records or b"").next_offset for offset in (0, 1)] == [1, 2]
+
+
+def test_nothing_for_too_long_is_a_fault(cluster: ChannelCluster) -> None:
+    """An end that was never there: the last stable offset is below it."""
+    end = offset_of(cluster, MIXED, LATEST)
+    wanted = Wanted(MIXED, end, end + 1, READ_COMMITTED, SMALL._replace(wait_ms_max=10), False, 0.05)
+
+    with pytest.raises(TimedOut, match=f"mixed-0: nothing came at offset {end}"):
+        list(fetch_range(cluster, wanted, never))
+
+
+def test_a_fault_that_is_none_of_loss_is_raised(cluster: ChannelCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(fetch: PartitionFetch, offset: int, bytes_max: int) -> None:
+        raise BrokerError("Fetch", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(PartitionFetch, "take", refused)
+    with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
+        fetched(cluster, MIXED, 0, 5)
+
+
+def test_a_broker_that_starts_anew_is_read_on(tmp_path: Path) -> None:
+    with LiveBroker(tmp_path) as own, own.cluster() as cluster:
+        where = produced(cluster, "interrupted", 300)
+        found: list[int] = []
+        for one in fetch_range(cluster, Wanted(where, 0, 300, READ_COMMITTED, SMALL, False, 30.0), never):
+            if not found:
+                own.kill()
+                own.start()
+            found += one.offset.tolist()
+
+    assert found == list(range(300))

@@ -1,0 +1,84 @@
+"""One Spark session for all tests of this folder, and a broker of ours for those of a module."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from live_broker import LiveBroker
+    from pyspark.sql import SparkSession
+
+    from stuntbroker.client.channel import ChannelCluster
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent
+for _folder in (
+    HERE, TESTS / "broker", TESTS / "client", TESTS / "pipeline" / "audit", TESTS / "protocol", TESTS.parent / "tools"
+):  # fmt: skip
+    if str(_folder) not in sys.path:
+        sys.path.insert(0, str(_folder))
+
+ATTEMPTS_MAX = 4
+"""Of a task; without it a local session has one, and nothing is ever retried."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    without_java = pytest.mark.skip(reason="Spark needs a JDK 17 or newer on the PATH")
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(600))
+            if shutil.which("java") is None:
+                item.add_marker(without_java)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores, four attempts of every task, our data source and Spark's own Kafka source and sink beside it."""
+    import jars
+    from pyspark.sql import SparkSession
+
+    from stuntbroker.pipeline.spark import StuntbrokerDataSource
+
+    scratch = tmp_path_factory.mktemp("spark")
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.jars": ",".join(str(jar) for jar in sorted(jars.spark_jars().glob("*.jar"))),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+    }
+    builder = SparkSession.builder.master(f"local[2,{ATTEMPTS_MAX}]").appName("stuntbroker tests")
+    made = builder.config(map=settings).getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    made.dataSource.register(StuntbrokerDataSource)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
+    from live_broker import LiveBroker
+
+    with LiveBroker(tmp_path_factory.mktemp("broker")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
+    from stuntbroker.client.channel import ChannelCluster
+
+    with ChannelCluster([broker.address]) as made:
+        yield made

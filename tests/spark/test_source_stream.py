@@ -1,0 +1,134 @@
+"""The source as a stream: every row once, over restarts, limits, new partitions and what was deleted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from live_broker import make_topic, rows
+from pyspark.errors import StreamingQueryException
+from source_query import Query, produce
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
+from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from stuntbroker.protocol.messages.delete_topics_response import DeleteTopicsResponse
+
+if TYPE_CHECKING:
+    from live_broker import LiveBroker
+    from pyspark.sql import SparkSession
+
+CREATE_PARTITIONS, DELETE_TOPICS = 37, 20
+
+
+def add_partition(cluster: ChannelCluster, topic: str, count: int) -> None:
+    request = CreatePartitionsRequest([CreatePartitionsTopic(topic, count, None)], 30_000)
+    answer = cluster.ask(cluster.controller_id(), CREATE_PARTITIONS, request, CreatePartitionsResponse)
+    assert answer.results[0].error_code == 0, answer.results[0].error_message
+
+
+def delete_topic(cluster: ChannelCluster, topic: str) -> None:
+    request = DeleteTopicsRequest([DeleteTopicState(topic)], [topic], 30_000)
+    answer = cluster.ask(cluster.controller_id(), DELETE_TOPICS, request, DeleteTopicsResponse)
+    assert answer.responses[0].error_code == 0
+
+
+def test_every_row_once_over_limits_restarts_and_new_partitions(
+    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+) -> None:
+    make_topic(cluster, "limited", 2)
+    large, small = rows("large", 30), rows("small", 9)
+    produce(cluster, "limited", 0, *large)
+    produce(cluster, "limited", 0, *rows("aborted", 10), commit=False)
+    produce(cluster, "limited", 1, *small)
+    query = Query(spark, str(broker.address), tmp_path, subscribe="limited", maxOffsetsPerTrigger=20)
+    query.run()
+
+    assert query.values == sorted([*large, *small])
+    assert len(query.batches) == 3  # 52 offsets, markers and what was aborted among them.
+    assert {value[:5] for value in query.batches[0]} == {"large", "small"}
+
+    add_partition(cluster, "limited", 3)
+    produce(cluster, "limited", 2, "new")
+    produce(cluster, "limited", 1, "later")
+    query.run()
+
+    assert query.values == sorted([*large, *small, "new", "later"])
+    assert json.loads(query.progress[-1].sources[0].endOffset)["limited"] == {"0": 42, "1": 12, "2": 2}
+
+
+def test_a_query_of_sparks_own_source_goes_on_from_its_checkpoint(
+    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+) -> None:
+    make_topic(cluster, "moved")
+    produce(cluster, "moved", 0, "first")
+    query = Query(spark, str(broker.address), tmp_path, subscribe="moved", kafka_isolation_level="read_committed")
+    query.form = "kafka"
+    query.run()
+    produce(cluster, "moved", 0, "second")
+    query.form = "stuntbroker"
+    query.run()
+
+    assert list(query.batches.values()) == [["first"], ["second"]]
+
+
+def test_a_stream_from_the_latest_offset_keeps_where_that_was_over_a_failure_before_its_first_commit(
+    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+) -> None:
+    make_topic(cluster, "failing")
+    produce(cluster, "failing", 0, "before")
+    query = Query(spark, str(broker.address), tmp_path, subscribe="failing", startingOffsets="latest")
+
+    def fail(batch_id: int) -> None:
+        produce(cluster, "failing", 0, "while it failed")
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        query.run(fail)
+    query.run()
+
+    assert query.values == ["while it failed"]
+
+
+def test_what_was_deleted_is_an_error_unless_the_query_can_do_without(
+    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+) -> None:
+    for topic in ("kept", "deleted"):
+        make_topic(cluster, f"loss-{topic}")
+        produce(cluster, f"loss-{topic}", 0, topic)
+    query = Query(spark, str(broker.address), tmp_path, subscribePattern="loss-.*")
+    query.run()
+    delete_topic(cluster, "loss-deleted")
+    produce(cluster, "loss-kept", 0, "more")
+
+    with pytest.raises(StreamingQueryException, match=r"loss-deleted-0, read up to offset 2, is gone.*failOnDataLoss"):
+        query.run()
+    query = Query(spark, str(broker.address), tmp_path, subscribe="loss-kept,loss-deleted", failOnDataLoss=False)
+    query.run()
+
+    assert query.values == ["more"]
+
+
+def test_a_batch_waits_for_enough_rows_but_not_the_first_nor_longer_than_the_delay(
+    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+) -> None:
+    make_topic(cluster, "few")
+    produce(cluster, "few", 0, "first")
+    query = Query(spark, str(broker.address), tmp_path, subscribe="few", minOffsetsPerTrigger=4, maxTriggerDelay="1h")
+    seen: list[int] = []
+
+    running = query.load().writeStream.foreachBatch(lambda frame, batch_id: seen.append(frame.count())).start()
+    try:
+        running.processAllAvailable()
+        assert seen == [1]
+        produce(cluster, "few", 0, "second")  # Two offsets, with its marker.
+        running.processAllAvailable()
+        assert seen == [1]
+        produce(cluster, "few", 0, "third", "fourth")
+        running.processAllAvailable()
+        assert seen == [1, 3]
+    finally:
+        running.stop()
