@@ -130,6 +130,7 @@ class TransactionalWriter:
         self._in_flight_max = min(in_flight_max, IN_FLIGHT_MAX)
         self._two_phase = False
         self._prepared = False
+        self._shared = False
         self._fault: ClientError | None = None
         self._sequences: dict[TopicPartition, int] = {}
         self._queues: dict[TopicPartition, list[_Batch]] = {}
@@ -152,6 +153,14 @@ class TransactionalWriter:
         self._start(made.pair)
         self.ongoing = made.ongoing
         return made
+
+    def join(self, pair: PreparedState) -> None:
+        """Takes part in the transaction of a producer that somebody else has initialised, for partitions of its own.
+
+        A batch that the broker calls a duplicate is another one's then, and a fault.
+        """
+        self._two_phase, self._fault, self._shared = False, None, True
+        self._start(pair)
 
     def _start(self, pair: PreparedState) -> None:
         """A transaction of this pair, without anything in it. Sequences begin anew with a pair, and only then."""
@@ -369,7 +378,7 @@ class TransactionalWriter:
                 code = part.error_code
                 if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue[0] is not one:
                     continue  # The one before it goes again first.
-                if code and code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                if code and (code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER or self._shared):
                     raise self._produce_fault(where, code, part.error_message)
                 queue.remove(one)
                 if not code:

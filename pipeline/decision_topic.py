@@ -53,12 +53,7 @@ class DecisionTopic:
         """Nobody is known to have initialised the id since we read."""
 
     def take(self) -> int:
-        create_topic(self._cluster, self._topic, 1, CONFIGS)
-        policy = topic_config(self._cluster, self._topic, "cleanup.policy")
-        if policy != "compact":
-            raise DecisionError(
-                f"topic {self._topic!r} has cleanup.policy={policy}: decisions would be deleted, it has to be compact"
-            )
+        make_decision_topic(self._cluster, self._topic)
         self._claim = None
 
         def next_owner(state: State) -> State:
@@ -77,11 +72,11 @@ class DecisionTopic:
         self._read()
 
     def last(self) -> Stored | None:
-        return _stored(self._read())
+        return stored(self._read())
 
     def decide(self, decision: Decision) -> None:
         def decided(state: State) -> State:
-            if not is_new(_stored(state), decision):
+            if not is_new(stored(state), decision):
                 return state
             return {"owner": state["owner"], "done": False, **to_json(decision)}
 
@@ -132,5 +127,13 @@ class DecisionTopic:
         raise AssertionError("the last attempt returns or raises")
 
 
-def _stored(state: State) -> Stored | None:
+def make_decision_topic(cluster: ChannelCluster, topic: str) -> None:
+    """Raises DecisionError when there is one that forgets."""
+    create_topic(cluster, topic, 1, CONFIGS)
+    policy = topic_config(cluster, topic, "cleanup.policy")
+    if policy != "compact":
+        raise DecisionError(f"topic {topic!r} has cleanup.policy={policy}: decisions would be deleted, it has to be compact")
+
+
+def stored(state: State) -> Stored | None:
     return Stored(from_json(state), state["done"]) if "batch" in state else None

@@ -1,7 +1,7 @@
 """Arrow columns as record batches, without a step of Python for each record.
 
-A record is `size | attributes, time, offset | key size | key | value size | value | no headers`, joined of columns by
-one call of Arrow for a whole batch. All sizes are zigzag varints: the small ones come from a table, in order of their
+A record is `size | attributes, time, offset | key size | key | value size | value | headers`, joined of columns by one
+call of Arrow for a whole batch. All sizes are zigzag varints: the small ones come from a table, in order of their
 value, and so do the offset deltas, which count up from 0. What comes out is, byte for byte, what
 `protocol.records.build_batch` makes of the same records; the producer's pair, the sequence and the CRC are the client's
 to fill in (`client.writer.stamp`), so the CRC is left 0.
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD
+from stuntbroker.protocol.records import CODECS, HEADER, HEADER_SIZE, LOG_OVERHEAD
 
 BATCH_BYTES_MAX: Final = 1_000_000
 """Below Kafka's own limit, `max.message.bytes`, which is 1048588."""
@@ -76,11 +76,12 @@ def encode(
     value: pa.Array | None,
     timestamps_ms: pa.Array | int,
     batch_bytes_max: int = BATCH_BYTES_MAX,
+    headers: pa.Array | None = None,
 ) -> Iterator[Encoded]:
     """The records as batches, in order, each of at most `batch_bytes_max` bytes unless it is of a single record.
 
     Columns are binary or strings; one that is None is null everywhere. Times are milliseconds since 1970: one for all,
-    a column of integers or of Arrow's timestamps, without nulls.
+    a column of integers or of Arrow's timestamps, without nulls. Headers are a list of structs of a name and a value.
     """
     count = len(key if key is not None else value if value is not None else ())
     if not count:
@@ -88,8 +89,9 @@ def encode(
     times = None if isinstance(timestamps_ms, int) else _times(timestamps_ms)
     key, value = _binary(key), _binary(value)
     key_sizes, value_sizes = _sizes(key, count), _sizes(value, count)
+    heads = None if headers is None else header_bytes(headers)
     rest = (
-        2
+        (2 if heads is None else 1 + _sizes(heads, count))
         + _varint_sizes(key_sizes)
         + np.maximum(key_sizes, 0)
         + _varint_sizes(value_sizes)
@@ -112,12 +114,13 @@ def encode(
         yield _batch(
             None if key is None else key[rows], key_sizes[rows], None if value is None else value[rows],
             value_sizes[rows], rest[rows], timestamps_ms if times is None else times[rows],
+            b"\x00" if heads is None else heads[rows],
         )  # fmt: skip
         first = stop
 
 
 def _batch(
-    key: pa.Array | None, key_sizes: Ints, value: pa.Array | None, value_sizes: Ints, rest: Ints, times: Any
+    key: pa.Array | None, key_sizes: Ints, value: pa.Array | None, value_sizes: Ints, rest: Ints, times: Any, heads: Any
 ) -> Encoded:
     count = len(rest)
     offsets = np.arange(count)
@@ -137,13 +140,50 @@ def _batch(
             parts.append(b"\x01")
         else:
             parts += [_varints(column_sizes), column]
-    joined = pc.binary_join_element_wise(*parts, b"\x00", b"", null_handling="replace", null_replacement=b"")
+    joined = pc.binary_join_element_wise(*parts, heads, b"", null_handling="replace", null_replacement=b"")
     data = bytearray(HEADER_SIZE)
     data += _bytes_of(joined)
     HEADER.pack_into(
         data, 0, 0, len(data) - LOG_OVERHEAD, 0, 2, 0, 0, count - 1, base, latest, -1, -1, -1, count
     )  # fmt: skip
     return Encoded(data, count)
+
+
+def compressed(batch: bytearray, codec: str) -> bytearray:
+    """A batch that lacks its CRC, with its records compressed as one: gzip, snappy, lz4 or zstd. `none` leaves it alone."""
+    if codec == "none":
+        return batch
+    from aiokafka import codec as codecs
+
+    data = batch[:HEADER_SIZE]
+    data += getattr(codecs, f"{codec}_encode")(memoryview(batch)[HEADER_SIZE:].tobytes())
+    header = HEADER.unpack_from(data)
+    HEADER.pack_into(data, 0, header[0], len(data) - LOG_OVERHEAD, *header[2:5], _CODECS[codec], *header[6:])
+    return data
+
+
+_CODECS: Final = {name: number for number, name in CODECS.items()}
+
+
+def header_bytes(column: pa.Array) -> pa.BinaryArray:
+    """The headers of every row as they are in a record: their number, then name and value of each.
+
+    A row whose list is null has none. Raises ValueError for a header without a name.
+    """
+    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    pairs = column.flatten()
+    names, values = (_binary(one) for one in pairs.flatten())
+    assert names is not None and values is not None
+    if names.null_count:
+        raise ValueError("a header has no name")
+    parts = [_varints(_sizes(names, len(pairs))), names, _varints(_sizes(values, len(pairs))), values]
+    each = pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=b"")
+    ends = np.zeros(len(column) + 1, np.int64)
+    np.cumsum(counts, out=ends[1:])
+    _, offset_buffer, data = each.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(each) + 1, each.offset * 4)[ends].copy()
+    rows = pa.BinaryArray.from_buffers(pa.binary(), len(column), [None, pa.py_buffer(offsets), data])
+    return pc.binary_join_element_wise(_varints(counts), rows, b"")
 
 
 def _bytes_of(column: pa.BinaryArray) -> memoryview:

@@ -16,7 +16,7 @@ from stuntbroker.client.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
-from stuntbroker.client.reader import LastValues, read_partition
+from stuntbroker.client.reader import READ_UNCOMMITTED, LastValues, end_offset, read_partition
 from stuntbroker.client.transactions import NOBODY, End, PreparedState, end_all
 from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.protocol.records import build_batch
@@ -45,6 +45,48 @@ def cluster(live: LiveBroker, topic: str) -> Iterator[ChannelCluster]:
 def check_exactly(cluster: ChannelCluster, topic: str, expected: list[str]) -> None:
     assert held_back(cluster, topic, 2) == []
     assert committed(cluster, topic, 2) == sorted(expected)
+
+
+def test_a_batch_is_on_its_way_when_produce_returns(live: LiveBroker, cluster: ChannelCluster, topic: str) -> None:
+    """The producer does nothing more than that."""
+    writer = TransactionalWriter(cluster, topic)
+    writer.init()
+    writer.produce(topic, 0, batch("early"))
+    with live.cluster() as another:
+        while not end_offset(another, topic, 0, READ_UNCOMMITTED):
+            pass
+    writer.commit()
+    check_exactly(cluster, topic, ["early"])
+
+
+def test_two_producers_of_one_transaction(live: LiveBroker, cluster: ChannelCluster, topic: str) -> None:
+    """With one pair, over two connections, each for its own partition; the end is one for both."""
+    owner = TransactionalWriter(cluster, topic)
+    pair = owner.init().pair
+    with live.cluster() as another:
+        for index, (one, some) in enumerate([(cluster, "a"), (another, "b")]):
+            guest = TransactionalWriter(one, topic)
+            guest.join(pair)
+            for number in range(3):
+                guest.produce(topic, index, batch(f"{some}{number}"))
+            guest.flush()
+    assert committed(cluster, topic, 2) == []
+    assert [one.code for one in end_all(cluster, [End(topic, *pair, True)])] == [0]
+    check_exactly(cluster, topic, ["a0", "a1", "a2", "b0", "b1", "b2"])
+
+
+def test_a_second_producer_for_the_same_partition_is_refused(cluster: ChannelCluster, topic: str) -> None:
+    owner = TransactionalWriter(cluster, topic)
+    pair = owner.init().pair
+    owner.produce(topic, 0, batch("a", "b"))
+    owner.flush()
+    guest = TransactionalWriter(cluster, topic)
+    guest.join(pair)
+    guest.produce(topic, 0, batch("c"))
+    with pytest.raises(TransactionAbortable, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        guest.flush()
+    owner.abort()
+    check_exactly(cluster, topic, [])
 
 
 @pytest.mark.parametrize("two_phase", [False, True])

@@ -6,11 +6,31 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from aiokafka.partitioner import murmur2 as other
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stuntbroker.pipeline.encode import TABLE_SIZE, Encoded, encode, murmur2, partitions_of, rows_by_partition, varints
-from stuntbroker.protocol.records import HEADER_SIZE, build_batch, crc_of, read_header, read_records, seal, zigzag
+from stuntbroker.pipeline.encode import (
+    TABLE_SIZE,
+    Encoded,
+    compressed,
+    encode,
+    murmur2,
+    partitions_of,
+    rows_by_partition,
+    varints,
+)
+from stuntbroker.protocol.records import (
+    CODECS,
+    HEADER_SIZE,
+    build_batch,
+    crc_of,
+    read_header,
+    read_records,
+    seal,
+    zigzag,
+)
 
 NOW_MS = 1_700_000_000_000
 LONG = st.sampled_from([0, 1, 63, 64, 127, 8_191, 8_192, TABLE_SIZE - 1, TABLE_SIZE, 20_000])
@@ -129,6 +149,60 @@ def test_varints_of_any_number(values: list[int]) -> None:
         expected.append(bytes(out))
 
     assert varints(np.array(values, np.int64)).to_pylist() == expected
+
+
+# --- headers
+
+HEADERS = st.one_of(
+    st.none(), st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.binary(max_size=9))), max_size=4)
+)
+HEADER_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+Headers = list[tuple[str, bytes | None]] | None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(FIELD, HEADERS), min_size=1, max_size=40), st.integers(0, 3))
+def test_headers_are_those_that_another_builder_writes(found: list[tuple[bytes | None, Headers]], skipped: int) -> None:
+    """aiokafka's; also of a slice of a longer column."""
+    values, headers = (list(one) for one in zip(*found, strict=True))
+    column = pa.array([[("?", b"!")]] * skipped + headers, HEADER_TYPE)[skipped:]
+    (encoded,) = encode(None, pa.array(values, pa.binary()), NOW_MS, 1 << 30, column)
+
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
+    for offset, (value, some) in enumerate(found):
+        builder.append(offset, NOW_MS, None, value, some or [])
+    expected = bytes(builder.build())
+    assert sealed(encoded)[HEADER_SIZE:] == expected[HEADER_SIZE:]
+    assert read_header(sealed(encoded)).size == len(expected)
+
+
+def test_batches_with_headers_keep_to_their_size() -> None:
+    headers = pa.array([[("name", b"x" * (number % 700))] * (number % 3) for number in range(2_000)], HEADER_TYPE)
+    made = list(encode(None, pa.array([b"%d" % number for number in range(2_000)]), NOW_MS, 10_000, headers))
+
+    assert all(8_000 < len(one.data) <= 10_000 for one in made[:-1])
+    found = [row for one in made for row in read_records(read_header(one.data), one.data, HEADER_SIZE)]
+    assert [list(row.headers) for row in found] == [
+        [tuple(pair.values()) for pair in row] for row in headers.to_pylist()
+    ]
+
+
+def test_a_header_needs_a_name() -> None:
+    with pytest.raises(ValueError, match="a header has no name"):
+        list(encode(None, pa.array([b"a"]), NOW_MS, headers=pa.array([[(None, b"x")]], HEADER_TYPE)))
+
+
+@pytest.mark.parametrize("codec", CODECS.values())
+def test_records_may_be_compressed(codec: str) -> None:
+    """aiokafka reads them."""
+    (encoded,) = encode(pa.array([b"k"] * 500), pa.array([b"x" * 100] * 500), NOW_MS)
+    data = compressed(encoded.data, codec)
+    seal(data)
+
+    assert (len(data) < len(encoded.data) // 4) == (codec != "none")
+    batch = MemoryRecords(bytes(data)).next_batch()
+    assert batch is not None and batch.validate_crc()
+    assert [(one.offset, one.key, one.value) for one in batch] == [(at, b"k", b"x" * 100) for at in range(500)]
 
 
 # --- partitions

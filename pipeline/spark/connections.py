@@ -1,0 +1,86 @@
+"""Connections that a Python worker of Spark keeps from one task, or one batch, to the next.
+
+A worker is one thread of one process, which Spark forks from a daemon and uses again and again. What an earlier process
+has opened is not ours: a connection belongs to the process that made it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import parse_bootstrap
+from stuntbroker.client.errors import NotFound
+from stuntbroker.client.reader import LastValues
+from stuntbroker.pipeline.decisions import Decisions, open_decisions
+from stuntbroker.pipeline.spark.sink_options import SinkOptions
+
+LOOKS: Final = 15
+PAUSE_S: Final = 0.2
+"""While a topic is made: how often it is looked for, and how long it is not."""
+
+_clusters: dict[tuple[int, str, int], ChannelCluster] = {}
+"""By process, addresses and time-out."""
+_stores: dict[tuple[int, SinkOptions], Decisions] = {}
+_values: dict[tuple[int, SinkOptions], LastValues] = {}
+"""What was read of a topic of decisions: only what is new has to be read again."""
+
+
+@contextmanager
+def connected(options: SinkOptions) -> Iterator[ChannelCluster]:
+    """The cluster; whatever goes wrong with it, the next one who asks begins with new connections."""
+    key = os.getpid(), options.bootstrap, options.delivery_timeout_ms
+    cluster = _clusters.get(key)
+    if cluster is None:
+        cluster = ChannelCluster(parse_bootstrap(options.bootstrap), options.delivery_timeout_ms / 1000)
+        _clusters[key] = cluster
+    try:
+        yield cluster
+    except BaseException:
+        for one in [one for one in _stores if one[0] == key[0]]:
+            _stores.pop(one).close()
+        _values.clear()
+        _clusters.pop(key, cluster).close()
+        raise
+
+
+def store_of(cluster: ChannelCluster, options: SinkOptions) -> Decisions:
+    """The decisions of the sink."""
+    key = os.getpid(), options
+    if key not in _stores:
+        _stores[key] = open_decisions(options.decisions, options.sink_id, cluster)
+    return _stores[key]
+
+
+def values_of(cluster: ChannelCluster, options: SinkOptions) -> dict[bytes, bytes]:
+    """The last values of the topic of decisions, as they are committed now."""
+    key = os.getpid(), options
+    if key not in _values:
+        _values[key] = LastValues(cluster, options.decisions.partition(":")[2], 0)
+    _values[key].refresh()
+    return _values[key].values
+
+
+def partition_counts(cluster: ChannelCluster) -> Callable[[str], int]:
+    """How many partitions a topic has; it is asked for once, and made if the brokers make topics by themselves."""
+    known: dict[str, int] = {}
+
+    def count(topic: str) -> int:
+        if topic not in known:
+            known[topic] = _partitions(cluster, topic)
+        return known[topic]
+
+    return count
+
+
+def _partitions(cluster: ChannelCluster, topic: str) -> int:
+    """Raises NotFound. Kafka says first that there is no such topic, and makes it then."""
+    for _ in range(LOOKS):
+        try:
+            return len(cluster.retrying(lambda: cluster.partitions([topic], create=True)))
+        except NotFound:
+            cluster.pause(PAUSE_S)
+    raise NotFound(f"there is no topic {topic!r}, and the brokers have not made it: auto.create.topics.enable is off")

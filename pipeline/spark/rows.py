@@ -1,0 +1,152 @@
+"""Rows of a DataFrame as batches of records: no step of Python for each row.
+
+Columns are those of Spark's own Kafka sink: `value`, and where they are there `key`, `topic`, `partition` and `headers`;
+all others are left out. Rows are gathered until there are enough of them to be worth a batch for each partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stuntbroker.client.writer import now_ms
+from stuntbroker.pipeline.encode import compressed, encode, partitions_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+CHUNK_BYTES: Final = 4 << 20
+CHUNK_ROWS: Final = 200_000
+"""Rows are gathered up to one of them."""
+HEADERS: Final = "array<struct<key: string, value: binary>>"
+
+
+class BadRows(ValueError):
+    """The DataFrame, or a row of it, cannot be written. One line that says what is wrong and what to do."""
+
+
+class Piece(NamedTuple):
+    topic: str
+    partition: int
+    data: bytearray
+    rows: int
+
+
+def check_schema(schema: StructType, topic: str | None) -> None:
+    """Whether the columns have what a record needs. Raises BadRows."""
+    from pyspark.sql.types import BinaryType, IntegerType, StringType
+
+    found: dict[str, DataType] = {field.name: field.dataType for field in schema.fields}
+    has = (
+        f"the DataFrame has {', '.join(f'{name} {kind.simpleString()}' for name, kind in found.items()) or 'no column'}"
+    )
+    if "value" not in found:
+        raise BadRows(f"column 'value' is missing (string or binary): {has}")
+    if topic is None and "topic" not in found:
+        raise BadRows(f"there is neither an option 'topic' nor a column 'topic' that says where rows go: {has}")
+    allowed = {
+        "value": ("string or binary", (StringType, BinaryType)),
+        "key": ("string or binary", (StringType, BinaryType)),
+        "topic": ("string", (StringType,)),
+        "partition": ("int", (IntegerType,)),
+    }
+    for name, (words, kinds) in allowed.items():
+        kind = found.get(name)
+        if kind is not None and not isinstance(kind, kinds):
+            raise BadRows(f"column {name!r} is {kind.simpleString()}, it must be {words}: cast it before")
+    if "headers" in found:
+        _check_headers(found["headers"])
+
+
+def _check_headers(kind: DataType) -> None:
+    from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
+
+    element = kind.elementType if isinstance(kind, ArrayType) else None
+    fields = [(one.name, type(one.dataType)) for one in element.fields] if isinstance(element, StructType) else []
+    if fields != [("key", StringType), ("value", BinaryType)]:
+        raise BadRows(f"column 'headers' is {kind.simpleString()}, it must be {HEADERS}")
+
+
+def pieces(
+    batches: Iterable[pa.RecordBatch],
+    topic: str | None,
+    partitions: Callable[[str], int],
+    compression: str = "none",
+    first: int = 0,
+    spread: bool = True,
+) -> Iterator[Piece]:
+    """Batches of records, each for one partition. `partitions` is the number that a topic has.
+
+    Rows without a key and without a partition go to one partition after the other, a few thousand together, from
+    partition `first` on; without `spread` they all go to that one. Raises BadRows.
+    """
+    sticky = first
+    for chunk in _chunks(batches):
+        for name, rows in _by_topic(chunk, topic):
+            yield from _encoded(rows, name, partitions(name), sticky, compression)
+        sticky += spread
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    gathered: list[pa.RecordBatch] = []
+    size = count = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        gathered.append(batch)
+        size += batch.nbytes
+        count += batch.num_rows
+        if size >= CHUNK_BYTES or count >= CHUNK_ROWS:
+            yield _joined(gathered)
+            gathered, size, count = [], 0, 0
+    if gathered:
+        yield _joined(gathered)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _column(rows: pa.RecordBatch, name: str) -> pa.Array | None:
+    at = rows.schema.get_field_index(name)
+    return None if at < 0 else rows.column(at)
+
+
+def _by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    if topic is not None:
+        yield topic, rows
+        return
+    names = _column(rows, "topic")
+    if names is None or names.null_count:
+        raise BadRows("a row has no topic: set the option 'topic', or fill the column 'topic' everywhere")
+    for name in pc.unique(names).to_pylist():
+        yield name, rows.filter(pc.equal(names, name))
+
+
+def _encoded(rows: pa.RecordBatch, topic: str, partitions: int, sticky: int, compression: str) -> Iterator[Piece]:
+    key, value = _column(rows, "key"), _column(rows, "value")
+    count = rows.num_rows
+    try:
+        found = partitions_of(key, count, partitions, _column(rows, "partition"), sticky)
+    except ValueError as fault:
+        raise BadRows(f"topic {topic!r}: {fault}") from fault
+    columns = [key, value, _column(rows, "headers")]
+    ends = np.cumsum(np.bincount(found, minlength=partitions))
+    if ends[0] != count and not (found == found[0]).all():
+        order = pa.array(np.argsort(found, kind="stable"))
+        columns = [None if one is None else one.take(order) for one in columns]
+    first, now = 0, now_ms()
+    for partition, end in enumerate(ends.tolist()):
+        if end == first:
+            continue
+        key, value, headers = (None if one is None else one[first:end] for one in columns)
+        try:
+            for one in encode(key, value, now, headers=headers):
+                yield Piece(topic, partition, compressed(one.data, compression), one.records)
+        except ValueError as fault:
+            raise BadRows(f"topic {topic!r}: {fault}") from fault
+        first = end

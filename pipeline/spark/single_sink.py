@@ -1,0 +1,145 @@
+"""mode=single: one transaction for a batch, which all tasks write into. Any Kafka from 2.5 on does.
+
+    driver, before the tasks    InitProducerId: what an earlier run left open is ended; then the last batch is read
+    task                        writes with the driver's producer id and epoch, into partitions that no other task has
+    driver, after the tasks     puts the number of the batch into the same transaction, and commits it
+
+A reader of what is committed sees a batch whole or not at all. Sequence numbers are counted by partition, so a partition
+must have one task, and the task one attempt: there is no telling which rows of an attempt that failed have arrived.
+Whatever fails, the whole batch is aborted and the query ends; when it starts again the batch is written anew.
+
+Which batch was committed last is a record of the topic of decisions, with the key that mode=2pc uses, so that a query may
+change its mode between two batches. InitProducerId comes first: what is read behind it cannot change any more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import ClientError, ProducerFenced, ProducerUnknown
+from stuntbroker.client.transactions import NOBODY, PreparedState, init_producer
+from stuntbroker.client.writer import TransactionalWriter, now_ms
+from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
+from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, to_json
+from stuntbroker.pipeline.spark.claims import remember, remembered
+from stuntbroker.pipeline.spark.connections import connected, partition_counts, values_of
+from stuntbroker.pipeline.spark.rows import pieces
+from stuntbroker.pipeline.spark.sink_options import SinkOptions
+from stuntbroker.pipeline.spark.writing import Taken, TaskMessage
+from stuntbroker.protocol.records import build_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ONE_STAGE_ATTEMPT: Final = "spark.stage.maxConsecutiveAttempts"
+
+
+class NotAlone(Exception):
+    """A partition, or a task, would be written twice in one transaction."""
+
+
+class SingleSink:
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._id = f"{options.sink_id}-single"
+        self._topic = options.decisions.partition(":")[2]
+
+    def take(self) -> Taken:
+        """Raises NotDone, ClientError."""
+        options = self._options
+        with connected(options) as cluster:
+            if options.topic is not None:
+                partition_counts(cluster)(options.topic)
+            make_decision_topic(cluster, self._topic)
+            pair = init_producer(cluster, self._id, options.transaction_timeout_ms).pair
+            remember(options, str(pair))
+            last = stored(self._state(cluster))
+            if last is not None and not last.done:
+                raise NotDone(
+                    f"batch {last.decision.batch_id} of sink {options.sink_id!r} was decided with mode=2pc and is not all "
+                    "committed: start the query once more with mode=2pc"
+                )
+            return Taken(0, last, pair)
+
+    def _state(self, cluster: ChannelCluster) -> dict[str, Any]:
+        text = values_of(cluster, self._options).get(self._options.sink_id.encode(), b'{"owner": 0}')
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
+        """Raises BadRows, NotAlone, ClientError."""
+        options, context = self._options, TaskContext.get()
+        assert context is not None
+        task = context.partitionId()
+        _check_attempt(context)
+        with connected(options) as cluster:
+            writer = TransactionalWriter(cluster, self._id)
+            writer.join(taken.pair)
+            try:
+                for one in pieces(batches, options.topic, partition_counts(cluster), options.compression, task, False):
+                    writer.produce(one.topic, one.partition, one.data)
+                writer.flush()
+            except (ProducerFenced, ProducerUnknown) as fault:
+                raise ClientError(
+                    f"{fault}: another driver has taken the sink, or the batch took longer than "
+                    f"kafka.transaction.timeout.ms={options.transaction_timeout_ms}"
+                ) from fault
+        rows = sum(one.records for one in writer.written.values())
+        transaction = Transaction(self._id, *taken.pair) if rows else None
+        return TaskMessage(0, taken.pair, query_id, transaction, False, rows, writer.written)
+
+    def commit(self, told: Sequence[TaskMessage], batch_id: int) -> None:
+        """Raises NotAlone, ClientError. After TimedOut it may be committed: the next run knows."""
+        options = self._options
+        if not any(one.transaction for one in told):
+            return
+        _check_partitions(told)
+        with connected(options) as cluster:
+            writer = TransactionalWriter(cluster, self._id)
+            writer.join(told[0].pair)
+            decision = to_json(Decision(options.sink_id, told[0].query_id, batch_id, ()))
+            state = self._state(cluster)
+            text = json.dumps({"owner": state["owner"], "done": True, **decision}).encode()
+            writer.produce(self._topic, 0, build_batch([(options.sink_id.encode(), text)], now_ms()))
+            writer.commit()
+
+    def abort(self, told: Sequence[TaskMessage]) -> None:
+        """Aborts what is open and shuts out tasks that are late, unless the batch is committed or the sink is not ours."""
+        options = self._options
+        known = str(told[0].pair) if told else remembered(options)
+        with connected(options) as cluster, suppress(ProducerFenced, ProducerUnknown):
+            owner = NOBODY if known is None else PreparedState.parse(known)
+            init_producer(cluster, self._id, options.transaction_timeout_ms, owner=owner)
+
+
+def _check_attempt(context: TaskContext) -> None:
+    """Raises NotAlone, unless this is the only attempt there can be."""
+    if context.attemptNumber():
+        raise NotAlone(
+            f"task {context.partitionId()} has failed, and its rows may be in the transaction already: with mode=single the "
+            "query has to start again (the first failure of the task says why; spark.task.maxFailures=1 spares the retries)"
+        )
+    master = context.getLocalProperty("spark.master") or ""
+    if not master.startswith("local") and context.getLocalProperty(ONE_STAGE_ATTEMPT) != "1":
+        raise NotAlone(
+            f"with mode=single Spark must not run a stage twice, as tasks cannot tell: start it with {ONE_STAGE_ATTEMPT}=1"
+        )
+
+
+def _check_partitions(told: Sequence[TaskMessage]) -> None:
+    """Raises NotAlone when two tasks wrote to the same partition."""
+    owners: dict[tuple[str, int], int] = {}
+    for number, one in enumerate(told):
+        for where in one.written:
+            if where in owners:
+                raise NotAlone(
+                    f"two tasks wrote to {where[0]}-{where[1]}: with mode=single all rows of a partition must be in one task, "
+                    "see stuntbroker.pipeline.spark.partitioning.partitioned"
+                )
+            owners[where] = number

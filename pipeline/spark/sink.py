@@ -1,0 +1,120 @@
+"""`df.write` and `df.writeStream` to the data source `stuntbroker`: every row once, whatever fails.
+
+What reaches the tasks is what Spark pickles before any of them starts, once for each batch; a stream's writer that
+commits or aborts is made anew, in another process, and never pickled. So the sink is taken when its writer is pickled,
+and what came of that is told to the commit by the messages of the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from stuntbroker.pipeline.spark.rows import BadRows, check_schema
+from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
+from stuntbroker.pipeline.spark.writing import Messages, Sink, Taken, commit_once, told_by, write_once
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+JOB: Final = "jobs"
+"""Stands for a query in the decisions of batch writes, each of which is new input, and so the next batch."""
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    """The writer of one micro-batch, or of its commit. Raises BadOption, BadRows."""
+    if overwrite:
+        raise BadRows("a topic cannot be overwritten: use outputMode('append') or 'update'")
+    chosen = sink_options(options, stream=True)
+    check_schema(schema, chosen.topic)
+    return StreamWriter(chosen)
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+    """The writer of one job. Raises BadOption, BadRows."""
+    if overwrite:
+        raise BadRows("a topic cannot be overwritten: use mode('append')")
+    chosen = sink_options(options, stream=False)
+    check_schema(schema, chosen.topic)
+    return JobWriter(chosen)
+
+
+def sink_of(options: SinkOptions) -> Sink:
+    if options.two_phase:
+        from stuntbroker.pipeline.spark.two_phase_sink import TwoPhaseSink
+
+        return TwoPhaseSink(options)
+    from stuntbroker.pipeline.spark.single_sink import SingleSink
+
+    return SingleSink(options)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """As the driver has it. Pickled it becomes the tasks' writer."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._taken: Taken | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._taken is None:  # Spark pickles it twice.
+            self._taken = sink_of(self._options).take()
+        return StreamTask, (self._options, self._taken)
+
+    def write(self, iterator: Any) -> WriterCommitMessage:
+        raise TypeError("tasks have a writer of their own")
+
+    def commit(self, messages: Messages, batchId: int) -> None:
+        commit_once(sink_of(self._options), messages, batchId)
+
+    def abort(self, messages: Messages, batchId: int) -> None:
+        sink_of(self._options).abort(told_by(messages))
+
+
+class StreamTask(DataSourceStreamArrowWriter):
+    """As the tasks have it."""
+
+    def __init__(self, options: SinkOptions, taken: Taken) -> None:
+        self._options = options
+        self._taken = taken
+
+    def write(self, iterator: Any) -> WriterCommitMessage:
+        context = TaskContext.get()
+        assert context is not None
+        query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        assert query_id is not None and batch_id is not None
+        return write_once(sink_of(self._options), self._taken, query_id, int(batch_id), iterator)
+
+
+class JobWriter(DataSourceArrowWriter):
+    """As driver and tasks have it: Spark makes one, and pickles it for the tasks and for the end."""
+
+    def __init__(self, options: SinkOptions, taken: Taken | None = None) -> None:
+        self._options = options
+        self._taken = taken
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JobWriter, (self._options, self._take())
+
+    def _take(self) -> Taken:
+        if self._taken is None:
+            self._taken = sink_of(self._options).take()
+        return self._taken
+
+    def _batch_id(self) -> int:
+        last = self._take().last
+        return 0 if last is None else last.decision.batch_id + 1
+
+    def write(self, iterator: Any) -> WriterCommitMessage:
+        return write_once(sink_of(self._options), self._take(), JOB, self._batch_id(), iterator)
+
+    def commit(self, messages: Messages) -> None:
+        commit_once(sink_of(self._options), messages, self._batch_id())
+
+    def abort(self, messages: Messages) -> None:
+        sink_of(self._options).abort(told_by(messages))

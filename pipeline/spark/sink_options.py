@@ -1,0 +1,114 @@
+"""What a user may say to the sink, and the words for what is wrong with it.
+
+Names are those of Spark's own Kafka sink where it has them, without regard to case, as Spark itself lower-cases them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from stuntbroker.client.cluster import parse_bootstrap
+from stuntbroker.pipeline.decisions import check_sink_id
+
+TWO_PHASE: Final = "2pc"
+SINGLE: Final = "single"
+JOBS: Final = "-jobs"
+"""What the decisions and transactional ids of batch writes are told from those of a stream by."""
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+DECISIONS: Final = "kafka:stuntbroker-decisions"
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+DELIVERY_TIMEOUT_MS: Final = 120_000
+KNOWN: Final = (
+    "kafka.bootstrap.servers", "topic", "sinkId", "mode", "decisions", "kafka.compression.type",
+    "kafka.transaction.timeout.ms", "kafka.delivery.timeout.ms",
+)  # fmt: skip
+OF_SPARK: Final = {"checkpointlocation", "queryname"}
+"""Options that Spark hands on, though they are for itself."""
+
+
+class BadOption(ValueError):
+    """One line that says which option, what is wrong and what to do."""
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    bootstrap: str
+    topic: str | None
+    """None: the column `topic` of every row says it."""
+    sink_id: str
+    two_phase: bool
+    decisions: str
+    compression: str
+    transaction_timeout_ms: int
+    """Of mode=single. Two-phase transactions have none."""
+    delivery_timeout_ms: int
+    """How long one operation is tried again, over failures and elections."""
+
+
+def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
+    """Raises BadOption."""
+    options = {name.lower(): str(value) for name, value in given.items()}
+    _check_names(options)
+    mode = options.get("mode", TWO_PHASE).lower()
+    if mode not in (TWO_PHASE, SINGLE):
+        raise BadOption(f"option mode={mode!r}: it must be {TWO_PHASE} or {SINGLE}")
+    decisions = options.get("decisions", DECISIONS)
+    kind, _, name = decisions.partition(":")
+    if kind not in ("kafka", "dir") or not name:
+        raise BadOption(f"option decisions={decisions!r}: it must be kafka:TOPIC or dir:PATH")
+    if mode == SINGLE and kind != "kafka":
+        raise BadOption(f"option decisions={decisions!r}: with mode=single it must be kafka:TOPIC")
+    bootstrap = _needed(options, "kafka.bootstrap.servers", "HOST:PORT[,HOST:PORT...]")
+    try:
+        parse_bootstrap(bootstrap)
+    except ValueError as fault:
+        raise BadOption(f"option kafka.bootstrap.servers: {fault}") from fault
+    codec = options.get("kafka.compression.type", "none").lower()
+    if codec not in CODECS:
+        raise BadOption(f"option kafka.compression.type={codec!r}: it must be one of {', '.join(CODECS)}")
+    return SinkOptions(
+        bootstrap,
+        options.get("topic") or None,
+        _sink_id(_needed(options, "sinkId", "a name that no other query has")) + ("" if stream else JOBS),
+        mode == TWO_PHASE,
+        decisions,
+        codec,
+        _milliseconds(options, "kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS),
+        _milliseconds(options, "kafka.delivery.timeout.ms", DELIVERY_TIMEOUT_MS),
+    )
+
+
+def _check_names(options: Mapping[str, str]) -> None:
+    known = {name.lower(): name for name in KNOWN}
+    for name in sorted(options.keys() - known.keys() - OF_SPARK):
+        near = get_close_matches(name, known, 1, 0.5)
+        hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(KNOWN)}"
+        raise BadOption(f"the stuntbroker sink has no option {name!r}: {hint}")
+
+
+def _needed(options: Mapping[str, str], name: str, what: str) -> str:
+    value = options.get(name.lower(), "")
+    if not value:
+        raise BadOption(f"option {name} is missing: {what}")
+    return value
+
+
+def _sink_id(value: str) -> str:
+    try:
+        check_sink_id(value)
+        check_sink_id(value + JOBS)
+    except ValueError as fault:
+        raise BadOption(f"option sinkId: {fault}") from fault
+    if value.endswith(JOBS):
+        raise BadOption(f"option sinkId={value!r}: names that end in {JOBS!r} are those of batch writes")
+    return value
+
+
+def _milliseconds(options: Mapping[str, str], name: str, default: int) -> int:
+    value = options.get(name.lower(), str(default))
+    if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) < 2**31):
+        raise BadOption(f"option {name}={value!r}: it must be a number of milliseconds, 1 to {2**31 - 1}")
+    return int(value)

@@ -1,0 +1,205 @@
+"""mode=2pc: one two-phase transaction for each attempt of a task, and one decision for all that won (KIP-939).
+
+    driver, before the tasks    the sink is taken, and all that earlier runs left open is ended as it was decided
+    task                        writes its rows into a transaction, which it leaves open, and names it in its message
+    driver, after the tasks     decides the transactions that were named, commits them, and aborts every other one
+
+An attempt of a task takes a transactional id of its own: the first free one from the number of the attempt on. Whether
+one is free is asked with KeepPreparedTxn, which harms nobody: the transaction of another attempt, of another driver even,
+stays as it is, though it might be decided in this moment.
+
+Spark does not wait for attempts that it has given up. So that none begins a transaction when all have been ended, there is
+a gate: the producer id and epoch of a transactional id that has no transactions, `SINK-gate`. The driver moves it on before
+it lists what is open, and an attempt looks at it after it has begun: either the driver finds the attempt, or the attempt
+finds the gate closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from pyspark import TaskContext
+
+from stuntbroker.client.admin import Admin
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, UnsupportedVersion
+from stuntbroker.client.transactions import INIT_PRODUCER_ID, NOBODY, TWO_PHASE_FROM, PreparedState, init_producer
+from stuntbroker.client.writer import TransactionalWriter, Written
+from stuntbroker.pipeline.decisions import Decision, Transaction
+from stuntbroker.pipeline.recovery import before_batch, settle, transactional_id
+from stuntbroker.pipeline.spark.claims import remember, remembered
+from stuntbroker.pipeline.spark.connections import connected, partition_counts, store_of
+from stuntbroker.pipeline.spark.rows import pieces
+from stuntbroker.pipeline.spark.sink_options import SinkOptions
+from stuntbroker.pipeline.spark.writing import Taken, TaskMessage
+from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TIMEOUT_MS: Final = 60_000
+"""Of the gate, which has no transactions."""
+SLOTS_MAX: Final = 1_000
+"""Ids that an attempt tries before it gives up."""
+
+
+class NoTwoPhaseCommit(Exception):
+    """The brokers cannot do what mode=2pc needs."""
+
+
+class TooLate(Exception):
+    """The batch of this attempt has ended, or another driver has the sink."""
+
+
+class CommittedLater(Exception):
+    """It is decided, and will be committed; just not now."""
+
+
+class TwoPhaseSink:
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def take(self) -> Taken:
+        """Raises DecisionError, DecisionLost, NoTwoPhaseCommit, ClientError."""
+        options = self._options
+        with connected(options) as cluster:
+            _check_two_phase_commit(cluster, options.sink_id)
+            if options.topic is not None:
+                partition_counts(cluster)(options.topic)
+            gate = init_producer(cluster, _gate(options.sink_id), TIMEOUT_MS).pair
+            claim, settled = before_batch(cluster, store_of(cluster, options), options.sink_id)
+            remember(options, f"{claim} {gate}")
+            return Taken(claim, settled.last, gate)
+
+    def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
+        """Raises BadRows, NoTwoPhaseCommit, TooLate, ClientError."""
+        options, context = self._options, TaskContext.get()
+        assert context is not None
+        task, number = context.partitionId(), context.attemptNumber()
+        with connected(options) as cluster, Attempt(cluster, options.sink_id, taken.pair, task, number) as attempt:
+            for one in pieces(batches, options.topic, partition_counts(cluster), options.compression, task):
+                attempt.produce(one.topic, one.partition, one.data)
+            written = attempt.finish()
+        rows = sum(one.records for one in written.values())
+        return TaskMessage(taken.claim, taken.pair, query_id, attempt.transaction, False, rows, written)
+
+    def commit(self, told: Sequence[TaskMessage], batch_id: int) -> None:
+        """Raises DecisionError, DecisionLost, ClientError, CommittedLater."""
+        options = self._options
+        transactions = tuple(one.transaction for one in told if one.transaction is not None)
+        with connected(options) as cluster:
+            store = store_of(cluster, options)
+            store.resume(told[0].claim)
+            if transactions:
+                store.decide(Decision(options.sink_id, told[0].query_id, batch_id, transactions))
+            try:
+                _close(cluster, options.sink_id, told[0].pair)
+                settle(cluster, store, options.sink_id)
+            except ClientError as fault:
+                if not transactions:
+                    raise
+                raise CommittedLater(
+                    f"batch {batch_id} of sink {options.sink_id!r} is decided and must not be written again: what of it is "
+                    f"not committed yet will be when the sink is used next: {fault}"
+                ) from fault
+
+    def abort(self, told: Sequence[TaskMessage]) -> None:
+        """Raises Superseded when another driver has the sink: then it has ended, or will end, what we have left open."""
+        options = self._options
+        known = f"{told[0].claim} {told[0].pair}" if told else remembered(options)
+        with connected(options) as cluster:
+            store, gate = store_of(cluster, options), NOBODY
+            if known is not None:
+                claim, pair = known.split()
+                store.resume(int(claim))
+                gate = PreparedState.parse(pair)
+            if not told:
+                store.take()  # It may be the claim of another query of this application, which may go on to decide.
+            _close(cluster, options.sink_id, gate)
+            settle(cluster, store, options.sink_id)
+
+
+def _gate(sink_id: str) -> str:
+    return f"{sink_id}-gate"
+
+
+def _close(cluster: ChannelCluster, sink_id: str, gate: PreparedState) -> None:
+    """No attempt that was let in by this pair begins from now on."""
+    with suppress(ProducerFenced):  # Another driver has moved it on.
+        init_producer(cluster, _gate(sink_id), TIMEOUT_MS, owner=gate)
+
+
+def _check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
+    """As far as it can be told before the tasks. Raises NoTwoPhaseCommit."""
+    name = transactional_id(sink_id, 0, 0)
+
+    def check() -> None:
+        cluster.version(cluster.coordinators([name])[name], INIT_PRODUCER_ID, least=TWO_PHASE_FROM)
+
+    try:
+        cluster.retrying(check)
+    except UnsupportedVersion as fault:
+        raise _no_two_phase_commit(fault) from fault
+
+
+def _no_two_phase_commit(fault: ClientError) -> NoTwoPhaseCommit:
+    return NoTwoPhaseCommit(f"these brokers have no two-phase commit (KIP-939), use option mode=single: {fault}")
+
+
+class Attempt:
+    """The transaction of one attempt of a task. It is begun by the first batch, and aborted when the attempt fails."""
+
+    def __init__(self, cluster: ChannelCluster, sink_id: str, gate: PreparedState, task: int, number: int) -> None:
+        self.transaction: Transaction | None = None
+        self._cluster = cluster
+        self._sink_id = sink_id
+        self._gate = gate
+        self._task = task
+        self._number = number
+        self._writer: TransactionalWriter | None = None
+
+    def __enter__(self) -> Attempt:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._writer is not None:
+            with suppress(ClientError):  # The driver will, when it finds what nobody has named.
+                self._writer.abort()
+
+    def produce(self, topic: str, partition: int, data: bytearray) -> None:
+        if self._writer is None:
+            self._writer = self._begin()
+        self._writer.produce(topic, partition, data)
+
+    def finish(self) -> dict[tuple[str, int], Written]:
+        """Everything is in the log, and the transaction is open."""
+        if self._writer is None:
+            return {}
+        self.transaction = Transaction(self._writer.transactional_id, *self._writer.prepare())
+        return self._writer.written
+
+    def _begin(self) -> TransactionalWriter:
+        for slot in range(self._number, self._number + SLOTS_MAX):
+            writer = TransactionalWriter(self._cluster, transactional_id(self._sink_id, self._task, slot))
+            try:
+                if writer.init(two_phase=True, keep=True).ongoing is None:
+                    self._check_gate()
+                    return writer
+            except UnsupportedVersion as fault:
+                raise _no_two_phase_commit(fault) from fault
+            except BrokerError as fault:
+                if fault.code == ErrorCode.UNSUPPORTED_VERSION:
+                    raise _no_two_phase_commit(fault) from fault
+                raise
+        raise ClientError(f"{SLOTS_MAX} transactions of task {self._task} of sink {self._sink_id!r} are open")
+
+    def _check_gate(self) -> None:
+        """Raises TooLate."""
+        name = _gate(self._sink_id)
+        found = Admin(self._cluster).describe_transactions([name])[name]
+        if found is None or (found.producer_id, found.producer_epoch) != self._gate:
+            raise TooLate(
+                f"task {self._task} of sink {self._sink_id!r} begins when its batch has ended, or another driver has the sink"
+            )

@@ -1,0 +1,81 @@
+"""What both modes of the sink have in common: what the driver hands to the tasks, and what they tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from stuntbroker.client.transactions import NOBODY, PreparedState
+from stuntbroker.client.writer import Written
+from stuntbroker.pipeline.decisions import Stored, Transaction, is_decided
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Messages = Sequence[WriterCommitMessage | None]
+"""None for a task that has failed."""
+
+
+class Taken(NamedTuple):
+    """What the driver hands to the tasks of a batch."""
+
+    claim: int
+    last: Stored | None
+    """The batch that was decided last."""
+    pair: PreparedState = NOBODY
+    """In mode=single that of the transaction that the tasks share; else that of the gate."""
+
+
+@dataclass
+class TaskMessage(WriterCommitMessage):
+    """What the winning attempt of a task tells the driver."""
+
+    claim: int
+    pair: PreparedState
+    query_id: str
+    transaction: Transaction | None
+    """None when there were no rows, or the batch was decided before."""
+    decided: bool
+    """The batch was decided before, by an earlier run of the query."""
+    rows: int
+    written: dict[tuple[str, int], Written]
+    """By topic and partition."""
+
+
+class Sink(Protocol):
+    """One mode. An object for one process; it is made of the options only."""
+
+    def take(self) -> Taken:
+        """On the driver, before the tasks: the sink is ours, and what earlier runs have left open is ended."""
+
+    def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
+        """One attempt of a task, of a batch that was not decided before."""
+
+    def commit(self, told: Sequence[TaskMessage], batch_id: int) -> None:
+        """On the driver, after all tasks have told it something."""
+
+    def abort(self, told: Sequence[TaskMessage]) -> None:
+        """On the driver, after a task or the commit has failed. What was decided stays decided."""
+
+
+def told_by(messages: Messages) -> list[TaskMessage]:
+    return [one for one in messages if isinstance(one, TaskMessage)]
+
+
+def write_once(sink: Sink, taken: Taken, query_id: str, batch_id: int, batches: Any) -> TaskMessage:
+    """What a task does. Raises OtherQuery."""
+    if not is_decided(taken.last, query_id, batch_id):
+        return sink.write(taken, query_id, batch_id, batches)
+    for _ in batches:
+        pass
+    return TaskMessage(taken.claim, taken.pair, query_id, None, True, 0, {})
+
+
+def commit_once(sink: Sink, messages: Messages, batch_id: int) -> None:
+    """What was decided before was committed before the tasks began."""
+    told = told_by(messages)
+    if told and not any(one.decided for one in told):
+        sink.commit(told, batch_id)

@@ -1,0 +1,136 @@
+"""Attempts of tasks that Spark has given up, and others that nobody waits for: none leaves a transaction open."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from live_broker import batch, committed, held_back, make_topic
+
+from stuntbroker.client.admin import Admin
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import ClientError
+from stuntbroker.client.transactions import NOBODY
+from stuntbroker.pipeline.decisions import Superseded, Transaction
+from stuntbroker.pipeline.recovery import transactional_id
+from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
+from stuntbroker.pipeline.spark.two_phase_sink import Attempt, TooLate, TwoPhaseSink
+from stuntbroker.pipeline.spark.writing import Taken, TaskMessage
+
+if TYPE_CHECKING:
+    from live_broker import LiveBroker
+
+
+@pytest.fixture
+def options(broker: LiveBroker, cluster: ChannelCluster, request: pytest.FixtureRequest) -> SinkOptions:
+    name = re.sub("[^A-Za-z0-9]", "-", request.node.name)
+    make_topic(cluster, name)
+    return sink_options({"kafka.bootstrap.servers": str(broker.address), "topic": name, "sinkId": name}, stream=True)
+
+
+def attempt(cluster: ChannelCluster, options: SinkOptions, taken: Taken, task: int = 0, number: int = 0) -> Attempt:
+    return Attempt(cluster, options.sink_id, taken.pair, task, number)
+
+
+def written(one: Attempt, options: SinkOptions, value: str) -> Attempt:
+    one.produce(options.topic or "", 0, batch(value))
+    one.finish()
+    return one
+
+
+def message(taken: Taken, transaction: Transaction | None) -> TaskMessage:
+    return TaskMessage(taken.claim, taken.pair, "query", transaction, False, 1, {})
+
+
+def check(cluster: ChannelCluster, options: SinkOptions, *values: str) -> None:
+    topic = options.topic or ""
+    ids = {one.transactional_id for one in Admin(cluster).list_transactions(states=("Ongoing",)).listings}
+    assert [one for one in ids if one.startswith(options.sink_id)] == []
+    assert (committed(cluster, topic), held_back(cluster, topic)) == (sorted(values), [])
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_attempt_does_not_begin_when_its_batch_was_aborted(
+    cluster: ChannelCluster, options: SinkOptions, told: bool
+) -> None:
+    sink = TwoPhaseSink(options)
+    taken = sink.take()
+    won = written(attempt(cluster, options, taken), options, "lost")
+    late = attempt(cluster, options, taken, task=1)
+    sink.abort([message(taken, won.transaction)] if told else [])
+
+    with pytest.raises(TooLate, match="begins when its batch has ended"):
+        written(late, options, "late")
+    check(cluster, options)
+
+
+def test_an_attempt_does_not_begin_when_its_batch_was_committed(cluster: ChannelCluster, options: SinkOptions) -> None:
+    """Of a task that is run twice, for speculation."""
+    sink = TwoPhaseSink(options)
+    taken = sink.take()
+    won = written(attempt(cluster, options, taken), options, "won")
+    sink.commit([message(taken, won.transaction)], 0)
+
+    with pytest.raises(TooLate):
+        written(attempt(cluster, options, taken, number=1), options, "late")
+    check(cluster, options, "won")
+
+
+@pytest.mark.parametrize("end", ["abort", "commit"])
+def test_an_attempt_that_has_begun_is_ended_with_its_batch(
+    cluster: ChannelCluster, options: SinkOptions, end: str
+) -> None:
+    sink = TwoPhaseSink(options)
+    taken = sink.take()
+    won = written(attempt(cluster, options, taken), options, "won")
+    late = attempt(cluster, options, taken, number=1)
+    late.produce(options.topic or "", 0, batch("late"))
+    if end == "commit":
+        sink.commit([message(taken, won.transaction)], 0)
+    else:
+        sink.abort([message(taken, won.transaction)])
+
+    with pytest.raises(ClientError):
+        written(late, options, "late")
+    check(cluster, options, *(["won"] if end == "commit" else []))
+
+
+def test_attempts_do_not_take_each_others_transaction(cluster: ChannelCluster, options: SinkOptions) -> None:
+    """A stage that is run again counts its attempts from 0 again, while those before may still be at work."""
+    sink = TwoPhaseSink(options)
+    taken = sink.take()
+    both = [written(attempt(cluster, options, taken), options, value) for value in ("won", "again")]
+    names = [one.transaction.transactional_id for one in both if one.transaction]
+    assert names == [transactional_id(options.sink_id, 0, slot) for slot in (0, 1)]
+
+    sink.commit([message(taken, both[0].transaction)], 0)
+    check(cluster, options, "won")
+
+
+def test_tasks_of_a_driver_that_was_replaced_do_not_begin(cluster: ChannelCluster, options: SinkOptions) -> None:
+    old, new = TwoPhaseSink(options), TwoPhaseSink(options)
+    before = old.take()
+    lost = written(attempt(cluster, options, before), options, "lost")
+    taken = new.take()
+    with pytest.raises(TooLate):
+        written(attempt(cluster, options, before, task=1), options, "late")
+    won = written(attempt(cluster, options, taken), options, "won")
+    for end in (lambda: old.commit([message(before, lost.transaction)], 0), lambda: old.abort([message(before, None)])):
+        with pytest.raises(Superseded):
+            end()
+    new.commit([message(taken, won.transaction)], 0)
+    check(cluster, options, "won")
+
+
+def test_an_attempt_that_fails_aborts_what_it_began(cluster: ChannelCluster, options: SinkOptions) -> None:
+    taken = TwoPhaseSink(options).take()
+    with pytest.raises(ZeroDivisionError), attempt(cluster, options, taken) as one:
+        one.produce(options.topic or "", 0, batch("lost"))
+        raise ZeroDivisionError
+    check(cluster, options)
+
+
+def test_an_attempt_without_rows_begins_nothing(cluster: ChannelCluster, options: SinkOptions) -> None:
+    assert attempt(cluster, options, Taken(1, None, NOBODY)).finish() == {}
+    check(cluster, options)
