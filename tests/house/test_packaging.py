@@ -28,8 +28,26 @@ def test_the_folder_of_a_package_follows_the_rule() -> None:
 
 
 def test_the_package_tells_that_it_is_typed() -> None:
-    assert SETUPTOOLS["package-data"] == {FRONT_DOOR: ["py.typed"]}
+    assert SETUPTOOLS["package-data"][FRONT_DOOR] == ["py.typed"]
     assert (ROOT / FRONT_DOOR / "py.typed").is_file()
+
+
+def test_every_file_that_is_no_code_is_packed() -> None:
+    """In the rooms: each must match a pattern of its package, and each pattern must match a file."""
+    packed = {
+        file
+        for package, patterns in SETUPTOOLS["package-data"].items()
+        for pattern in patterns
+        for file in ROOT.joinpath(*(package.split(".")[1:] or [FRONT_DOOR])).glob(pattern)
+    }
+    there = {
+        path
+        for room in (FRONT_DOOR, *ROOMS)
+        for path in (ROOT / room).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc", ".md")
+    }
+
+    assert packed == there
 
 
 def test_a_room_cannot_be_imported_by_its_bare_name() -> None:

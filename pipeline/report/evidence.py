@@ -1,0 +1,209 @@
+"""What belongs to a finding: the batches around it, the coordinator's records of its id, the other pieces of its transaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stuntbroker.pipeline.audit.findings import Finding
+from stuntbroker.pipeline.audit.grouping import codes_of_both
+from stuntbroker.pipeline.audit.lock_step import Array
+
+LISTED_MAX: Final = 1_000
+"""Findings in the table."""
+SECTIONS_MAX: Final = 120
+"""Findings with a section of their own."""
+AROUND: Final = 3
+PIECES_MAX: Final = 8
+_STATE = re.compile(r"at offset (\d+) of the transaction log")
+_POSITION = re.compile(r"\bposition (\d+)")
+_OFFSET = re.compile(r"\bat offset (\d+)")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Rows of BATCHES, TXN_STATE and TRANSACTIONS; `is_it` marks the ones that the finding is about.
+
+    `left_out` of a batch or record: how many there are between it and the row before, -1 when that is not known.
+    """
+
+    batches: tuple[Row, ...] = ()
+    records: tuple[Row, ...] = ()
+    pieces: tuple[Row, ...] = ()
+
+
+def chosen(findings: pa.Table, most: int, each: int) -> list[int]:
+    """Rows of `findings`, in their order: all, or when there are more than `most`, some of every kind first."""
+    if len(findings) <= most:
+        return list(range(len(findings)))
+    rank: dict[str, int] = {}
+    keys = []
+    for at, kind in enumerate(findings["kind"].to_pylist()):
+        seen = rank[kind] = rank.get(kind, -1) + 1
+        keys.append((seen // each, at))
+    return sorted(at for _, at in sorted(keys)[:most])
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where evidence is looked for."""
+
+    batches: pa.Table
+    """Rows of BATCHES, of whole segments, or with a column `number` that says which rows of their segment they are."""
+    txn_state: pa.Table
+    """All records of the ids that there are findings about, or at least the last ones."""
+    transactions: pa.Table
+    has_all_records: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Finds the evidence of one finding after the other; what several need is sorted once."""
+
+    sources: Sources
+    order: Array
+    """Rows of the batches by partition, segment and position."""
+    starts: dict[tuple[str, int], tuple[int, int]]
+    """Of a partition, from where to where in `order`."""
+    _states: dict[Any, pa.Table] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, sources: Sources, findings: Iterable[Finding]) -> Neighbours:
+        """Only partitions that these findings name are looked at."""
+        named = sorted({(one["topic"], one["partition"]) for one in findings if None not in (one["topic"], one["partition"])})
+        places = (pa.array([t for t, _ in named], pa.string()), pa.array([p for _, p in named], pa.int32()))
+        theirs, wanted = codes_of_both((sources.batches["topic"], sources.batches["partition"]), places)
+        rows = np.flatnonzero(np.isin(theirs, wanted))
+        some = sources.batches.select(["position", "segment_base_offset"]).take(pa.array(rows))
+        order = rows[np.lexsort((some["position"].to_numpy(), some["segment_base_offset"].to_numpy(), theirs[rows]))]
+        low, high = (np.searchsorted(theirs[order], wanted, side) for side in ("left", "right"))
+        return cls(sources, order, dict(zip(named, zip(low.tolist(), high.tolist(), strict=True), strict=True)))
+
+    def evidence_of(self, one: Finding) -> Evidence:
+        records, time_ms = self.records_of(one)
+        return Evidence(self._batches(one, time_ms), records, self._pieces(one, time_ms))
+
+    def records_of(self, one: Finding) -> tuple[tuple[Row, ...], int | None]:
+        """(records of the id around the finding, the time of the one that fits best)"""
+        rows = self._state_of(one["transactional_id"], one["producer_id"])
+        if not len(rows):
+            return (), None
+        offset, epoch = rows["log_offset"].to_numpy(), rows["producer_epoch"].to_numpy()
+        said = _STATE.search(one["evidence"])
+        if said:
+            best = np.flatnonzero(offset == int(said[1]))
+        elif one["producer_epoch"] is not None:
+            mine = rows["producer_id"].to_numpy() == one["producer_id"]
+            best = np.flatnonzero(mine & (epoch == one["producer_epoch"]))
+        else:
+            best = np.arange(len(rows))[-1:]
+        anchor = int(best[-1]) if len(best) else len(rows) - 1
+        wanted = [*range(anchor - AROUND, anchor + AROUND + 2), len(rows) - 1]
+        found = _window(rows, wanted, {anchor} if len(best) else set())
+        for row in found:
+            row["lists_it"] = {"topic": one["topic"], "partition": one["partition"]} in row["partitions"]
+            row["partitions"] = len(row["partitions"])
+        return tuple(found), int(rows["update_ms"][anchor].as_py()) if len(best) else None
+
+    def _state_of(self, name: str | None, pid: int | None) -> pa.Table:
+        key = name if name is not None else pid
+        if key is None:
+            return self.sources.txn_state.slice(0, 0)
+        if key not in self._states:
+            column = "transactional_id" if name is not None else "producer_id"
+            self._states[key] = self.sources.txn_state.filter(pc.equal(self.sources.txn_state[column], key))
+        return self._states[key]
+
+    def _batches(self, one: Finding, time_ms: int | None) -> tuple[Row, ...]:
+        low, high = self.starts.get((one["topic"], one["partition"]), (0, 0))
+        if low == high:
+            return ()
+        rows = self.sources.batches.take(pa.array(self.order[low:high]))
+        about = _about(one, rows, time_ms)
+        if not len(about):
+            return ()
+        ends = {int(about[0]), int(about[-1])}
+        wanted = [at + step for at in ends for step in range(-AROUND, AROUND + 1)]
+        return tuple(_window(rows, wanted, set(about.tolist())))
+
+    def _pieces(self, one: Finding, time_ms: int | None) -> tuple[Row, ...]:
+        """What the producer's transaction has in all partitions, those of the nearest time when epochs do not tell."""
+        if one["producer_id"] is None or one["producer_epoch"] is None:
+            return ()
+        table = self.sources.transactions
+        table = table.filter(pc.equal(table["producer_id"], one["producer_id"]))
+        epoch, marked = table["last_epoch"].to_numpy(), table["marker_epoch"].to_numpy()
+        # A decision bears the epoch above that of its data from transaction version 2 on.
+        is_open = pc.equal(table["marker"], "open").to_numpy()
+        said = int(one["producer_epoch"])
+        rows = table.filter(pa.array((epoch == said) | (marked == said) | (is_open & (epoch == said - 1))))
+        found: list[Row] = rows.to_pylist() if len(rows) <= 10_000 else rows.slice(len(rows) - 10_000).to_pylist()
+        for row in found:
+            there = (row["topic"], row["partition"]) == (one["topic"], one["partition"])
+            begin = row["first_offset"] if row["first_offset"] >= 0 else row["marker_offset"]
+            row["is_it"] = there and one["first_offset"] in (None, begin)
+            row["far"] = 0 if time_ms is None else abs(max(row["marker_timestamp"], row["first_timestamp"]) - time_ms)
+        found.sort(key=lambda row: (not row["is_it"], row["far"]))
+        return tuple(sorted(found[:PIECES_MAX], key=lambda row: (row["topic"], row["partition"], row["first_offset"])))
+
+
+def position_in(one: Finding) -> int | None:
+    """Where in its file the finding is, when it says so."""
+    said = _POSITION.search(one["evidence"])
+    return None if said is None else int(said[1])
+
+
+def offset_in(one: Finding) -> int | None:
+    """The offset of a record that cannot be read."""
+    said = _OFFSET.search(one["evidence"])
+    return None if said is None or one["kind"] != "undecodable" else int(said[1])
+
+
+def _about(one: Finding, rows: pa.Table, time_ms: int | None) -> Array:
+    """Which of a partition's batches, in the order of its files, the finding is about."""
+    base, last = (pc.fill_null(rows[name], -1).to_numpy() for name in ("base_offset", "last_offset"))
+    here = np.ones(len(rows), bool)
+    if one["file"]:
+        in_file = rows["segment_base_offset"].to_numpy() == int(one["file"].rpartition("/")[2].partition(".")[0])
+        here = in_file if in_file.any() else here
+    pid = pc.fill_null(rows["producer_id"], -1).to_numpy()
+    owned = pid == one["producer_id"] if one["producer_id"] is not None else np.ones(len(rows), bool)
+    if (position := position_in(one)) is not None:
+        found = np.flatnonzero(here & (rows["position"].to_numpy() == position))
+    elif one["first_offset"] is not None:
+        until = one["last_offset"] if one["last_offset"] is not None else one["first_offset"]
+        found = np.flatnonzero(owned & (base >= 0) & (base <= until) & (last >= one["first_offset"]))
+    elif one["last_offset"] is not None:  # Of what is before an offset, what comes behind it is all there is.
+        found = np.flatnonzero(base > one["last_offset"])[:1]
+    elif time_ms is not None:
+        # Of what contradicts a decision the marker is to be seen, else whatever is nearest to it.
+        told = pc.fill_null(rows["is_control"], False).to_numpy() | (one["kind"] != "marker_contradicts")
+        mine = np.flatnonzero(owned & told)
+        time = pc.fill_null(rows["max_timestamp"], 0).to_numpy()[mine]
+        found = mine[np.argsort(np.abs(time - time_ms), kind="stable")[:1]]
+    elif (offset := offset_in(one)) is not None:
+        found = np.flatnonzero((base >= 0) & (base <= offset) & (last >= offset))
+    else:
+        found = np.empty(0, np.int64)
+    return found
+
+
+def _window(rows: pa.Table, wanted: Iterable[int], about: set[int]) -> list[Row]:
+    """These rows as far as they are there, with `is_it` and `left_out`."""
+    numbers = sorted({at for at in wanted if 0 <= at < len(rows)})
+    found: list[Row] = rows.take(pa.array(numbers, pa.int64())).to_pylist()
+    places = rows["number"].to_pylist() if "number" in rows.column_names else range(len(rows))
+    before = None
+    for row, at in zip(found, numbers, strict=True):
+        row["is_it"] = at in about
+        row["left_out"] = 0 if before is None else places[at] - before - 1 if places[at] >> 40 == before >> 40 else -1
+        before = places[at]
+    return found

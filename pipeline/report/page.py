@@ -1,0 +1,144 @@
+"""Facts into HTML. jinja2 escapes every value; figures travel as JSON that no `</script>` can end."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from stuntbroker.pipeline.audit.findings import Finding
+from stuntbroker.pipeline.audit.folder import Folder
+from stuntbroker.pipeline.audit.run import Audit
+from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
+from stuntbroker.pipeline.report import figures, text
+from stuntbroker.pipeline.report.episodes import episodes_of, fence_marks_of
+from stuntbroker.pipeline.report.evidence import LISTED_MAX, SECTIONS_MAX, Neighbours, Sources, chosen
+from stuntbroker.pipeline.report.measures import aborts_of, latencies_for, traffic_of
+from stuntbroker.pipeline.report.summary import READERS_MAX, summary_of
+from stuntbroker.pipeline.report.timeline import timeline_of
+from stuntbroker.pipeline.report.words import OTHER, WORDS
+
+EACH_MAX: Final = 20
+"""Of every kind so many findings are listed before more of any kind are."""
+FEW: Final = 5
+"""The same for sections."""
+SKIPPED_MAX: Final = 50
+OPEN_MAX: Final = 5
+"""Sections that are open when the page is; the others open at a click."""
+
+
+def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) -> str:
+    """The whole page. Pure: the same tables give the same page. `sources` are for the findings of `told_of`."""
+    records = audit.txn_state if audit.is_whole else audit.lasts
+    episodes = episodes_of(audit.transactions, records, audit.fencing)
+    marks = fence_marks_of(audit.fencing, records)
+    summary = summary_of(audit, folder, findings, episodes)
+    timeline = timeline_of(episodes, marks, findings, max(audit.newest_ms(), summary.last_ms or 0))
+    latencies, aborts = latencies_for(episodes, audit.latencies, audit.is_whole), aborts_of(episodes)
+    traffic = traffic_of(audit.batches, audit.segments, audit.is_whole)
+    drawn: dict[str, figures.Figure] = {}
+    if timeline.lanes:
+        drawn["timeline"] = figures.timeline_figure(timeline)
+    if latencies.count:
+        drawn["latency"] = figures.latency_figure(latencies)
+    if latencies.ids:
+        drawn["ids"] = figures.ids_figure(latencies)
+    if aborts.slices_ms:
+        drawn["aborts"] = figures.aborts_figure(aborts)
+    if traffic.slices_ms:
+        drawn["traffic"] = figures.traffic_figure(traffic)
+    sections = _sections(findings, sources)
+    return _render(
+        folder=folder, skipped=folder.skipped[:SKIPPED_MAX], summary=summary, timeline=timeline, latencies=latencies,
+        aborts=aborts, traffic=traffic, figures=drawn, findings=sections, findings_total=len(findings),
+        readers=summary.readers[:READERS_MAX], sections_max=SECTIONS_MAX, is_whole=audit.is_whole,
+        has_all_records=sources.has_all_records,
+    )  # fmt: skip
+
+
+def told_of(findings: pa.Table) -> list[Finding]:
+    """The findings that get a section with their evidence."""
+    found: list[Finding] = findings.take(pa.array(chosen(findings, SECTIONS_MAX, FEW), pa.int64())).to_pylist()
+    return found
+
+
+def _sections(findings: pa.Table, sources: Sources) -> list[dict[str, Any]]:
+    """The findings that are listed; those with a section have their evidence."""
+    listed = chosen(findings, LISTED_MAX, EACH_MAX)
+    told = set(chosen(findings, SECTIONS_MAX, FEW))
+    rows: list[Finding] = findings.take(pa.array(listed, pa.int64())).to_pylist()
+    neighbours = Neighbours.of(sources, [row for row, at in zip(rows, listed, strict=True) if at in told])
+    found: list[dict[str, Any]] = []
+    for row, at in zip(rows, listed, strict=True):
+        words = WORDS.get(row["kind"], OTHER)
+        evidence = neighbours.evidence_of(row) if at in told else None
+        found.append({
+            "number": at + 1, "row": row, "words": words, "todo": _advice(words.todo, row), "evidence": evidence,
+            "is_open": len(found) < OPEN_MAX,
+        })  # fmt: skip
+    return found
+
+
+def _advice(todo: str, row: Finding) -> list[tuple[bool, str]]:
+    """The advice in pieces; True for what is a command."""
+    values = {
+        "topic": _quoted(row["topic"] or ""), "partition": row["partition"], "id": _quoted(row["transactional_id"] or "ID"),
+        "first": "OFFSET" if row["first_offset"] is None else row["first_offset"],
+        "file": text.shown(row["file"] or "the segment"),
+    }  # fmt: skip
+    pieces = todo.split("`")
+    return [(number % 2 == 1, piece.format(**values)) for number, piece in enumerate(pieces)]
+
+
+def _quoted(name: str) -> str:
+    """A name in a command, as a shell takes it."""
+    return shlex.quote(text.shown(name))
+
+
+@cache
+def _environment() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("stuntbroker.pipeline.report"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    for tool in (text.shown, text.label, text.place, text.count, text.size, text.duration, text.instant, text.ratio, text.said):
+        environment.filters[tool.__name__] = tool
+    environment.filters["quoted"] = _quoted
+    return environment
+
+
+def _render(**facts: Any) -> str:
+    environment = _environment()
+    scripts = [_plotly(), _source(environment, "report.js")]
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    page: str = environment.get_template("report.html").render(
+        facts, plotly=scripts[0], script=scripts[1], style=_source(environment, "report.css"), hashes=hashes,
+        TIMEOUT_NONE=TIMEOUT_NONE,
+    )  # fmt: skip
+    return page
+
+
+def _source(environment: Any, name: str) -> str:
+    source: str = environment.loader.get_source(environment, name)[0]
+    return source
+
+
+@cache
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    script: str = get_plotlyjs()
+    assert "</script" not in script.lower()
+    return script
+
+
+@cache
+def _hash(script: str) -> str:
+    """As a content security policy wants it. The HTML parser makes one line end of every kind."""
+    return base64.b64encode(hashlib.sha256(script.replace("\r\n", "\n").replace("\r", "\n").encode()).digest()).decode()

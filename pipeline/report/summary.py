@@ -1,0 +1,162 @@
+"""The first screen: is it fine, how much is there, and what holds readers back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING
+from stuntbroker.pipeline.audit.folder import Folder
+from stuntbroker.pipeline.audit.reports import last_stable_offsets
+from stuntbroker.pipeline.audit.run import Audit
+from stuntbroker.pipeline.report.text import USABLE_MS, count
+
+SEVERITIES: Final = (ERROR, WARNING, INFORMATION)
+READERS_MAX: Final = 200
+"""Partitions in the table of readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    level: str
+    """good, warning or error."""
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How far readers of committed records get in a partition. Offsets; `waiting` are behind the last stable one."""
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    known_from: int
+    last_stable_offset: int
+    log_end_offset: int
+    transactional_id: str | None
+    producer_id: int | None
+    producer_epoch: int | None
+    since_ms: int | None
+    is_damaged: bool
+
+    @property
+    def waiting(self) -> int:
+        return self.log_end_offset - self.last_stable_offset
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Percent of the log that is unknown, readable, waiting."""
+        span = self.log_end_offset - self.log_start_offset
+        if span <= 0:
+            return 0.0, 0.0, 0.0
+        known = min(max(self.known_from, self.log_start_offset), self.log_end_offset)
+        stable = max(self.last_stable_offset, known)
+        parts = (known - self.log_start_offset, stable - known, self.log_end_offset - stable)
+        return tuple(round(100 * part / span, 2) for part in parts)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    verdict: Verdict
+    severities: dict[str, int]
+    kinds: tuple[tuple[str, str, int], ...]
+    """(severity, kind, how many), in the order of the findings."""
+    partitions: int
+    topics: int
+    bytes: int
+    batches: int
+    records: int
+    transactional_ids: int
+    outcomes: dict[str, int]
+    """By the outcomes of an episode."""
+    from_partitions: int
+    """Transactions that only the partitions still tell of."""
+    first_ms: int | None
+    last_ms: int | None
+    readers: tuple[Reader, ...]
+    """Held ones first, the most waiting first, then by name."""
+    held: int
+    unknown: int
+    """Partitions of which the beginning cannot be seen."""
+
+    @property
+    def transactions(self) -> int:
+        return sum(self.outcomes.values())
+
+    @property
+    def aborted(self) -> int:
+        return self.outcomes.get("abort", 0) + self.outcomes.get("timeout", 0)
+
+    @property
+    def ended(self) -> int:
+        return self.aborted + self.outcomes.get("commit", 0)
+
+
+def summary_of(audit: Audit, folder: Folder, findings: pa.Table, episodes: pa.Table) -> Summary:
+    readers = _readers(audit)
+    held = [one for one in readers if one.producer_id is not None]
+    severities = Counter(findings["severity"].to_pylist())
+    kinds = Counter(zip(findings["severity"].to_pylist(), findings["kind"].to_pylist(), strict=True))
+    first, last = _span(audit.segments, episodes)
+    total = {name: int(pc.sum(audit.segments[name]).as_py() or 0) for name in ("bytes", "batches", "records")}
+    return Summary(
+        verdict=_verdict(severities, len(held), len(episodes)), severities={name: severities.get(name, 0) for name in SEVERITIES},
+        kinds=tuple((severity, kind, number) for (severity, kind), number in kinds.items()),
+        partitions=len(audit.bounds), topics=len({one.topic for one in folder.partitions}),
+        bytes=total["bytes"], batches=total["batches"], records=total["records"], transactional_ids=len(audit.lasts),
+        outcomes={one["values"]: one["counts"] for one in episodes["outcome"].value_counts().to_pylist()},
+        from_partitions=int(pc.sum(pc.equal(episodes["source"], "partitions")).as_py() or 0),
+        first_ms=first, last_ms=last, readers=tuple(readers), held=len(held),
+        unknown=sum(one.known_from > 0 for one in readers),
+    )  # fmt: skip
+
+
+def _readers(audit: Audit) -> list[Reader]:
+    stable = last_stable_offsets(audit.transactions, audit.bounds).to_pylist()
+    found = [
+        Reader(
+            one["topic"], one["partition"], bound["log_start_offset"], bound["known_from"], one["last_stable_offset"],
+            one["log_end_offset"], one["transactional_id"], one["producer_id"], one["producer_epoch"],
+            one["first_timestamp"], bound["is_damaged"],
+        )
+        for one, bound in zip(stable, audit.bounds.to_pylist(), strict=True)
+    ]  # fmt: skip
+    return sorted(found, key=lambda one: (one.producer_id is None, -one.waiting, one.topic, one.partition))
+
+
+def _span(segments: pa.Table, episodes: pa.Table) -> tuple[int | None, int | None]:
+    """The oldest and the newest time that is one."""
+    columns = [segments["first_timestamp"], segments["last_timestamp"], episodes["start_ms"], episodes["end_ms"]]
+    lows, highs = [], []
+    for column in columns:
+        usable = column.filter(pc.and_(pc.greater_equal(column, 0), pc.less(column, USABLE_MS)))
+        found: Any = pc.min_max(usable).as_py()
+        if found["min"] is not None:
+            lows.append(found["min"])
+            highs.append(found["max"])
+    return min(lows, default=None), max(highs, default=None)
+
+
+def _verdict(severities: Counter[str], held: int, transactions: int) -> Verdict:
+    errors, warnings = severities[ERROR], severities[WARNING]
+    readers = (
+        "Readers of committed records reach the end of every partition."
+        if not held
+        else f"Readers of committed records are held back in {count(held, 'partition')}."
+    )
+    if errors:
+        also = f" and {count(warnings, 'warning')}" if warnings else ""
+        told = f"Something in this folder is not as a broker leaves it. {readers}"
+        return Verdict("error", f"No: {count(errors, 'error')}{also}", told)
+    if warnings:
+        told = f"Nothing is broken; something waits, or looks odd. {readers}"
+        return Verdict("warning", f"Nearly: {count(warnings, 'warning')}, no error", told)
+    if held:
+        return Verdict("good", "Yes: nothing is wrong", f"{readers} Those transactions are open and within their time.")
+    told = "Every transaction is as its coordinator says." if transactions else "There are no transactions."
+    return Verdict("good", "Yes: everything is in order", f"{told} {readers}")

@@ -1,0 +1,117 @@
+"""A page, read back as a browser would read it, without one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from audit_harness import World
+
+from stuntbroker.pipeline.audit.folder import read_folder
+from stuntbroker.pipeline.audit.run import audit
+from stuntbroker.pipeline.report.page import page_of, told_of
+from stuntbroker.pipeline.report.reread import read_sources
+
+VOID = {"meta", "link", "input", "br", "img", "base", "embed", "hr", "source"}
+
+
+@dataclass
+class Element:
+    tag: str
+    attributes: dict[str, str]
+    children: list[Element | str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Words with one space between."""
+        kept = [one for one in self.children if isinstance(one, str) or one.tag != "script"]
+        parts = [one if isinstance(one, str) else one.text for one in kept]
+        return " ".join(" ".join(parts).split())
+
+    @property
+    def source(self) -> str:
+        return "".join(one for one in self.children if isinstance(one, str))
+
+    def all(self, tag: str = "", **attributes: str) -> list[Element]:
+        """Below this one, with these attributes; of `class_` any one word counts."""
+        found = []
+        for one in self.children:
+            if isinstance(one, Element):
+                if (not tag or one.tag == tag) and all(one._has(name, value) for name, value in attributes.items()):
+                    found.append(one)
+                found += one.all(tag, **attributes)
+        return found
+
+    def one(self, tag: str = "", **attributes: str) -> Element:
+        (found,) = self.all(tag, **attributes)
+        return found
+
+    def _has(self, name: str, value: str) -> bool:
+        if name == "class_":
+            return value in self.attributes.get("class", "").split()
+        return self.attributes.get(name.replace("_", "-")) == value
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = [Element("", {})]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        made = Element(tag, {name: value or "" for name, value in attrs})
+        self.stack[-1].children.append(made)
+        if tag not in VOID:
+            self.stack.append(made)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.stack[-1].tag != tag:
+            self.stack.pop()
+        self.stack.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.stack[-1].children.append(data)
+
+
+@dataclass(frozen=True)
+class Page:
+    html: str
+    root: Element
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.root.one("script", id="figures-data").source)
+        return found
+
+    def section(self, name: str) -> str:
+        return self.root.one("section", id=name).text
+
+    def rows(self) -> list[Element]:
+        """Of the table of findings."""
+        tables = self.root.all("table", id="findings-table")
+        return tables[0].one("tbody").all("tr") if tables else []
+
+    def findings(self) -> list[Element]:
+        return self.root.all("details", class_="finding")
+
+
+def read(html: str) -> Page:
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    assert len(reader.stack) == 1, "an element is not closed"
+    return Page(html, reader.stack[0])
+
+
+def page_at(folder: Path, *, keep: bool = True) -> Page:
+    """`keep`: as of a small folder. Else as of a large one, of which the audit keeps little."""
+    found = read_folder(str(folder))
+    made = audit(found, keep=keep)
+    findings = made.findings()
+    return read(page_of(made, found, findings, read_sources(found, made, told_of(findings))))
+
+
+def page_of_world(world: World, *, keep: bool = True) -> Page:
+    return page_at(world.folder, keep=keep)

@@ -1,0 +1,204 @@
+"""Every finding is on the page, with what proves it, what it means and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from audit_harness import World
+from report_harness import Page, page_of_world, read
+from test_findings import CASES, OTHER, PID, A, B, clean
+
+from stuntbroker.pipeline.audit import findings
+from stuntbroker.pipeline.audit.findings import FINDINGS, as_findings
+from stuntbroker.pipeline.audit.folder import read_folder
+from stuntbroker.pipeline.report.evidence import LISTED_MAX, SECTIONS_MAX, chosen
+from stuntbroker.pipeline.report.page import page_of, told_of
+from stuntbroker.pipeline.report.reread import read_sources
+from stuntbroker.pipeline.report.words import WORDS
+
+PLANTS = {plant.__name__: plant for plant, expected in CASES if expected}
+
+
+def planted(folder: Path, *plants: Callable[[World], None]) -> World:
+    world = World(folder)
+    clean(world)
+    for plant in plants:
+        plant(world)
+    return world
+
+
+def test_every_kind_of_finding_has_words_of_its_own() -> None:
+    rows = re.findall(r"^\| ([a-z_, ]+) \| ", findings.__doc__ or "", re.MULTILINE)
+    kinds = {kind for row in rows for kind in row.split(", ")} - {"kind"}
+
+    assert kinds == WORDS.keys()
+    assert len({words.meaning for words in WORDS.values()}) == len(WORDS)
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["small", "large"])
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_finding_has_a_row_and_a_section_with_the_batches_that_it_is_about(name: str, keep: bool, tmp_path: Path) -> None:
+    world = planted(tmp_path, PLANTS[name])
+    told = world.audit().findings().to_pylist()
+    page = page_of_world(world, keep=keep)
+
+    assert [row.all("td")[1].text for row in page.rows()] == [one["kind"] for one in told]
+    for one, section in zip(told, page.findings(), strict=True):
+        text = section.text
+        words = WORDS[one["kind"]]
+        assert words.title in text and words.meaning in text
+        assert f"{one['topic']}-{one['partition']}" in section.one("summary").text
+        assert (one["transactional_id"] or "none known") in text
+        assert one["file"] is None or one["file"] in text
+        assert one["first_offset"] is None or f"{one['first_offset']:,}" in section.one("dl").text
+        batches = section.all("table")[0]
+        assert "File and position" in batches.text
+        assert batches.all("tr", class_="it"), one
+
+
+def test_a_row_leads_to_its_section(tmp_path: Path) -> None:
+    page = page_of_world(planted(tmp_path, PLANTS["no_marker"], PLANTS["data_of_nobody"]))
+    anchors = [section.attributes["id"] for section in page.findings()]
+
+    assert [row.attributes["data-target"] for row in page.rows()] == anchors
+    assert [row.all("a")[0].attributes["href"] for row in page.rows()] == [f"#{anchor}" for anchor in anchors]
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["small", "large"])
+def test_a_lost_marker_is_told_with_its_decision_and_with_the_partitions_that_have_theirs(keep: bool, tmp_path: Path) -> None:
+    (section,) = page_of_world(planted(tmp_path, PLANTS["no_marker"]), keep=keep).findings()
+    batches, records, pieces = section.all("table")
+
+    assert "21 \u2013 22 records of a transaction 7:4" in batches.one("tr", class_="it").text
+    assert "PrepareCommit 7:5 2 with this one" in records.one("tr", class_="it").text
+    assert records.all("tr")[-1].text.split()[3] == "CompleteCommit"
+    assert [row.text.split()[0] for row in pieces.all("tr")[1:]] == ["t-0", "t-1"]
+    assert ["commit" in row.text.split() for row in pieces.all("tr")[1:]] == [True, False]
+    assert pieces.one("tr", class_="it").text.startswith("t-1")
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["small", "large"])
+def test_a_marker_that_contradicts_its_decision_is_shown_itself(keep: bool, tmp_path: Path) -> None:
+    world = planted(tmp_path, PLANTS["aborted_where_commit_was_decided"])
+    (section,) = page_of_world(world, keep=keep).findings()
+    batches, records, pieces = section.all("table")
+
+    assert batches.one("tr", class_="it").text.startswith("23 marker: abort coordinator epoch 0 7:5")
+    assert "PrepareCommit" in records.one("tr", class_="it").text
+    assert [row.all("td")[4].text for row in pieces.all("tr")[1:]] == ["commit", "abort"]
+
+
+def test_what_to_do_names_the_command_for_this_very_transaction(tmp_path: Path) -> None:
+    (section,) = page_of_world(planted(tmp_path, PLANTS["data_of_nobody"])).findings()
+    commands = [code.text for code in section.one("div", class_="advice").all("code")]
+
+    assert "stuntbroker txn abort --topic t --partition 1 --start-offset 21" in commands
+
+
+def test_a_long_age_is_told_as_people_tell_it(tmp_path: Path) -> None:
+    page = page_of_world(planted(tmp_path, PLANTS["prepared_for_a_long_time"]))
+
+    assert re.search(r"open for 100\d{7} ms \(11 d 13 h\) without a time-out", page.section("findings"))
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["small", "large"])
+def test_batches_between_the_ends_of_a_long_transaction_are_counted_not_shown(keep: bool, tmp_path: Path) -> None:
+    world = planted(tmp_path)
+    world.log[A].produce(1_234, 0, 0)
+    for sequence in range(9, 129, 3):
+        world.log[A].produce(99, 0, sequence, 3, txn=False)
+    world.log[A].produce(1_234, 0, 1)
+    (section,) = [one for one in page_of_world(world, keep=keep).findings() if "hanging" in one.one("summary").text]
+    batches = section.all("table")[0]
+
+    assert [row.text for row in batches.all("tr", class_="gap")] == ["… 34 batches"]
+    assert len(batches.all("tr", class_="it")) == 2
+
+
+def test_what_retention_has_taken_is_unknown_before_an_offset(tmp_path: Path) -> None:
+    world = planted(tmp_path)
+    world.log[A].path.unlink()
+    world.log[A].roll()
+    world.transact("one", PID, 4, True, A)
+    page = page_of_world(world)
+
+    assert "unknown before offset 21" in page.section("readers")
+    assert "the beginning of 1 partition cannot be seen any more" in page.section("about")
+    assert WORDS["unknown_before"].title in page.section("evidence")
+
+
+def many(number: int) -> pa.Table:
+    """Findings of one kind, and at their end two of another."""
+    blank = dict.fromkeys(FINDINGS.names)
+    one = blank | {"kind": "gap", "severity": "error", "topic": "t", "partition": 0, "first_offset": 3, "evidence": "?"}
+    return as_findings([one] * number + [one | {"kind": "torn_tail", "severity": "information"}] * 2)
+
+
+def with_findings(folder: Path, rows: pa.Table) -> Page:
+    world = planted(folder)
+    found, made = read_folder(str(world.folder)), world.audit()
+    return read(page_of(made, found, rows, read_sources(found, made, told_of(rows))))
+
+
+def test_of_too_many_findings_some_of_every_kind_are_listed_and_the_page_says_so(tmp_path: Path) -> None:
+    page = with_findings(tmp_path, many(LISTED_MAX + 500))
+    kinds = [row.attributes["data-kind"] for row in page.rows()]
+
+    assert (len(kinds), kinds.count("torn_tail")) == (LISTED_MAX, 2)
+    assert "1,000 of 1,502 findings are listed" in page.section("findings")
+    assert len(page.findings()) == SECTIONS_MAX
+    assert "120 of 1,502 findings have a section here" in page.section("evidence")
+    assert {row.attributes["data-target"] for row in page.rows()} - {one.attributes["id"] for one in page.findings()} == {""}
+    assert len(page.html) < 6_500_000
+
+
+def test_all_are_listed_when_they_are_not_too_many(tmp_path: Path) -> None:
+    page = with_findings(tmp_path, many(30))
+
+    assert (len(page.rows()), len(page.findings())) == (32, 32)
+    assert "are listed" not in page.section("findings") and "have a section" not in page.section("evidence")
+
+
+def test_those_that_are_chosen_keep_their_order() -> None:
+    assert chosen(many(10), 100, 2) == list(range(12))
+    assert chosen(many(10), 6, 2) == [0, 1, 2, 3, 10, 11]
+
+
+def test_a_finding_about_a_topic_without_a_partition_has_no_batches(tmp_path: Path) -> None:
+    blank = dict.fromkeys(FINDINGS.names)
+    rows = as_findings([blank | {"kind": "output_missing", "severity": "error", "topic": "out", "evidence": "once, not at all"}])
+    (section,) = with_findings(tmp_path, rows).findings()
+
+    assert "once, not at all" in section.text and section.all("table") == []
+
+
+def test_an_id_with_a_large_log_has_its_last_record_and_says_where_the_rest_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stuntbroker.pipeline.report.reread.RECORDS_MAX", 100)
+    (section,) = page_of_world(planted(tmp_path, PLANTS["no_marker"]), keep=False).findings()
+
+    assert "only the last record of an id is here. --timeline one tells the history" in section.text
+    assert section.all("table")[1].all("tr")[1:][0].text.split()[3] == "CompleteCommit"
+
+
+def test_batches_that_are_too_much_to_read_again_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stuntbroker.pipeline.report.reread.BATCHES_MAX", 100)
+    (section,) = page_of_world(planted(tmp_path, PLANTS["no_marker"]), keep=False).findings()
+
+    assert "No batch of the partition can be told to belong to it" in section.text
+
+
+def test_readers_are_told_who_holds_them_back(tmp_path: Path) -> None:
+    world = planted(tmp_path)
+    world.begin("two", OTHER, 5, B)
+    page = page_of_world(world)
+
+    assert "held back in 1 of 4 partitions" in page.section("summary")
+    assert "t-1 stops at 21: 2 offsets behind it wait for two" in page.section("summary")
+    (held,) = page.root.one("section", id="readers").all("tr", class_="held")
+    assert held.text.startswith("t-1 0 21 23 2 offsets wait for two producer 8:5, since ")
