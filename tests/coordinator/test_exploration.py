@@ -7,12 +7,17 @@
 from __future__ import annotations
 
 import sys
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from txn_explorer import Found, explore
 from txn_faults import FAULTS, Seed
 from txn_scenes import DEEP, LAST, ONCE, REMEMBERED, SCENES, TROUBLE, TV1, TV2, TWO_PHASE, two
-from txn_world import Budget, Rules
+from txn_world import Budget, Log, Rules
+
+from stuntbroker.broker.handlers import k00_produce
 
 
 def told(found: Found) -> str:
@@ -40,6 +45,21 @@ def test_there_are_scenes_of_both_protocols_under_every_transaction_version_and_
     assert {scene[0].transaction_version for scene in TWO_PHASE.values()} == {0, 1, 2}
     assert {scene[0].transaction_version for scene in REMEMBERED.values()} == {0, 1, 2}
     assert set(SCENES) & set(DEEP) == set()
+
+
+def test_a_partition_is_open_to_whom_it_is_open_in_the_broker() -> None:
+    """What Produce need not ask the coordinator about: the explored partitions tell it as the real ones do."""
+    deeds = frozenset({("A", 1)})
+    for stored, asked, is_open, is_sealed in product((0, 1), (0, 1, 2), (False, True), (False, True)):
+        log = Log(((1, stored),), ((1, deeds),) if is_open else ())
+        states = log.producers()
+        states.open_txns = {1: 0} if is_open else {}
+        if is_sealed:
+            log = log.seal(1)
+            states.seal(1)
+        taken: Any = (None, SimpleNamespace(producers=states), b"", SimpleNamespace(producer_id=1, producer_epoch=asked))
+
+        assert k00_produce._is_open(taken) == log.takes((1, asked))
 
 
 # --- what Kafka's rules let happen: the explorer must see it

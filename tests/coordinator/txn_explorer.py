@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from txn_batches import Verified, VerifyAll, batch_steps, to_ask
+from txn_power import Synced, behind_sync, blank, is_unsettled, kept_up, power_cuts, syncs, waits
 from txn_producers import answer, decides, requests, returns, write
 from txn_world import (
     ABORT,
@@ -32,6 +35,7 @@ from txn_world import (
     Pair,
     Rules,
     World,
+    mixed,
     name_of,
     outcomes,
     still_open,
@@ -65,7 +69,7 @@ ADMIN = InitProducerId(60_000)
 # --- the coordinator
 
 
-def ask(rules: Rules, world: World, client: int, request: Request) -> World:
+def ask(rules: Rules, world: World, client: int, request: Request | VerifyAll) -> World:
     txn, spare = world.txn, world.spare
     if client == -1 or (isinstance(request, InitProducerId) and client != world.owner):
         world = world._replace(contested=True)
@@ -74,41 +78,74 @@ def ask(rules: Rules, world: World, client: int, request: Request) -> World:
             return answer(rules, world, client, request, Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
         txn, spare = new_txn(ID, spare - 1, rules.first_epoch - 1), spare + 1
         world = world._replace(txn=txn, spare=spare)
+    if isinstance(request, VerifyAll):
+        work: tuple[Any, ...] = (verified(rules, world, txn, request),)
+        return world._replace(work=work, asked=(client, request))
     decision = machine.decide(txn, request, rules.context(world))
     return world._replace(
         spare=world.spare + decision.took_spare, work=decision.effects, asked=(client, request)
     )
 
 
+def verified(rules: Rules, world: World, txn: Txn, request: VerifyAll) -> Verified:
+    producer_id, epoch, partitions = request
+    asked = {index: Verify(producer_id, epoch, PARTITIONS[index]) for index in partitions}
+    said = {index: machine.decide(txn, one, rules.context(world)).effects[-1] for index, one in asked.items()}
+    return Verified(tuple((index, one.error) for index, one in said.items() if isinstance(one, Reply)))
+
+
 def perform(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
-    effect, world = world.work[0], world._replace(work=world.work[1:])
+    effect = world.work[0]
+    if isinstance(effect, Synced):
+        return
+    world = world._replace(work=world.work[1:])
     assert world.asked is not None
     client, request = world.asked
     if not world.work:
         world = world._replace(asked=None)
     match effect:
         case Append(txn):
-            yield f"append {txn.phase.name}", world._replace(txn=txn, durable=txn, late=None)
+            world = world._replace(txn=txn, durable=txn, late=None)
+            if rules.power:
+                world = world._replace(work=behind_sync(world.work), asked=(client, request))
+            yield f"append {txn.phase.name}", world
         case WriteMarkers(txn):
-            marks = tuple(Mark(txn, PARTITIONS.index(one)) for one in sorted(txn.partitions))
-            work = (*marks, Complete(), *world.work)
-            yield from perform(rules, world._replace(work=work, asked=(client, request)))
+            world = world._replace(work=finishing(rules, txn, world.work), asked=(client, request))
+            yield from perform(rules, world)
         case Mark(txn, partition):
             yield f"marker in {partition}", with_log(world, partition, world.logs[partition].marked(txn))
         case Complete():
             assert world.txn is not None
             after = machine.decide(world.txn, MarkersWritten(), rules.context(world)).txn
-            yield f"append {after.phase.name}", world._replace(txn=after, late=after)
+            if rules.power:  # It may be lost as anything else that was not synced.
+                world = world._replace(txn=after, durable=after)
+            else:
+                world = world._replace(txn=after, late=after)
+            yield f"append {after.phase.name}", world
         case Seal(txn):
             yield "seal", sealed(world, txn)
         case Again():
             yield "again", ask(rules, world, client, request)
+        case Verified():
+            yield f"{name_of(world, client)} hears {effect}", answer(rules, world, client, request, effect)
         case Reply():
+            if isinstance(request, VerifyAll):
+                yield f"{name_of(world, client)} hears {effect}", answer(rules, world, client, request, effect)
+                return
             world = noted(world, client, request, effect)
             yield f"{name_of(world, client)} hears {effect}", answer(rules, world, client, request, effect)
             if world.budget.losses and isinstance(request, InitProducerId | EndTxn) and client >= 0:
                 budget = world.budget._replace(losses=world.budget.losses - 1)
                 yield f"the answer to {name_of(world, client)} is lost", world._replace(budget=budget)
+
+
+def finishing(rules: Rules, txn: Txn, behind: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Markers and Complete. The disk must have the markers before Complete is written; who asked need not wait for that."""
+    marks = tuple(Mark(txn, PARTITIONS.index(one)) for one in sorted(txn.partitions))
+    if not rules.power:
+        return *marks, Complete(), *behind
+    reply = behind[:1] if behind and isinstance(behind[0], Reply) else ()
+    return *marks, *reply, *behind_sync((Complete(), *behind[len(reply) :]))
 
 
 def sealed(world: World, txn: Txn) -> World:
@@ -128,18 +165,25 @@ def crashed(rules: Rules, world: World, kept: Txn | None) -> World:
         txn = found[1]
     budget = world.budget._replace(crashes=world.budget.crashes - 1)
     logs = world.logs[0]._replace(sealed=frozenset()), world.logs[1]._replace(sealed=frozenset())
-    world = world._replace(txn=txn, durable=kept, late=None, work=(), asked=None, budget=budget, logs=logs)
+    clients = tuple(client._replace(enlisting=None, acking=False) for client in world.clients)
+    world = world._replace(
+        clients=clients, txn=txn, durable=kept, late=None, work=(), asked=None, budget=budget, logs=logs
+    )
+    if rules.power:
+        world = blank(world)
     if txn is not None and txn.kept:
         world = sealed(world, txn)
     if txn is not None and txn.phase in PREPARED:
         world = world._replace(work=(WriteMarkers(txn),), asked=(-1, TimeOut()))
+        while rules.power and world.work and not waits(world):  # Its markers are written before anybody is let in.
+            ((_, world),) = perform(rules, world)
     return world
 
 
 # --- who has the id, by what was answered
 
 
-def pair_of(request: Request) -> Pair:
+def pair_of(request: Request | VerifyAll) -> Pair:
     """That the request carries."""
     if isinstance(request, InitProducerId | AddPartitions | Verify | EndTxn):
         return request.producer_id, request.producer_epoch
@@ -166,28 +210,38 @@ def noted(world: World, at: int, request: Request, reply: Reply) -> World:
     return world._replace(handed=world.handed | {pair})
 
 
-@cache
-def mixed(clients: tuple[Client, ...]) -> bool:
-    """Clients of both transaction versions: an epoch one behind may look like a retry, in Kafka as here."""
-    return len({client.version for client in clients}) > 1
-
-
 # --- all that can happen next
 
 
 def successors(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
+    if not rules.power:
+        yield from steps(rules, world)
+        return
+    for label, after in (*steps(rules, world), *syncs(world)):
+        yield label, kept_up(after)
+    if world.budget.crashes and (world.work or is_unsettled(world)):
+        for label, (kept, *logs) in power_cuts(world):
+            yield label, kept_up(crashed(rules, world._replace(logs=tuple(logs)), kept))
+
+
+def steps(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
     budget = world.budget
     if world.work:
         yield from perform(rules, world)
-    if budget.crashes and (world.work or world.late is not None):
+    if budget.crashes and not rules.power and (world.work or world.late is not None):
         for kept in {world.durable, world.late or world.durable}:
             yield f"crash after {kept.phase.name if kept else 'nothing'}", crashed(rules, world, kept)
     for at, client in enumerate(world.clients):
         if client.step.startswith("write"):
-            wrote = write(world, at)
+            wrote = write(rules, world, at)
             if wrote is not None:
                 after = wrote if isinstance(wrote, World) else ask(rules, world, at, wrote)
                 yield f"{client.name} writes {client.deed[1]} to {client.step[-1]}", after
+            continue
+        if client.step == "batch":
+            yield from batch_steps(rules, world, at)
+            if not world.work and (asked := to_ask(world, at)) is not None:
+                yield f"for {client.name} is asked {asked}", ask(rules, world, at, asked)
             continue
         yield from decides(world, at)
         if not world.work and not (at > 1 and client.step == world.clients[at - 1].step == "off"):
@@ -262,6 +316,9 @@ def check(rules: Rules, world: World) -> None:
             raise Broken(f"{deed} is aborted, which was told to be committed")
     for deed in world.committed & left_open:
         raise Broken(f"{deed} is told to be committed, and open in a partition")
+    for deed in world.committed:
+        if not all((deed, COMMIT) in log.outcomes for log in world.logs):
+            raise Broken(f"{deed} is told to be committed, and is not there")
     for one, other in combinations(world.clients, 2):
         if one.pair == other.pair != NO_PAIR and not {"off", "dead", "done"} & {one.step, other.step}:
             raise Broken(f"two producers go on as {one.pair}")
@@ -365,6 +422,7 @@ def _not_found(rules: Rules, txn: Txn, logs: tuple[Log, Log]) -> str:
 def probed(
     rules: Rules, txn: Txn, logs: tuple[Log, Log], request: Request, client: Client | None = None
 ) -> World:
+    rules = replace(rules, power=False)
     clients = (client or Client("new", 1), Client("other", 1, step="dead"))
     world = World(clients, Budget(0, 0, 0), logs, txn, txn, spare=1_000)
     world = ask(rules, world, 0, request)
@@ -401,6 +459,8 @@ def _forget() -> None:
 
 def _explore(rules: Rules, clients: tuple[Client, ...], budget: Budget, states_max: int) -> Found:
     first = World(clients, budget)
+    if rules.power:
+        first = blank(first)
     came_from: dict[World, tuple[World, str] | None] = {first: None}
     front, depth, steps = [first], 0, 0
     while front:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import txn_batches
 import txn_explorer
-from txn_world import Rules, World
+import txn_power
+import txn_producers
+from txn_power import Synced
+from txn_world import PARTITIONS, Rules, World
 
 from stuntbroker.coordinator import machine, records
 from stuntbroker.coordinator.requests import (
@@ -285,6 +290,66 @@ def a_time_out_that_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(txn_explorer, "value_of", changed)
 
 
+# --- of requests with several batches
+
+
+def a_batch_that_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was open when the request came is taken for open when the coordinator has answered."""
+    monkeypatch.setattr(txn_batches, "has_lapsed", lambda world, at, others: False)
+
+
+def a_request_of_which_one_partition_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(txn_batches, "announced", lambda to_add: frozenset({PARTITIONS[to_add[0]]}))
+
+
+def a_batch_that_is_refused_and_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = txn_batches.heard
+
+    def changed(rules: Rules, world: World, at: int, errors: dict[int, int]) -> World:
+        return heard(rules, world, at, dict.fromkeys(errors, 0))
+
+    monkeypatch.setattr(txn_producers, "heard", changed)
+
+
+# --- of a disk that is behind (`--durability power`)
+
+
+def an_answer_before_the_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(txn_explorer, "behind_sync", lambda work: work)
+
+
+def a_complete_before_the_sync_of_its_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    finishing = txn_explorer.finishing
+
+    def changed(rules: Rules, txn: Txn, behind: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(one for one in finishing(rules, txn, behind) if not isinstance(one, Synced))
+
+    monkeypatch.setattr(txn_explorer, "finishing", changed)
+
+
+def records_that_are_acknowledged_before_the_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = txn_producers.written
+
+    def changed(rules: Rules, world: World, at: int) -> World:
+        return written(replace(rules, power=False), world, at)
+
+    monkeypatch.setattr(txn_producers, "written", changed)
+
+
+def a_sync_that_counts_for_what_was_written_after_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits when it ends is answered."""
+    syncs = txn_power.syncs
+
+    def changed(world: World) -> Iterator[tuple[str, World]]:
+        if world.disk.sync is not None:
+            clients = tuple(at for at, client in enumerate(world.clients) if client.acking)
+            sync = world.disk.sync._replace(actor=txn_power.waits(world), clients=clients)
+            world = world._replace(disk=world.disk._replace(sync=sync))
+        yield from syncs(world)
+
+    monkeypatch.setattr(txn_explorer, "syncs", changed)
+
+
 FAULTS: list[tuple[Seed, str, str]] = [
     # fault                                     scene                       what it breaks
     (a_take_over_that_does_not_abort,           "TV1",                      "stays open for ever"),
@@ -316,4 +381,13 @@ FAULTS: list[tuple[Seed, str, str]] = [
     (a_complete_that_gives_the_client_the_pair_of_the_transaction, "2PC TV2", "is fenced and succeeds with"),
     (a_retry_of_end_txn_that_is_fenced,         "2PC TV2, three, a lost reply", "is fenced by nobody"),
     (a_time_out_that_is_not_remembered,         "KIP-588 TV0",              "is fenced by nobody"),
+    (a_batch_that_is_not_looked_at_again,       "batches 2PC TV2, second",  "who is fenced, is written"),
+    (a_batch_that_is_not_looked_at_again,       "batches 2PC TV1, second",  "who is fenced, is written"),
+    (a_request_of_which_one_partition_is_announced, "batches TV2",          "stays open for ever"),
+    (a_batch_that_is_refused_and_written,       "batches 2PC TV1, second",  "who is fenced, is written"),
+    (an_answer_before_the_sync,                 "power TV1",                "is fenced and succeeds"),
+    (a_complete_before_the_sync_of_its_markers, "power TV2",                "stays open for ever"),
+    (records_that_are_acknowledged_before_the_sync, "power TV2",            "told to be committed"),
+    (records_that_are_acknowledged_before_the_sync, "power 2PC TV2",        "was prepared, and is lost"),
+    (a_sync_that_counts_for_what_was_written_after_it_began, "power 2PC TV2", "of a fenced producer is taken"),
 ]  # fmt: skip

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from txn_world import ABORT, COMMIT, NO_PAIR, PARTITIONS, Client, Rules, World, outcomes, with_client, with_log
+from txn_batches import TRY_AGAIN, Verified, VerifyAll, acknowledged, gives_up, heard
+from txn_world import (
+    ABORT,
+    COMMIT,
+    NO_PAIR,
+    PARTITIONS,
+    Client,
+    Enlisting,
+    Rules,
+    World,
+    outcomes,
+    recorded,
+    with_client,
+)
 
 from stuntbroker.coordinator.requests import (
     TRANSACTION_TIMED_OUT,
@@ -16,9 +29,7 @@ from stuntbroker.coordinator.requests import (
     Verify,
 )
 from stuntbroker.coordinator.state import TIMEOUT_NONE
-from stuntbroker.protocol.errors import ErrorCode
 
-TRY_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS,)
 TIMEOUT_MS = 60_000
 INIT_LATEST = 4
 
@@ -74,7 +85,11 @@ def decides(world: World, at: int) -> Iterator[tuple[str, World]]:
 
 
 def begin(client: Client) -> str:
-    return "add" if client.version == 1 else "write 0"
+    return "add" if client.version == 1 else first_write(client)
+
+
+def first_write(client: Client) -> str:
+    return "batch" if client.batches == 1 else "write 0"
 
 
 def goes_on(rules: Rules, world: World, at: int, reply: Reply) -> World:
@@ -86,20 +101,17 @@ def goes_on(rules: Rules, world: World, at: int, reply: Reply) -> World:
     return with_client(world, at, step="done" if last else begin(client), number=client.number + 1, ending=NO_PAIR)
 
 
-def gives_up(world: World, at: int) -> World:
-    """A write met a newer epoch. TV2 aborts (KIP-890), TV1 bumps its epoch (KIP-360): it may have been a time-out."""
-    return with_client(world, at, step="abort" if world.clients[at].version == 2 else "bump")
-
-
-def write(world: World, at: int) -> World | Request | None:
+def write(rules: Rules, world: World, at: int) -> World | Request | None:
     """The next write: done, or what must be asked before it; None when it has to wait for the coordinator."""
     client = world.clients[at]
     index = int(client.step[-1])
     log = world.logs[index]
     if client.pair[1] < dict(log.epochs).get(client.pair[0], -1):
         return gives_up(world, at)
+    if client.acking:
+        return None
     if log.takes(client.pair):
-        return written(world, at)
+        return written(rules, world, at)
     if world.work:
         return None
     if client.version == 2:
@@ -107,22 +119,23 @@ def write(world: World, at: int) -> World | Request | None:
     return Verify(*client.pair, PARTITIONS[index])
 
 
-def written(world: World, at: int) -> World:
-    client = world.clients[at]
-    index = int(client.step[-1])
-    world = with_log(world, index, world.logs[index].wrote(client.pair, client.deed))
-    if index == 0:
-        return with_client(world, at, step="write 1")
-    if not client.two_phase:
-        return with_client(world, at, step="end")
-    world = world._replace(prepared=world.prepared | {(client.deed, client.pair)})
-    return with_client(world, at, step="prepared", ending=client.pair)
+def written(rules: Rules, world: World, at: int) -> World:
+    world = recorded(world, at, int(world.clients[at].step[-1]))
+    return with_client(world, at, acking=True) if rules.power else acknowledged(world, at)
 
 
-def answer(rules: Rules, world: World, at: int, request: Request, reply: Reply) -> World:
+def errors_of(asked: Enlisting, reply: Reply | Verified) -> dict[int, int]:
+    return dict(reply.errors) if isinstance(reply, Verified) else dict.fromkeys(asked.to_add, reply.error)
+
+
+def answer(rules: Rules, world: World, at: int, request: Request | VerifyAll, reply: Reply | Verified) -> World:
     if at < 0:
         return world
-    client, error = world.clients[at], reply.error
+    client = world.clients[at]
+    if client.enlisting is not None and isinstance(request, AddPartitions | VerifyAll):
+        return heard(rules, world, at, errors_of(client.enlisting, reply))
+    assert isinstance(reply, Reply)
+    error = reply.error
     if error in TRY_AGAIN:
         return world
     world = with_client(world, at, waiting=None)
@@ -134,10 +147,10 @@ def answer(rules: Rules, world: World, at: int, request: Request, reply: Reply) 
             step = begin(client) if ongoing == NO_PAIR else "look"
             return with_client(world, at, step=step, pair=(reply.producer_id, reply.producer_epoch), ending=ongoing)
         case AddPartitions(client_version=0) if not error:
-            return with_client(world, at, step="write 0")
+            return with_client(world, at, step=first_write(client))
         case (AddPartitions() | Verify()) if not error:
             stored = dict(world.logs[int(client.step[-1])].epochs).get(client.pair[0], -1)
-            return written(world, at) if client.pair[1] >= stored else gives_up(world, at)
+            return written(rules, world, at) if client.pair[1] >= stored else gives_up(world, at)
         case AddPartitions(client_version=2):
             return with_client(world, at, step="abort")
         case EndTxn(commit=commit) if not error:

@@ -16,6 +16,10 @@ def two_phase(version: int, instances: int = 2) -> tuple[Client, ...]:
     return tuple(Client(name, version, True) for name in "ABC"[:instances])
 
 
+def batching(clients: tuple[Client, ...], batches: int) -> tuple[Client, ...]:
+    return tuple(client._replace(batches=batches) for client in clients)
+
+
 TV1, TV2 = two(1, 1), two(2, 2)
 PREPARING_1, PREPARING_2 = two_phase(1), two_phase(2)
 THREE_1, THREE_2 = two_phase(1, 3), two_phase(2, 3)
@@ -66,7 +70,27 @@ REMEMBERED: dict[str, Scene] = {
     "KIP-588 TV2":                  (Rules(2, ONCE, 0, True), TV2,      Budget(1, 0, 1)),
     "KIP-588 TV1, last epoch":      (Rules(1, ONCE, LAST, True), TV1,   Budget(0, 1, 1)),
 }  # fmt: skip
-SCENES = ONE_PHASE | TWO_PHASE | REMEMBERED
+BATCHED: dict[str, Scene] = {
+    "batches TV1":                  (Rules(1, ONCE),        batching(TV1, 1), Budget(1, 0, 1)),
+    "batches TV1, second":          (Rules(1, ONCE),        batching(TV1, 2), Budget(1, 0, 1)),
+    "batches TV2":                  (Rules(2, ONCE),        batching(TV2, 1), Budget(1, 1, 1)),
+    "batches TV2, second":          (Rules(2, ONCE),        batching(TV2, 2), Budget(1, 0, 1)),
+    "batches 2PC TV1, second":      (Rules(1, ONCE),        batching(PREPARING_1, 2), Budget(1, 1, 0)),
+    "batches 2PC TV2":              (Rules(2, ONCE),        batching(PREPARING_2, 1), Budget(1, 1, 0)),
+    "batches 2PC TV2, second":      (Rules(2, ONCE),        batching(PREPARING_2, 2), Budget(1, 1, 0)),
+}  # fmt: skip
+"""Requests with batches for both partitions; "second" is behind one for the first partition."""
+POWER: dict[str, Scene] = {
+    "power TV1":                    (Rules(1, ONCE, power=True), TV1,   Budget(1, 0, 1)),
+    "power TV2":                    (Rules(2, ONCE, power=True), TV2,   Budget(1, 0, 1)),
+    "power TV2, batches":           (Rules(2, ONCE, power=True), batching(TV2, 2), Budget(1, 0, 1)),
+    "power TV2, two transactions":  (Rules(2, (2, 1), power=True), TV2, CRASH),
+    "power 2PC TV1":                (Rules(1, ONCE, power=True), PREPARING_1, Budget(1, 1, 0)),
+    "power 2PC TV2":                (Rules(2, ONCE, power=True), PREPARING_2, Budget(1, 1, 0)),
+    "power 2PC TV2, batches":       (Rules(2, ONCE, power=True), batching(PREPARING_2, 2), CRASH),
+    "power 2PC TV2, terminated":    (Rules(2, ONCE, power=True), PREPARING_2, Budget(1, 0, 0, forced=1)),
+}  # fmt: skip
+SCENES = ONE_PHASE | TWO_PHASE | REMEMBERED | BATCHED | POWER
 
 DEEP: dict[str, Scene] = {
     "TV1, trouble":                 (Rules(1, (2, 1)),      TV1,        TROUBLE),
@@ -85,6 +109,17 @@ DEEP: dict[str, Scene] = {
     "2PC TV2, last epoch, trouble": (Rules(2, ONCE, LAST),  THREE_2,    Budget(1, 1, 0)),
     "2PC TV2, last epoch, returns": (Rules(2, ONCE, LAST),  THREE_2,    Budget(1, 0, 0, returns=1)),
     "2PC TV2, two transactions":    (Rules(2, (2, 2)),      PREPARING_2, Budget(1, 1, 0, copies=1)),
+    "batches TV1, trouble":         (Rules(1, (2, 1)),      batching(TV1, 2), TROUBLE),
+    "batches TV2, trouble":         (Rules(2, (2, 1)),      batching(TV2, 2), TROUBLE),
+    "batches 2PC TV2, three":       (Rules(2, ONCE),        batching(THREE_2, 2), Budget(1, 1, 0)),
+    "batches TV2, last epoch":      (Rules(2, ONCE, LAST),  batching(TV2, 2), TROUBLE),
+    "power TV2, two cuts":          (Rules(2, ONCE, power=True), TV2,   Budget(2, 1, 0)),
+    "power TV1, trouble":           (Rules(1, (2, 1), power=True), TV1, TROUBLE),
+    "power TV2, trouble":           (Rules(2, (2, 1), power=True), TV2, TROUBLE),
+    "power TV2, last epoch":        (Rules(2, ONCE, LAST, power=True), TV2, TROUBLE),
+    "power 2PC TV2, three":         (Rules(2, ONCE, power=True), THREE_2, Budget(1, 1, 0)),
+    "power 2PC TV2, two cuts":      (Rules(2, ONCE, power=True), PREPARING_2, Budget(2, 1, 0)),
+    "power TV2, batches, trouble":  (Rules(2, ONCE, power=True), batching(TV2, 2), Budget(2, 1, 1)),
     "KIP-588 TV1, trouble":         (Rules(1, (2, 1), 0, True), TV1,    TROUBLE),
     "KIP-588 TV2, trouble":         (Rules(2, (2, 1), 0, True), TV2,    TROUBLE),
     "KIP-588, two-phase first":     (Rules(2, ONCE, 0, True), (PREPARING_2[0], TV2[1]), TROUBLE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from stuntbroker.coordinator.requests import Context, Request
@@ -21,6 +22,15 @@ Pair = tuple[int, int]
 NO_PAIR: Pair = (-1, -1)
 
 
+class Enlisting(NamedTuple):
+    """A Produce request that the coordinator is asked about."""
+
+    to_add: tuple[int, ...]
+    """Partitions, as indexes."""
+    bad: tuple[tuple[int, str], ...] = ()
+    """Partitions whose batches are refused, and how."""
+
+
 class Client(NamedTuple):
     """One instance. That it crashes is that it does nothing more; that another is there makes a zombie of it."""
 
@@ -36,6 +46,13 @@ class Client(NamedTuple):
     """Asked and not answered: it asks the same until it is."""
     ending: Pair = NO_PAIR
     """Two-phase: what its database may know the transaction by that it is about to end."""
+    batches: int = 0
+    """1: it writes to both partitions with one request; 2: it does so after it wrote to the first one."""
+    left: tuple[int, ...] = ()
+    """Partitions whose batches of such a request are not acknowledged."""
+    enlisting: Enlisting | None = None
+    acking: bool = False
+    """Its records are written, and it hears so when the disk has them."""
 
     @property
     def deed(self) -> Deed:
@@ -117,6 +134,10 @@ class Budget(NamedTuple):
     """InitProducerId of an instance that names its own pair, with and without KeepPreparedTxn, and does not listen."""
 
 
+File = tuple[Any, ...]
+"""States in which a file may be found when the power comes back."""
+
+
 class World(NamedTuple):
     clients: tuple[Client, ...]
     budget: Budget
@@ -131,6 +152,8 @@ class World(NamedTuple):
     """Which client the work is for, and what it asked; client -1 for nobody who listens."""
     copy: Request | None = None
     spare: int = FIRST_PRODUCER + 1
+    disk: Any = None
+    """A `txn_power.Disk`, under `Rules.power`."""
     # --- what was promised
     wanted: frozenset[Deed] = NOBODY
     """Of which a commit was asked, or decided."""
@@ -165,6 +188,8 @@ class Rules:
     first_epoch: int = 0
     remembers_time_outs: bool = False
     """Profile kip-588."""
+    power: bool = False
+    """`--durability power`: what is written is there for sure when it is synced, and the power may go."""
 
     def context(self, world: World) -> Context:
         return Context(NOW, self.transaction_version, world.spare, 0, self.remembers_time_outs)
@@ -185,6 +210,20 @@ def with_client(world: World, client: int, **changes: Any) -> World:
 
 def with_log(world: World, index: int, log: Log) -> World:
     return world._replace(logs=(log, world.logs[1]) if index == 0 else (world.logs[0], log))
+
+
+def recorded(world: World, at: int, index: int) -> World:
+    """Its records of that partition are in the log."""
+    client = world.clients[at]
+    if client.pair in world.fenced and not mixed(world.clients):
+        world = world._replace(broken=f"a record of {client.pair}, who is fenced, is written")
+    return with_log(world, index, world.logs[index].wrote(client.pair, client.deed))
+
+
+@cache
+def mixed(clients: tuple[Client, ...]) -> bool:
+    """Clients of both transaction versions: an epoch one behind may look like a retry, in Kafka as here."""
+    return len({client.version for client in clients}) > 1
 
 
 def still_open(world: World) -> frozenset[Deed]:

@@ -1,0 +1,136 @@
+"""A Produce request with a batch for each of both partitions, as a broker takes it.
+
+What is open in its partition need not be asked about, of what is stale nobody is asked, the rest is added to the
+transaction (KIP-890) or verified. While the coordinator was busy, what was open may have ended or been sealed: then all of
+the request is asked about anew. Batches that nobody refuses are written together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from txn_world import PARTITIONS, Enlisting, Rules, World, recorded, with_client
+
+from stuntbroker.coordinator.requests import AddPartitions
+from stuntbroker.protocol.errors import ErrorCode
+
+BOTH = (0, 1)
+TRY_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS,)
+STALE, AGAIN, ERROR = "stale", "again", "error"
+
+
+class VerifyAll(NamedTuple):
+    """A Verify for each of these partitions, one behind the other."""
+
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[int, ...]
+
+
+class Verified(NamedTuple):
+    """Partition -> error."""
+
+    errors: tuple[tuple[int, int], ...]
+
+
+def batch_steps(rules: Rules, world: World, at: int) -> Iterator[tuple[str, World]]:
+    """The request comes to the broker."""
+    client = world.clients[at]
+    if client.enlisting is not None:
+        return
+    left = client.left or BOTH
+    stale = [index for index in left if is_stale(world, at, index)]
+    to_add = tuple(index for index in left if index not in stale and not world.logs[index].takes(client.pair))
+    bad = tuple((index, STALE) for index in stale)
+    label = f"{client.name} sends {client.deed[1]} to {left}"
+    if to_add:
+        yield label, with_client(world, at, left=left, enlisting=Enlisting(to_add, bad))
+    else:
+        yield label, write_batch(rules, with_client(world, at, left=left), at, bad)
+
+
+def to_ask(world: World, at: int) -> AddPartitions | VerifyAll | None:
+    """What the coordinator is asked for the request that waits."""
+    client = world.clients[at]
+    if client.enlisting is None or client.acking:
+        return None
+    to_add = client.enlisting.to_add
+    if client.version == 2:
+        return AddPartitions(*client.pair, announced(to_add), 2)
+    return VerifyAll(*client.pair, to_add)
+
+
+def announced(to_add: tuple[int, ...]) -> frozenset[Any]:
+    return frozenset(PARTITIONS[index] for index in to_add)
+
+
+def is_stale(world: World, at: int, index: int) -> bool:
+    producer_id, epoch = world.clients[at].pair
+    return epoch < dict(world.logs[index].epochs).get(producer_id, -1)
+
+
+def heard(rules: Rules, world: World, at: int, errors: dict[int, int]) -> World:
+    """What the coordinator says of the partitions that it was asked about."""
+    client = world.clients[at]
+    asked = client.enlisting
+    assert asked is not None
+    bad = asked.bad + tuple(
+        (index, AGAIN if error in TRY_AGAIN else ERROR) for index, error in errors.items() if error
+    )
+    good = [index for index in client.left if index not in dict(bad)]
+    if has_lapsed(world, at, [index for index in good if index not in asked.to_add]):
+        return with_client(world, at, enlisting=Enlisting(tuple(good), bad))
+    return write_batch(rules, world, at, bad)
+
+
+def has_lapsed(world: World, at: int, others: list[int]) -> bool:
+    """What was open when the request came is not, or takes no more records."""
+    return not all(world.logs[index].takes(world.clients[at].pair) for index in others)
+
+
+def write_batch(rules: Rules, world: World, at: int, bad: tuple[tuple[int, str], ...]) -> World:
+    client = world.clients[at]
+    good = [index for index in client.left if index not in dict(bad)]
+    for index in good:
+        if is_stale(world, at, index):
+            bad = (*bad, (index, STALE))
+        else:
+            world = recorded(world, at, index)
+    if rules.power and len(bad) < len(client.left):
+        return with_client(world, at, acking=True, enlisting=Enlisting((), bad))
+    return settled(world, at, bad)
+
+
+def settled(world: World, at: int, bad: tuple[tuple[int, str], ...]) -> World:
+    """The client hears how its batches fared; what was refused for now it sends again."""
+    client, kinds = world.clients[at], {kind for _, kind in bad}
+    again = tuple(sorted(index for index, kind in bad if kind == AGAIN))
+    world = with_client(world, at, acking=False, enlisting=None, left=again if kinds == {AGAIN} else ())
+    if STALE in kinds:
+        return gives_up(world, at)
+    if ERROR in kinds:
+        return with_client(world, at, step="abort" if client.version == 2 else "dead")
+    return world if again else wrote_all(world, at)
+
+
+def gives_up(world: World, at: int) -> World:
+    """A write met a newer epoch. TV2 aborts (KIP-890), TV1 bumps its epoch (KIP-360): it may have been a time-out."""
+    return with_client(world, at, step="abort" if world.clients[at].version == 2 else "bump")
+
+
+def wrote_all(world: World, at: int) -> World:
+    """Every record of the transaction was acknowledged."""
+    client = world.clients[at]
+    if not client.two_phase:
+        return with_client(world, at, step="end")
+    world = world._replace(prepared=world.prepared | {(client.deed, client.pair)})
+    return with_client(world, at, step="prepared", ending=client.pair)
+
+
+def acknowledged(world: World, at: int) -> World:
+    """Of a request with one batch."""
+    client = world.clients[at]
+    if client.step == "write 1":
+        return wrote_all(world, at)
+    return with_client(world, at, step="batch" if client.batches else "write 1")
