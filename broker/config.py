@@ -163,6 +163,8 @@ BROKER: Final[dict[str, Property]] = {
     "socket.listen.backlog.size": _int(1_024, 1),
     "socket.request.max.bytes": _int(104_857_600, 1),
     "stuntbroker.cluster.id": _string(""),
+    # Transactional ids, those that end with * stand for all that begin so.
+    "stuntbroker.deny.two.phase.commit": _list("", _text),
     "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
     "stuntbroker.initial.producer.id": _long(0),
     "stuntbroker.mapped.port": _int(0, 0, 65_535),

@@ -88,13 +88,19 @@ class Transactions:
     def use_version(self, level: int) -> None:
         """Works by another level of `transaction.version` from the next request on."""
         self.transaction_version = level
-        # Unlike Kafka: at level 0 it cannot write what EndTxn v5 and Produce v12 note, and the id never answers again.
+        # Unlike Kafka: at level 0 it cannot write what EndTxn v5 and Produce v12 note, and the id never answers again, or
+        # answers UNSUPPORTED_VERSION when the note is of a higher level.
         self._value_version = min(1, level)
 
     # --- asking
 
     def find(self, transactional_id: str) -> Actor | None:
         return self.actors.get(transactional_id)
+
+    def is_kept(self, transactional_id: str) -> bool:
+        """Its transaction was prepared and is to be decided on: nobody adds to it (KIP-939)."""
+        actor = self.actors.get(transactional_id)
+        return actor is not None and actor.txn.kept
 
     def ask(self, transactional_id: str, request: Request, done: Done) -> None:
         """`done` gets the reply, at once unless the id is busy or the log must sync. Raises StorageError."""

@@ -59,9 +59,9 @@ class Producer:
 
 
 class Doubt(NamedTuple):
-    """A transaction's first batch in a partition that was announced, and is not in the log (KIP-890, KIP-939).
+    """A transaction's first batch in a partition that was announced, and was refused or known already (KIP-890, KIP-939).
 
-    Until one of its producer is, no later sequence number may come before it.
+    Until one of its producer is appended, no later sequence number may come before it.
     """
 
     epoch: int
@@ -194,7 +194,7 @@ class ProducerStates:
                 self.doubts.pop(producer_id, None)
 
     def doubt(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
-        """Takes note of a transaction's first batch that was announced to its coordinator, and then refused.
+        """Takes note of a transaction's first batch that was announced to its coordinator, and then not appended.
 
         `starts_at_zero` and the time count when there was none before.
         """

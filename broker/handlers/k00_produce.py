@@ -246,7 +246,11 @@ class _Enlisting:
                 transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), self._added
             )
             self.asked_ms = -1
-        elif broker.config["transaction.partition.verification.enable"] or any(map(_is_sealed, to_add)):
+        elif (
+            broker.config["transaction.partition.verification.enable"]
+            or broker.transactions.is_kept(transactional_id)
+            or any(map(_is_sealed, to_add))
+        ):
             self.left = len(to_add)
             for one in to_add:
                 verify = Verify(producer_id, epoch, one[1].name)
@@ -298,10 +302,12 @@ class _Enlisting:
         if self.asked_ms < 0 and len(self.to_add) < len(self.taken) and self._has_lapsed():
             self._ask(now_ms)
             return
-        implicit = self.version >= IMPLICIT_ADD_FROM
-        failed = _append_all(self.connection.broker, self.taken, now_ms, implicit)
-        if failed:
-            for response, log, _, header in self.to_add:
-                if response.error_code:
+        broker, implicit = self.connection.broker, self.version >= IMPLICIT_ADD_FROM
+        failed = _append_all(broker, self.taken, now_ms, implicit)
+        if failed if implicit else broker.config["transaction.partition.verification.enable"]:
+            for one in self.to_add:
+                response, log, _, header = one
+                # Refused, or in the log already: the first batch of the transaction is still to come here.
+                if response.error_code or not _is_open(one):
                     log.producers.doubt(header, implicit, now_ms)
         self.connection.reply(_unacknowledged(self.connection, failed) if self.acks == 0 else self.answer)

@@ -94,7 +94,9 @@ def _one(
     if topic is None:
         made = _create(broker, name) if may_create else _missing(name)
         if not isinstance(made, Topic):
-            return MetadataResponseTopic(made, name, is_internal=name in INTERNAL)
+            return MetadataResponseTopic(
+                made, name, is_internal=name in INTERNAL, topic_authorized_operations=operations
+            )
         topic = made
     return _known(broker, topic, operations)
 

@@ -2,7 +2,8 @@
 
 v2 flexible. v3 the producer may name its own id and epoch (KIP-360). v4 PRODUCER_FENCED may be answered. v5 also
 TRANSACTION_ABORTABLE. v6 two-phase commit (KIP-939): Enable2Pc, KeepPreparedTxn, and the pair of the transaction that was
-kept; served while `transaction.two.phase.commit.enable` is on.
+kept; served while `transaction.two.phase.commit.enable` is on, and refused to the transactional ids of
+`stuntbroker.deny.two.phase.commit`.
 
 Tagged fields 9000 to 9002, the claim of a consumer group's member, count in profile `kip-447-draft` only.
 """
@@ -22,6 +23,7 @@ from stuntbroker.protocol.messages.init_producer_id_response import InitProducer
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
 
 KEY: Final = 22
 VERSIONS = range(0, 7)
@@ -34,6 +36,8 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
     if version >= TWO_PHASE_FROM and not broker.config["transaction.two.phase.commit.enable"]:
         connection.fail("request_not_served", api_key=KEY, api_version=version)
         return None
+    if request.enable_2pc and request.transactional_id is not None and _is_denied(broker, request.transactional_id):
+        return _error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _error(ErrorCode.INVALID_REQUEST)
     claim = Claim(broker, request) if fences_by_group(broker) else None
@@ -61,6 +65,16 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
     )  # fmt: skip
     transactions.ask(transactional_id, asked, done if claim is None else partial(claim.fence, done=done))
     return None
+
+
+def _is_denied(broker: Broker, transactional_id: str) -> bool:
+    """What an ACL that denies the operation TWO_PHASE_COMMIT does in Kafka: it is looked at before all else."""
+    names = broker.config["stuntbroker.deny.two.phase.commit"].split(",")
+    return any(
+        transactional_id.startswith(name[:-1]) if name.endswith("*") else transactional_id == name
+        for name in map(str.strip, names)
+        if name
+    )
 
 
 def _without_id(connection: Connection, claim: Claim | None) -> InitProducerIdResponse | None:

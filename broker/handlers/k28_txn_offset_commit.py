@@ -95,7 +95,11 @@ class _Commit:
         elif self.version >= IMPLICIT_ADD_FROM:
             asked = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 2)
             broker.transactions.ask(request.transactional_id, asked, self._asked)
-        elif sealed or broker.config["transaction.partition.verification.enable"]:
+        elif (
+            broker.config["transaction.partition.verification.enable"]
+            or broker.transactions.is_kept(request.transactional_id)
+            or sealed
+        ):
             verify = Verify(request.producer_id, request.producer_epoch, (OFFSETS, index))
             broker.transactions.ask(request.transactional_id, verify, self._asked)
         else:

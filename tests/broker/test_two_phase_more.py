@@ -40,15 +40,15 @@ def set_level(client: Client, level: int) -> None:
     assert client.ask(UpdateFeaturesRequest(feature_updates=[update]), 2).error_code == OK
 
 
-def add(client: Client, owner: Pair) -> int:
-    answer = client.ask(adding.AddPartitionsToTxnRequest([], TXN, *owner, [adding.AddPartitionsToTxnTopic(TOPIC, [0])]), 3)
+def add(client: Client, owner: Pair, topic: str = TOPIC) -> int:
+    answer = client.ask(adding.AddPartitionsToTxnRequest([], TXN, *owner, [adding.AddPartitionsToTxnTopic(topic, [0])]), 3)
     code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
     return code
 
 
-def write_to(client: Client, owner: Pair, topic: str) -> int:
+def write_to(client: Client, owner: Pair, topic: str, version: int = 12) -> int:
     data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch(1, *owner, 0))])
-    code: int = client.ask(ProduceRequest(TXN, -1, 1_000, [data]), 12).responses[0].partition_responses[0].error_code
+    code: int = client.ask(ProduceRequest(TXN, -1, 1_000, [data]), version).responses[0].partition_responses[0].error_code
     return code
 
 
@@ -111,17 +111,6 @@ async def test_no_older_pair_gets_anything_before_or_after_the_end(
         assert write(client, following, "b") == OK
         assert end(client, following).error_code == OK
         assert committed(client) == ["a", "b"]
-
-
-async def test_with_verification_off_a_partition_that_was_written_asks_all_the_same(data_dir: Path) -> None:
-    """`transaction.partition.verification.enable`: it is not asked who opens a transaction, but who adds to a kept one."""
-    async with rig(data_dir, {"transaction.partition.verification.enable": "false"}) as made:
-        zombie, first = prepared(made, "a")
-        owner = pair(init(made.client(), keep=True))
-
-        assert refuses_late_records(zombie, first)
-        assert end(made.client(), owner).error_code == OK
-        assert committed(zombie) == ["a"]
 
 
 async def test_an_end_that_comes_late_or_twice_ends_no_later_transaction(data_dir: Path) -> None:

@@ -168,6 +168,12 @@ def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoc
                 "group_id": GROUP,
                 "topics": [new("OffsetDeleteRequestTopic", TOPIC, [new("OffsetDeleteRequestPartition", 0)])],
             }
+        case 29:
+            return {"resource_type_filter": 5, "operation": 15, "permission_type": 1}
+        case 30:
+            return {"creations": [new("AclCreation", 5, TXN, 3, "User:x", "*", 15, 2)]}
+        case 31:
+            return {"filters": [new("DeleteAclsFilter", 5, TXN, 3, None, None, 15, 1)]}
         case 57:
             return {"feature_updates": [new("FeatureUpdateKey", "transaction.version", 2)]}
         case 60:

@@ -8,13 +8,14 @@ The option exists only when tests/conformance is named on the command line: pyte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.conformance.side import prepare
+from tests.conformance.side import Side, errors_of, prepare
 from tests.peers.kafka_broker import apache_kafka
 from tests.peers.our_broker import our_broker
 
@@ -31,6 +32,29 @@ SWEEP_MS = 100
 """How often both look for transactions whose time is over. Kafka's own pace is ten seconds."""
 
 
+EXPIRIES = {
+    first: {
+        "transactional.id.expiration.ms": ids_ms,
+        "producer.id.expiration.ms": producers_ms,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": SWEEP_MS,
+        "producer.id.expiration.check.interval.ms": SWEEP_MS,
+        "offsets.retention.check.interval.ms": SWEEP_MS,
+    }
+    for first, ids_ms, producers_ms in (("producers", 4_000, 1_500), ("ids", 1_500, 4_000))
+}
+"""Brokers that forget, by what they forget first. Between two waits of a random sequence no time is as long as this."""
+
+
+DENYING = {"stuntbroker.deny.two.phase.commit": "denied, secret-*"}
+WITH_AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "unstable.api.versions.enable": "true",
+    "transaction.two.phase.commit.enable": "true",
+}
+"""By which Kafka serves InitProducerId v6, and knows ACLs."""
+
+
 class Pair(NamedTuple):
     kafka: str
     ours: str
@@ -40,15 +64,61 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kafka", default="", metavar="HOST:PORT", help="an Apache Kafka that is running already")
 
 
-@pytest.fixture(scope="session")
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    folder = tmp_path_factory.mktemp("conformance")
+@contextmanager
+def both(
+    folder: Path,
+    settings: Mapping[str, str | int],
+    times: Mapping[str, int],
+    transaction_version: int | None = None,
+    kafka: str = "",
+    kafka_settings: Mapping[str, str] | None = None,
+) -> Iterator[Pair]:
+    """Started and prepared. `times` are given to both; `settings` to ours, of which Kafka has most by itself."""
     with ExitStack() as running:
-        kafka = request.config.getoption("kafka", "") or running.enter_context(
-            apache_kafka(folder / "kafka", **{SWEEP.replace(".", "_"): SWEEP_MS})
+        given = {name.replace(".", "_"): value for name, value in {**times, **(kafka_settings or {})}.items()}
+        kafka = kafka or running.enter_context(
+            apache_kafka(folder / "kafka", transaction_version=transaction_version, **given)
         )
-        settings = [f"{name}={value}" for name, value in SETTINGS.items()] + [f"{SWEEP}={SWEEP_MS}"]
-        ours = running.enter_context(our_broker(folder / "ours", folder / "stderr.log", *settings))
+        ours = running.enter_context(
+            our_broker(folder / "ours", folder / "stderr.log", *(f"{k}={v}" for k, v in {**settings, **times}.items()))
+        )
         for address in (kafka, ours):
             prepare(address)
         yield Pair(kafka, ours)
+
+
+def deny(kafka: str) -> None:
+    """Nobody may use two-phase commit for the ids of DENYING; everything else is allowed."""
+    transactional_id, literal, prefixed, every, two_phase, denied, allowed = 5, 3, 4, 2, 15, 2, 3
+    acls = [
+        {
+            "resource_type": transactional_id, "resource_name": name, "resource_pattern_type": pattern,
+            "principal": "User:ANONYMOUS", "host": "*", "operation": operation, "permission_type": permission,
+        }
+        for name, pattern in (("denied", literal), ("secret-", prefixed))
+        for operation, permission in ((two_phase, denied), (every, allowed))
+    ]  # fmt: skip
+    side = Side(kafka, "acls")
+    try:
+        assert errors_of(side.quiet("CreateAcls", 3, creations=acls)) == {0}
+        asked = {"transactional_id": "secret-", "transaction_timeout_ms": 1_000, "enable_2pc": True}
+        # The broker hears of it a little later than the controller.
+        side.until(lambda reply: reply.error_code != 0, "InitProducerId", 6, **asked)
+    finally:
+        side.close()
+
+
+@pytest.fixture(scope="session")
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    kafka = request.config.getoption("kafka", "")
+    with both(tmp_path_factory.mktemp("conformance"), SETTINGS, {SWEEP: SWEEP_MS}, kafka=kafka) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def forgetful_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Producers are forgotten sooner than transactional ids. Some of these may not use two-phase commit."""
+    folder, times = tmp_path_factory.mktemp("expiry"), {SWEEP: SWEEP_MS, **EXPIRIES["producers"]}
+    with both(folder, {**SETTINGS, **DENYING}, times, kafka_settings=WITH_AUTHORIZER) as made:
+        deny(made.kafka)
+        yield made

@@ -11,7 +11,7 @@ go deep, and are never quite right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple
 
@@ -21,8 +21,9 @@ IDEMPOTENT: Final = ("i0", "i1")
 PARTITIONS: Final = ("t0-0", "t0-1", "t1-0", "t1-1")
 GROUPS: Final = ("g0", "g1")
 MEMBERS: Final = ("m0", "m1")
+FEATURE: Final = "transaction.version"
 SLIP_SHARE: Final = 0.22
-THEMES: Final = ("transactions", "producers", "groups", "topics", "mixed")
+THEMES: Final = ("transactions", "producers", "groups", "topics", "mixed", "features", "expiry")
 
 APIS: Final = (
     "init", "add", "add_offsets", "put", "commit_offsets", "end", "fetch", "list_offsets", "offset_commit", "offset_fetch",
@@ -302,6 +303,45 @@ def topic_keeper(rng: Random, who: str) -> Life:
         )[0]  # fmt: skip
 
 
+def feature_keeper(rng: Random, who: str) -> Life:
+    """UpdateFeatures: up, down, and what is refused. Never from level 2 to 0, where Kafka cannot write down what it knows."""
+    levels = rng.choice(((1, 2), (1, 2), (0, 1)))
+    while True:
+        right = (FEATURE, rng.choice(levels), rng.choice((1, 2, 2, 3)))
+        wrong = rng.choice((
+            (FEATURE, rng.choice((-1, 3, 32_767)), rng.choice((1, 2))), (FEATURE, rng.choice(levels), rng.choice((0, 4))),
+            ("bogus.version", rng.randrange(2), 1),
+        ))  # fmt: skip
+        several = rng.choices(([right], [wrong], [right, wrong], [wrong, right], [right, right]), (12, 2, 1, 1, 1))[0]
+        validate_only = rng.random() < 0.15
+        yield Act("update_features", {"version": rng.randrange(3), "updates": several, "validate_only": validate_only})
+
+
+def interrupted(rng: Random, who: str) -> Life:
+    """A producer that is timed out again and again: whether it may go on is for the level to say."""
+    while True:
+        era = ERAS[rng.choice([name for name, versions in ERAS.items() if versions["init"] >= 3])]
+        yield Act("time_out", {"who": who})
+        if rng.random() < 0.3:
+            yield Act("end", {"who": who, "commit": rng.random() < 0.5, "version": era["end"]})
+        yield Act("init", {"who": who, "version": era["init"], "give": "own"})
+        yield from _transaction(rng, who, era)
+
+
+def has_level_0(acts: Sequence[Act]) -> bool:
+    """Whether the acts may bring `transaction.version` there."""
+    return any(update[:2] == (FEATURE, 0) for act in acts for update in act.args.get("updates", ()))
+
+
+def passing_committer(rng: Random, who: str) -> Life:
+    """Offsets that are to be kept for a while only."""
+    while True:
+        yield Act("commit_for_a_while", {
+            "group": rng.choice(GROUPS), "version": rng.choice((2, 3, 4)), "part": rng.choice(PARTITIONS),
+            "offset": rng.randrange(60), "retention_ms": 1_500,
+        })  # fmt: skip
+
+
 # --- sequences
 
 Source = tuple[Callable[[Random, str], Life], str, float]
@@ -327,8 +367,22 @@ LIVES: Final[dict[str, list[Source]]] = {
         (plain, "p", 1), (reader, "reader", 3), (meddler, "meddler", 1), (member, "g0/m0", 2), (member, "g0/m1", 1),
         (group_watcher, "watcher", 1), (topic_keeper, "keeper", 0.7),
     ],
+    "features": [
+        *((transactional, who, 3.0) for who in TRANSACTIONAL[:-1]), (interrupted, TRANSACTIONAL[-1], 4), (reader, "reader", 3),
+        (meddler, "meddler", 1), (feature_keeper, "keeper", 2),
+    ],
+    "expiry": [
+        *((transactional, who, 4.0) for who in TRANSACTIONAL[:-1]), (interrupted, TRANSACTIONAL[-1], 3),
+        *((idempotent, who, 3.0) for who in IDEMPOTENT), (reader, "reader", 3), (meddler, "meddler", 1),
+        (passing_committer, "committer", 1.5),
+    ],
 }  # fmt: skip
 """Theme -> (life, who lives it, how often its next act is taken)."""
+WAITS: Final[dict[str, tuple[Act, ...]]] = {
+    "expiry": (Act("expire", {"what": "first"}), Act("expire", {"what": "all"})),
+}
+"""Acts that come again and again, in turn. The ages of the brokers are such that between two of them nothing expires."""
+ACTS_BETWEEN_WAITS: Final = 14
 
 
 def sequence(theme: str, seed: int, steps: int) -> list[Act]:
@@ -336,7 +390,14 @@ def sequence(theme: str, seed: int, steps: int) -> list[Act]:
     chosen = [source for source in LIVES[theme] if rng.random() < 0.85] or LIVES[theme]
     lives = [life(rng, who) for life, who, _ in chosen]
     weights = [weight * rng.choice((0.3, 1, 1, 3)) for _, _, weight in chosen]
-    return [slipped(rng, next(rng.choices(lives, weights)[0])) for _ in range(steps)]
+    waits, acts = WAITS.get(theme, ()), []
+    for step in range(steps):
+        turn, at = divmod(step, ACTS_BETWEEN_WAITS + 1)
+        if waits and at == ACTS_BETWEEN_WAITS:
+            acts.append(waits[turn % len(waits)])
+        else:
+            acts.append(slipped(rng, next(rng.choices(lives, weights)[0])))
+    return acts
 
 
 EPILOGUE: Final = [

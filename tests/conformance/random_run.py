@@ -8,26 +8,30 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 from uuid import uuid4
 
 from tests.conformance.compare import Difference, run_case
-from tests.conformance.conftest import SETTINGS, SWEEP, SWEEP_MS
-from tests.conformance.random_acts import EPILOGUE, Act, sequence
+from tests.conformance.conftest import EXPIRIES, SETTINGS, SWEEP, SWEEP_MS, both
+from tests.conformance.random_acts import EPILOGUE, WAITS, Act, has_level_0, sequence
 from tests.conformance.random_epochs import FIRST_EPOCH, plant, prefixes, transactional_ids
 from tests.conformance.random_play import Player
 from tests.conformance.side import Side, prepare
 from tests.peers.kafka_broker import apache_kafka
-from tests.peers.our_broker import our_broker
 
 TOPICS = ("t0", "t1")
 SHRINK_RUNS_MAX = 120
+SHRINK_RUNS_MAX_BY_THEME = {"expiry": 24}
+"""Where a run takes seconds."""
 DIFFERENCES_SHOWN_MAX = 6
 SIGNATURE_LENGTH = 160
+SIDE_BY_SIDE = {"expiry": 8}
+"""So many sequences of a theme at a time: they mostly wait. Of others one, they may change what all of them see."""
 OWN = r"random-[0-9a-f]{8}-"
 """What names of this run begin with."""
 
@@ -48,16 +52,23 @@ class Outcome:
         return re.sub(OWN, "~", f"{api} {path}: {first.kafka!r} {first.ours!r}")[:SIGNATURE_LENGTH]
 
 
-def run(acts: Sequence[Act], kafka: str, ours: str, own: str = "") -> Outcome:
+def run(
+    acts: Sequence[Act], kafka: str, ours: str, own: str = "", theme: str = "", first_to_expire: str = ""
+) -> Outcome:
     """Plays the acts on both. What is found is in the order of the acts; only what is not allowed counts.
 
     `own` names ids that were planted with high epochs: in ours they come to be with the first request.
+    `first_to_expire` says what the brokers forget first, if they are those of theme expiry.
     """
     replies: list[int] = []
 
     def random(side: Side) -> None:
         player = Player(side)
         player.set_up(*TOPICS)
+        player.first_to_expire, player.records_are_new = first_to_expire, bool(first_to_expire)
+        if theme == "features":
+            player.has_level_0 = has_level_0(acts)
+            player.start_at_level(1 if player.has_level_0 else 2)
         for name in transactional_ids() if own else ():
             made = side.quiet("InitProducerId", 4, transactional_id=side.name(name), transaction_timeout_ms=1_000)
             side.names.of("producer", made.producer_id)
@@ -76,12 +87,14 @@ def run(acts: Sequence[Act], kafka: str, ours: str, own: str = "") -> Outcome:
     return Outcome(max(replies, default=0), wrong)
 
 
-def shorten(acts: Sequence[Act], differs: Callable[[Sequence[Act]], bool]) -> list[Act]:
+def shorten(
+    acts: Sequence[Act], differs: Callable[[Sequence[Act]], bool], runs_max: int = SHRINK_RUNS_MAX
+) -> list[Act]:
     """Leaves out acts while the difference stays (delta debugging)."""
     kept, size, runs = list(acts), max(len(acts) // 2, 1), 0
-    while runs < SHRINK_RUNS_MAX:
+    while runs < runs_max:
         went, at = False, 0
-        while at < len(kept) and runs < SHRINK_RUNS_MAX:
+        while at < len(kept) and runs < runs_max:
             fewer = kept[:at] + kept[at + size :]
             runs += 1
             if fewer and differs(fewer):
@@ -108,14 +121,20 @@ class Tally:
 
 
 def run_seeds(
-    theme: str, seeds: range, steps: int, kafka: str, ours: str, tally: Tally, out: Callable[[str], object]
+    theme: str,
+    seeds: range,
+    steps: int,
+    kafka: str,
+    ours: str,
+    tally: Tally,
+    out: Callable[[str], object],
+    first_to_expire: str = "",
 ) -> None:
     def play(acts: Sequence[Act]) -> Outcome:
-        return run(acts, kafka, ours, next(tally.names))
+        return run(acts, kafka, ours, next(tally.names), theme, first_to_expire)
 
-    for seed in seeds:
-        acts = [*sequence(theme, seed, steps), *EPILOGUE]
-        outcome = play(acts)
+    sequences = [[*sequence(theme, seed, steps), *EPILOGUE] for seed in seeds]
+    for seed, acts, outcome in zip(seeds, sequences, played(theme, play, sequences), strict=True):
         tally.sequences += 1
         tally.replies += outcome.replies
         if not outcome.found:
@@ -130,11 +149,28 @@ def run_seeds(
             out(f"{theme} seed {seed}: as before, {again.signature}\n")
             continue
         tally.known.add(again.signature)
-        short = shorten(acts, lambda fewer, as_before=again.signature: play(fewer).signature == as_before)  # type: ignore[misc]
+        out(f"{theme} seed {seed}: {again.found[0]}\n")
+
+        def differs(fewer: Sequence[Act], as_before: str = again.signature) -> bool:
+            return play(fewer).signature == as_before
+
+        short = shorten(acts, differs, SHRINK_RUNS_MAX_BY_THEME.get(theme, SHRINK_RUNS_MAX))
         last = play(short)
         if not last.found:
             out(f"{theme} seed {seed}: differs at times only, last seen: {again.found[0]}\n")
         out(told(theme, seed, short, last))
+
+
+def played(
+    theme: str, play: Callable[[Sequence[Act]], Outcome], sequences: Iterable[Sequence[Act]]
+) -> Iterator[Outcome]:
+    """What comes of each, in their order."""
+    width = SIDE_BY_SIDE.get(theme, 1)
+    if width == 1:
+        yield from map(play, sequences)
+        return
+    with ThreadPoolExecutor(width) as pool:
+        yield from pool.map(play, sequences)
 
 
 def told(theme: str, seed: int, acts: Sequence[Act], outcome: Outcome) -> str:
@@ -146,22 +182,18 @@ def told(theme: str, seed: int, acts: Sequence[Act], outcome: Outcome) -> str:
 
 
 @contextmanager
-def brokers(folder: Path, transaction_version: int, high_epochs: bool = False) -> Iterator[tuple[str, str]]:
-    """Apache Kafka and ours, on which transactions time out when they should."""
-    settings = {**SETTINGS, "transaction.version": transaction_version, SWEEP: SWEEP_MS}
-    sweep = {SWEEP.replace(".", "_"): SWEEP_MS}
+def brokers(
+    folder: Path, transaction_version: int, high_epochs: bool = False, more: Mapping[str, int] | None = None
+) -> Iterator[tuple[str, str]]:
+    """Apache Kafka and ours, on which transactions time out when they should; `more` are settings of both."""
+    settings: dict[str, str | int] = {**SETTINGS, "transaction.version": transaction_version}
     if high_epochs:
         settings["stuntbroker.initial.producer.epoch"] = FIRST_EPOCH
         with apache_kafka(folder / "kafka", transaction_version=transaction_version) as kafka:
             prepare(kafka)
             plant(kafka, transaction_version)
-    with ExitStack() as running:
-        kafka = running.enter_context(apache_kafka(folder / "kafka", transaction_version=transaction_version, **sweep))
-        given = [f"{name}={value}" for name, value in settings.items()]
-        ours = running.enter_context(our_broker(folder / "ours", folder / "stderr.log", *given))
-        for address in (kafka, ours):
-            prepare(address)
-        yield kafka, ours
+    with both(folder, settings, {SWEEP: SWEEP_MS, **(more or {})}, transaction_version) as pair:
+        yield pair
 
 
 def main(
@@ -174,18 +206,32 @@ def main(
     high_epochs: bool,
 ) -> int:
     tally, write = Tally(), sys.stdout.write
+
+    def run_themes(some: Sequence[str], kafka: str, ours: str, where: str, first_to_expire: str = "") -> None:
+        for theme in some:
+            began, before = time.monotonic(), tally.replies
+            run_seeds(
+                theme, seeds, steps, kafka, ours, tally, lambda text: (write(text), sys.stdout.flush()), first_to_expire
+            )
+            took = time.monotonic() - began
+            write(f"{where}{theme}: seeds {seeds.start} to {seeds.stop - 1}, ")
+            write(f"{tally.replies - before} replies compared, {took / len(seeds):.2f} s per seed\n")
+            sys.stdout.flush()
+
+    lasting = [theme for theme in themes if theme not in WAITS]
     for version in versions:
-        with ExitStack() as running:
-            kafka, ours = addresses or running.enter_context(brokers(folder / f"v{version}", version, high_epochs))
+        at = f"transaction.version {version}, "
+        if addresses:
+            run_themes(lasting, *addresses, "")
+        elif lasting:
             tally.names = prefixes() if high_epochs else repeat("")
-            for theme in themes:
-                began, before = time.monotonic(), tally.replies
-                run_seeds(theme, seeds, steps, kafka, ours, tally, lambda text: (write(text), sys.stdout.flush()))
-                took = time.monotonic() - began
-                where = "" if addresses else f"transaction.version {version}, "
-                write(f"{where}{theme}: seeds {seeds.start} to {seeds.stop - 1}, ")
-                write(f"{tally.replies - before} replies compared, {took / len(seeds):.2f} s per seed\n")
-                sys.stdout.flush()
+            with brokers(folder / f"v{version}", version, high_epochs) as pair:
+                run_themes(lasting, *pair, at)
+        if addresses or high_epochs or len(lasting) == len(themes):
+            continue  # Expiry needs brokers of its own.
+        for first, ages in EXPIRIES.items():
+            with brokers(folder / f"v{version} {first}", version, more=ages) as pair:
+                run_themes([theme for theme in themes if theme in WAITS], *pair, f"{at}{first} first, ", first)
     write(f"{tally.sequences} sequences, {tally.replies} replies compared, {tally.troubles} with differences")
     write(f", {tally.passing} that did not come again\n")
     return 1 if tally.troubles else 0

@@ -128,6 +128,6 @@ def _batch(batch: bytes, names: Names) -> dict[str, Any]:
         "max_timestamp": _time(head.max_timestamp),
         "records": batch[HEADER_SIZE:].hex(),
     }
-    if not head.attributes & LOG_APPEND_TIME and head.producer_id == -1:
+    if not head.attributes & LOG_APPEND_TIME and head.producer_id == -1 and made["base_timestamp"] != "now":
         made["crc"] = head.crc
     return made

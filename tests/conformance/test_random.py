@@ -10,16 +10,20 @@ from collections.abc import Sequence
 import pytest
 
 from tests.conformance.conftest import Pair
-from tests.conformance.random_acts import EPILOGUE, THEMES, Act, sequence
-from tests.conformance.random_run import run, shorten
+from tests.conformance.random_acts import ACTS_BETWEEN_WAITS, EPILOGUE, THEMES, WAITS, Act, sequence
+from tests.conformance.random_run import Outcome, played, run, shorten
 
 STEPS = 60
+STEPS_BY_THEME = {"expiry": 3 * ACTS_BETWEEN_WAITS + 2}
+"""Three times some acts, and two waits between."""
 SEEDS = {
     "transactions": range(1, 13),
     "producers": range(1, 9),
     "groups": range(1, 3),
     "topics": range(1, 7),
     "mixed": range(1, 9),
+    "features": range(1, 5),
+    "expiry": range(1, 9),
 }
 
 
@@ -27,19 +31,30 @@ def test_every_theme_has_its_seeds() -> None:
     assert list(SEEDS) == list(THEMES)
 
 
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("theme", [theme for theme in THEMES if theme not in WAITS])
 def test_random_sequences_get_the_replies_of_kafka(pair: Pair, theme: str) -> None:
-    replies = 0
-    for seed in SEEDS[theme]:
-        acts = [*sequence(theme, seed, STEPS), *EPILOGUE]
-        outcome = run(acts, pair.kafka, pair.ours)
-        if outcome.found:
-            outcome = run(acts, pair.kafka, pair.ours)  # On a busy machine Kafka may be late once.
-        replies += outcome.replies
+    compare(pair, theme)
+
+
+@pytest.mark.parametrize("theme", WAITS)
+def test_random_sequences_over_whatever_expires_get_the_replies_of_kafka(forgetful_pair: Pair, theme: str) -> None:
+    """Transactional ids, producers and offsets, asked for again when they are forgotten."""
+    compare(forgetful_pair, theme, "producers")
+
+
+def compare(pair: Pair, theme: str, first_to_expire: str = "") -> None:
+    def play(acts: Sequence[Act]) -> Outcome:
+        return run(acts, *pair, theme=theme, first_to_expire=first_to_expire)
+
+    replies, seeds, steps = 0, SEEDS[theme], STEPS_BY_THEME.get(theme, STEPS)
+    sequences = [[*sequence(theme, seed, steps), *EPILOGUE] for seed in seeds]
+    for seed, acts, outcome in zip(seeds, sequences, played(theme, play, sequences), strict=True):
+        last = play(acts) if outcome.found else outcome  # On a busy machine Kafka may be late once.
+        replies += last.replies
 
         again = f'make conformance ARGS="--only {theme} --first-seed {seed} --seeds 1" tells the story'
-        assert [str(each) for each in outcome.found] == [], again
-    assert replies > len(SEEDS[theme]) * STEPS // 2
+        assert [str(each) for each in last.found] == [], again
+    assert replies > len(seeds) * steps // 2
 
 
 @pytest.mark.parametrize("theme", THEMES)

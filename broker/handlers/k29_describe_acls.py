@@ -1,0 +1,28 @@
+"""DescribeAcls, key 29, versions 1-3: there is no authorizer, so that there are no ACLs to describe.
+
+v2 flexible. v3 the resource type of users, which is not looked at here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
+from stuntbroker.protocol.messages.describe_acls_response import DescribeAclsResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 29
+VERSIONS = range(1, 4)
+UNKNOWN: Final = 0
+"""The code of a type, pattern, operation or permission that no request may have."""
+
+
+def handle(connection: Connection, request: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
+    wanted = request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
+    if UNKNOWN in wanted:
+        connection.fail("acl_unknown", api_key=KEY)
+        return None
+    return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker", [])

@@ -1,0 +1,28 @@
+"""CreateAcls, key 30, versions 1-3: there is no authorizer, so that none can be made.
+
+v2 flexible. v3 the resource type of users, which is not looked at here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.create_acls_request import CreateAclsRequest
+from stuntbroker.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 30
+VERSIONS = range(1, 4)
+UNKNOWN: Final = 0
+
+
+def handle(connection: Connection, request: CreateAclsRequest, version: int) -> CreateAclsResponse | None:
+    for new in request.creations:
+        if UNKNOWN in (new.resource_type, new.resource_pattern_type, new.operation, new.permission_type):
+            connection.fail("acl_unknown", api_key=KEY)
+            return None
+    disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    return CreateAclsResponse(0, [disabled] * len(request.creations))

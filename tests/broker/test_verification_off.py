@@ -1,0 +1,87 @@
+"""`transaction.partition.verification.enable=false`: it is not asked who opens a transaction, but who adds to a kept one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from broker_harness import rig
+from group_requests import add_offsets, commit_in_txn
+from group_requests import init as init_one_phase
+from test_two_phase_commit import OK, TXN, committed, end, init, pair, prepared, write
+from test_two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
+from valid_requests import TOPIC
+
+from stuntbroker.protocol.errors import ErrorCode
+
+VERIFICATION_OFF = {"transaction.partition.verification.enable": "false"}
+
+
+async def test_with_verification_off_a_partition_that_was_written_asks_all_the_same(data_dir: Path) -> None:
+    async with rig(data_dir, VERIFICATION_OFF) as made:
+        zombie, first = prepared(made, "a")
+        owner = pair(init(made.client(), keep=True))
+
+        assert refuses_late_records(zombie, first)
+        assert end(made.client(), owner).error_code == OK
+        assert committed(zombie) == ["a"]
+
+
+async def test_with_verification_off_no_partition_takes_records_of_a_kept_transaction(data_dir: Path) -> None:
+    """Neither one that was announced, and had no record yet, nor one that was never announced."""
+    async with rig(data_dir, VERIFICATION_OFF) as made:
+        for topic in (OTHER, "third"):
+            made.topic(topic)
+        zombie, first = prepared(made, "a")
+        assert add(zombie, first, OTHER) == OK
+        owner = pair(init(made.client(), keep=True))
+        assert [write_to(zombie, first, topic, 11) for topic in (OTHER, "third")] == [STALE, STALE]
+    async with rig(data_dir, VERIFICATION_OFF) as made:
+        zombie = made.client()
+        assert [write_to(zombie, first, topic, 11) for topic in (OTHER, "third")] == [STALE, STALE]
+        assert end(zombie, owner).error_code == OK
+        assert all(stable(made, topic) for topic in (TOPIC, OTHER, "third"))
+
+
+async def test_with_verification_off_a_group_takes_no_offsets_of_a_kept_transaction(data_dir: Path) -> None:
+    async with rig(data_dir, VERIFICATION_OFF) as made:
+        zombie, first = prepared(made, "a")
+        assert add_offsets(zombie, TXN, first) == OK
+        owner = pair(init(made.client(), keep=True))
+
+        assert commit_in_txn(zombie, TXN, first, 9, version=3) == STALE
+        assert end(made.client(), owner).error_code == OK
+
+
+# --- who asked for a transaction's first batch, and had none appended (KIP-890)
+
+
+@pytest.mark.parametrize(("verified", "code"), [("true", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), ("false", OK)])
+async def test_a_batch_that_is_known_already_is_not_the_first_of_its_transaction(
+    verified: str, code: ErrorCode, data_dir: Path
+) -> None:
+    """As in Kafka: no later sequence number may come before the one that was announced. Where nobody asks, nobody knows."""
+    async with rig(data_dir, {"transaction.partition.verification.enable": verified}) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = pair(init_one_phase(client, TXN))
+        assert [add(client, owner), write(client, owner, "a", 0, 11)] == [OK, OK]
+        assert end(client, owner, version=4).error_code == OK
+        assert [add(client, owner), write(client, owner, "a", 0, 11)] == [OK, OK]
+
+        assert write(client, owner, "b", 1, 11) == code
+        assert end(client, owner, version=4).error_code == OK
+        assert [add(client, owner), write(client, owner, "c", 1 + (code == OK), 11)] == [OK, OK]
+
+
+@pytest.mark.parametrize("verified", ["true", "false"])
+async def test_what_a_request_that_announces_itself_was_refused_is_known_in_any_case(verified: str, data_dir: Path) -> None:
+    async with rig(data_dir, {"transaction.partition.verification.enable": verified}) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = pair(init_one_phase(client, TXN))
+        refused = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+        assert [write(client, owner, "a", sequence, version) for sequence, version in ((1, 12), (2, 11), (0, 11))] == [
+            refused, refused, OK,
+        ]  # fmt: skip

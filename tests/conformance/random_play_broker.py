@@ -1,0 +1,124 @@
+"""Plays acts (random_acts.py) on one side: what the broker forgets by itself, and the level of `transaction.version`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from tests.conformance.conftest import SETTINGS
+from tests.conformance.random_acts import FEATURE, GROUPS, PARTITIONS, TRANSACTIONAL
+from tests.conformance.random_play_base import BasePlayer
+from tests.conformance.side import errors_of
+
+OFFSETS: Final = "__consumer_offsets"
+OFFSETS_PARTITIONS: Final = "offsets.topic.num.partitions"
+UPGRADE, SAFE_DOWNGRADE = 1, 2
+CLIENT: Final = {"client_software_name": "conformance", "client_software_version": "1.0"}
+OPENED_TO_LAST_MS: Final = 60_000
+"""The time-out of transactions that outlive what is waited for here."""
+
+
+class BrokerPlayer(BasePlayer):
+    producers: dict[str, Any]
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.has_level_0 = False
+        """`transaction.version` is 0 at times."""
+        self.retained: set[tuple[str, str]] = set()
+        """(group, partition) of offsets that were committed for a short while."""
+        self.first_to_expire = ""
+        """`ids` or `producers`: what these brokers forget sooner. Empty where they forget nothing in such a time."""
+
+    # --- expiry
+
+    def expire(self, what: str) -> None:
+        """Waits until the broker has forgotten what it forgets `first`, ids or producers, or `all`; offsets in any case."""
+        what = self.first_to_expire if what == "first" else what
+        if what != "producers":
+            ids = sorted({self.side.name(who.split(".")[0]) for who in TRANSACTIONAL})
+            self.side.until(_are_gone, "DescribeTransactions", 0, transactional_ids=ids)
+        if what != "ids":
+            topics = [{"name": name, "partition_indexes": at} for name, at in self.by_topic(PARTITIONS)]
+            topics.append({"name": OFFSETS, "partition_indexes": list(range(int(SETTINGS[OFFSETS_PARTITIONS])))})
+            own = {producer_id for one in self.producers.values() for producer_id, _ in one.lives}
+            self.side.until(lambda reply: _are_silent(reply, own), "DescribeProducers", 0, topics=topics)
+        for group, part in sorted(self.retained):
+            self._until_offset_is_gone(group, part)
+        self.retained.clear()
+
+    def commit_for_a_while(self, group: str, version: int, part: str, offset: int, retention_ms: int) -> None:
+        """A commit with a retention of its own, as clients could ask for up to 2.0."""
+        ((name, (index,)),) = self.by_topic([part])
+        one = {"partition_index": index, "committed_offset": offset, "committed_metadata": "for a while"}
+        reply = self.ask(
+            "OffsetCommit", version, group_id=self.side.name(group), generation_id_or_member_epoch=-1,
+            retention_time_ms=retention_ms, topics=[{"name": name, "partitions": [one]}],
+        )  # fmt: skip
+        if errors_of(reply) == {0}:
+            self.retained.add((group, part))
+
+    def _until_offset_is_gone(self, group: str, part: str) -> None:
+        """Or is another one by now, or has one of an open transaction behind it."""
+        ((name, (index,)),) = self.by_topic([part])
+        where = {"group_id": self.side.name(group), "topics": [{"name": name, "partition_indexes": [index]}]}
+
+        def is_over(reply: Any) -> bool:
+            found = reply.groups[0].topics[0].partitions[0]
+            unstable = found.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+            return unstable or found.metadata != "for a while"
+
+        self.side.until(is_over, "OffsetFetch", 8, groups=[where], require_stable=True)
+
+    def settle_groups(self) -> None:
+        """Waits until groups without offsets are gone, as they are when the broker looks next."""
+        topics = [{"name": name, "partition_indexes": at} for name, at in self.by_topic(PARTITIONS)]
+        for group in map(self.side.name, GROUPS):
+            asked = [{"group_id": group, "topics": topics}]
+            reply = self.side.quiet("OffsetFetch", 8, groups=asked, require_stable=True)
+            parts = [part for topic in reply.groups[0].topics for part in topic.partitions]
+            if not any(part.error_code or part.committed_offset >= 0 or part.metadata for part in parts):
+                self.side.until(lambda r: r.groups[0].error_code != 0, "DescribeGroups", 6, groups=[group])
+
+    # --- features
+
+    def start_at_level(self, level: int) -> None:
+        for kind in (UPGRADE, SAFE_DOWNGRADE):
+            wanted = [{"feature": FEATURE, "max_version_level": level, "upgrade_type": kind}]
+            self.side.quiet("UpdateFeatures", 2, feature_updates=wanted)
+        self._until_level(level)
+
+    def update_features(self, version: int, updates: list[tuple[str, int, int]], validate_only: bool = False) -> None:
+        """Each update is (feature, level, upgrade type). Kafka's brokers hear of a new level a little later."""
+        made = [
+            {"feature": name, "max_version_level": level, "allow_downgrade": kind > UPGRADE, "upgrade_type": kind}
+            for name, level, kind in updates
+        ]
+        reply = self.ask("UpdateFeatures", version, feature_updates=made, validate_only=validate_only)
+        if errors_of(reply) <= {0} and not (validate_only and version) and updates:
+            self._until_level(updates[-1][1])
+        seen = self.side.quiet("ApiVersions", 4, **CLIENT)
+        self.side.note(f"ApiVersions {self.label}", _level(seen))
+
+    def _until_level(self, level: int) -> None:
+        self.side.until(lambda reply: _level(reply) == level, "ApiVersions", 4, **CLIENT)
+
+
+def _are_gone(reply: Any) -> bool:
+    return all(
+        one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        or (one.transaction_state == "Ongoing" and one.transaction_timeout_ms >= OPENED_TO_LAST_MS)
+        for one in reply.transaction_states
+    )
+
+
+def _are_silent(reply: Any, own: set[int]) -> bool:
+    """Of these only producers with an open transaction are left, and of whoever else wrote to topics of this sequence."""
+    return all(
+        one.current_txn_start_offset >= 0 or (topic.name == OFFSETS and one.producer_id not in own)
+        for topic in reply.topics for part in topic.partitions for one in part.active_producers
+    )  # fmt: skip
+
+
+def _level(reply: Any) -> int:
+    return next((one.max_version_level for one in reply.finalized_features if one.name == FEATURE), 0)

@@ -1,0 +1,49 @@
+"""Who may use two-phase commit: an ACL in Kafka, `stuntbroker.deny.two.phase.commit` here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from tests.conformance.compare import run_case
+from tests.conformance.conftest import Pair
+from tests.conformance.side import Side
+
+DENIED: Final = ("denied", "secret-", "secret-1")
+ALLOWED: Final = ("denied-not", "Denied", "secret", "", None)
+WISHES: Final[list[dict[str, Any]]] = [
+    {}, {"transaction_timeout_ms": 0}, {"transaction_timeout_ms": 900_001}, {"producer_id": 5_000_099, "producer_epoch": -1},
+    {"producer_id": -1, "producer_epoch": 3}, {"producer_id": 5_000_099, "producer_epoch": 3},
+]  # fmt: skip
+
+
+def init(side: Side, transactional_id: str | None, version: int, **wish: Any) -> Any:
+    asked = {"transactional_id": transactional_id, "transaction_timeout_ms": 60_000} | wish
+    return side.ask("InitProducerId", version, f"{transactional_id!r} {wish}", **asked)
+
+
+def two_phase_by_whom(side: Side) -> None:
+    for name in (*DENIED, *ALLOWED):
+        for wish in WISHES:
+            init(side, name, 5, **wish)
+            init(side, name, 6, **wish)
+            init(side, name, 6, enable_2pc=True, **wish)
+            if name in DENIED:  # Of others Kafka keeps nothing.
+                init(side, name, 6, enable_2pc=True, keep_prepared_txn=True, **wish)
+
+
+def test_two_phase_commit_is_refused_before_all_else_to_whom_it_is_denied(forgetful_pair: Pair) -> None:
+    found = run_case(two_phase_by_whom, *forgetful_pair, "two-phase")
+
+    assert [str(each) for each in found] == []
+
+
+def test_who_is_denied_hears_that_the_transactional_id_is_not_authorized(forgetful_pair: Pair) -> None:
+    for address in forgetful_pair:
+        side = Side(address, "denied")
+        try:
+            codes = {name: init(side, name, 6, enable_2pc=True).error_code for name in (*DENIED, *ALLOWED)}
+        finally:
+            side.close()
+        refused = {name for name, code in codes.items() if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+        assert refused == set(DENIED)
