@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+SEEDS  ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help run test peers-kafka conformance bench generate types lint scenarios explore readme wheel clean check-python check-java
+.PHONY: help run demo test peers-kafka spark-faults conformance bench generate types lint scenarios explore readme wheel clean check-python check-java need-java
 
 help:           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,10 +22,18 @@ check-java:
 	@java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || \
 	  echo "No JDK 17 or newer on the PATH: the tests against Apache Kafka and its Java client are skipped" >&2
 
+need-java:
+	@java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || \
+	  { echo "Spark needs a JDK 17 or newer on the PATH" >&2; exit 1; }
+
 $(VENV)/run: pyproject.toml | check-python
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	$(BIN)/python -m compileall -q broker cli client coordinator groups pipeline protocol storage stuntbroker $(VENV)/lib
+	@touch $@
+
+$(VENV)/pipeline: $(VENV)/run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[pipeline]'
 	@touch $@
 
 $(VENV)/dev: $(VENV)/run
@@ -35,6 +44,9 @@ $(VENV)/dev: $(VENV)/run
 run: $(VENV)/run  ## start a broker on localhost:9092 (ARGS="--port 9093 ..." for more)
 	@exec $(BIN)/stuntbroker serve $(ARGS)
 
+demo: $(VENV)/pipeline need-java  ## orders become payments on Spark while everything is killed, then the books (ARGS="--open")
+	@$(BIN)/python demo/run.py $(ARGS)
+
 test: $(VENV)/dev check-java  ## all tests (ARGS="tests/groups -k name" for some)
 	@! command -v javac >/dev/null || $(BIN)/python tools/jars.py >/dev/null
 	$(BIN)/python -m pytest $(ARGS)
@@ -42,6 +54,9 @@ test: $(VENV)/dev check-java  ## all tests (ARGS="tests/groups -k name" for some
 peers-kafka: $(VENV)/dev  ## the tests with real clients, against Apache Kafka itself
 	$(BIN)/python tools/jars.py >/dev/null
 	$(BIN)/python -m pytest tests/peers --peer-broker=kafka $(ARGS)
+
+spark-faults: $(VENV)/dev need-java  ## random faults of every kind around the Spark sink (SEEDS=200; ARGS="--first 17")
+	$(BIN)/python tests/spark/seeded_faults.py --seeds $(SEEDS) $(ARGS)
 
 conformance: $(VENV)/dev  ## random requests to us and to Apache Kafka, compared (ARGS="--seeds 100 --only transactions")
 	$(BIN)/python tools/jars.py >/dev/null

@@ -1,0 +1,107 @@
+"""What is done to the query of the demo while it runs: the data source `stuntbroker`, with a saboteur around its sink.
+
+A fault strikes at its batch once; a file in the folder of faults says that it did, and outlives whatever the fault kills.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+from stuntbroker.pipeline.spark import StuntbrokerDataSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+BATCH_ID: Final = "streaming.sql.batchId"
+FAULTS: Final = {
+    1: "a task raises after it has written everything",
+    2: "a worker process dies in the middle of its rows",
+    3: "the driver is killed (kill -9) when all tasks are prepared, before the decision",
+    4: "the broker is killed (kill -9) while the transactions are open",
+    5: "the driver raises after the decision: Spark calls abort() on a committed batch",
+    6: "the driver is killed (kill -9) after the decision, before Spark knows that the batch is done",
+    7: "a task raises after it has written everything",
+}
+"""By the batch that it strikes."""
+
+
+class Inner(Protocol):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Any: ...
+    def commit(self, messages: list[Any], batchId: int) -> None: ...
+    def abort(self, messages: list[Any], batchId: int) -> None: ...
+
+
+class SabotagedDataSource(StuntbrokerDataSource):
+    """Takes one more option, `faults`: the folder."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "sabotaged"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        folder = Path(self.options.pop("faults"))
+        return Saboteur(super().streamWriter(schema, overwrite), folder)
+
+
+class Saboteur(DataSourceStreamArrowWriter):
+    def __init__(self, inner: Inner, folder: Path) -> None:
+        self._inner = inner
+        self._folder = folder
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:
+        context = TaskContext.get()
+        assert context is not None
+        batch_id, first_task = int(context.getLocalProperty(BATCH_ID) or -1), context.partitionId() == 0
+        if first_task and batch_id == 2 and self._strikes(2):
+            iterator = until_death(iterator)
+        message = self._inner.write(iterator)
+        if first_task and batch_id == 1 and self._strikes(1):
+            raise RuntimeError("sabotage: a task")
+        if first_task and batch_id == 7 and (self._strikes(7) or self._strikes(7, "again")):
+            raise RuntimeError("sabotage: a task")
+        return message
+
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        if batchId == 3 and self._strikes(3):
+            self._kill("driver")
+        if batchId == 4 and self._strikes(4):
+            self._kill("broker")
+        self._inner.commit(messages, batchId)
+        if batchId == 5 and self._strikes(5):
+            raise RuntimeError("sabotage: the driver")
+        if batchId == 6 and self._strikes(6):
+            self._kill("driver")
+
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        self._inner.abort(messages, batchId)
+
+    def _strikes(self, batch_id: int, which: str = "struck") -> bool:
+        """Whether this is the first time; says so for ever."""
+        try:
+            (self._folder / f"{batch_id}.{which}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def _kill(self, whom: str) -> None:
+        """Whose processes are named in `WHOM.pid`. A driver is not there any more when this returns."""
+        for pid in (self._folder / f"{whom}.pid").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        if whom == "driver":
+            time.sleep(60)  # This process is of the driver's, and ends with it.
+
+
+def until_death(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The first half of the rows, and no more of anything."""
+    for batch in rows:
+        yield batch.slice(0, len(batch) // 2)
+        os._exit(9)
