@@ -1,6 +1,6 @@
 """The jars of Apache Kafka, and of Spark's own Kafka source and sink, brought from Maven Central into a cache folder.
 
-`python tools/jars.py` fetches, once, what `tools/*.lock` list: `group:artifact:version sha256` per line; it prints Kafka's folder.
+`python tools/jars.py` fetches, once, what `tools/*.lock` list: `group:artifact:version sha256` per line; it prints that of Kafka.
 `python tools/jars.py --lock` resolves Kafka's ROOTS again and rewrites its lock; read the diff before you commit it. The lock of
 Spark's connector is written by hand: what its parent POM says cannot be resolved with Maven Central alone.
 
