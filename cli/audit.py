@@ -3,101 +3,203 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.cli.main import UsageError, options
-from stuntbroker.cli.tables import instant, shown, table
+from stuntbroker.cli.main import UsageError, choice, options, single
+from stuntbroker.cli.tables import shown
 
 if TYPE_CHECKING:
+    from stuntbroker.pipeline.audit.eos import Chain
+    from stuntbroker.pipeline.audit.findings import Finding
     from stuntbroker.pipeline.audit.folder import Folder
     from stuntbroker.pipeline.audit.run import Audit
+    from stuntbroker.pipeline.audit.tables import TableWriter
 
-MISSING = "audit needs numpy and pyarrow: install stuntbroker[pipeline]"
-HARMLESS = "information"
+USAGE: Final = """\
+usage: stuntbroker audit FOLDER [options]
 
-Report = dict[str, Any]
+FOLDER is a broker's data folder: log.dirs in Kafka, --data-dir here. No broker is needed.
+
+  --json                    one JSON document instead of text
+  --html FILE               also a page to look at
+  --tables DIR              also the tables as Parquet: batches, txn_state, offsets, transactions, ...
+  --records                 with --tables: every record too
+  --timeline ID             also the history of this transactional id; may be repeated
+  --spark [MASTER]          read with Spark (default local[*]); needs a JDK 17 or newer
+  --eos-group G             also whether the input of this group became its output, exactly once:
+  --eos-input T               of these topics, up to the committed offsets; may be repeated
+  --eos-output T              into these; may be repeated
+  --eos-compare both|key|value   what of a record comes out as it went in (default both)
+
+Exit status: 0 nothing is wrong, 1 findings, or it failed, 2 the command line is wrong.
+"""
+NEEDS: Final = "audit needs numpy and pyarrow: install stuntbroker[pipeline]"
+HARMLESS: Final = "information"
+FLAGS: Final = ("--json", "--records")
+VALUES: Final = (
+    "--html", "--tables", "--timeline", "--spark", "--eos-group", "--eos-input", "--eos-output", "--eos-compare",
+)  # fmt: skip
+MASTER_DEFAULT: Final = "local[*]"
+_MASTER = re.compile(r"local(\[.*\])?|yarn|(spark|k8s)://.*")
+UPDATE_S: Final = 0.2
+SPARSE_S: Final = 10.0
+
+
+class Asked(NamedTuple):
+    folder: str
+    json: bool
+    html: str | None
+    tables: str | None
+    records: bool
+    timelines: list[str]
+    master: str | None
+    """None: not with Spark."""
+    chain: Chain | None
+
+
+class Progress:
+    """How far it is, on standard error: a line that changes on a terminal, else one every ten seconds."""
+
+    def __init__(self, only_terminal: bool) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._is_silent = only_terminal and not self._is_terminal
+        self._next_s = time.monotonic() + (UPDATE_S if self._is_terminal else SPARSE_S)
+        self._is_shown = False
+
+    def __call__(self, what: str, fraction: float) -> None:
+        now_s = time.monotonic()
+        if self._is_silent or now_s < self._next_s:
+            return
+        text = f"{what} {100 * fraction:.0f} %"
+        if self._is_terminal:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+            self._is_shown, self._next_s = True, now_s + UPDATE_S
+        else:
+            sys.stderr.write(f"stuntbroker: {text}\n")
+            self._next_s = now_s + SPARSE_S
+
+    def clear(self) -> None:
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            self._is_shown = False
 
 
 def audit(arguments: list[str]) -> int:
     """Exit status: 0 nothing found but what is normal, 1 findings or a folder that cannot be read."""
-    folders = [one for one in arguments if not one.startswith("-")]
-    found = options([one for one in arguments if one.startswith("-")], (), flags=("--json",))
-    if len(folders) != 1:
-        raise UsageError("audit: give one data folder (log.dirs in Kafka, --data-dir here)")
+    asked = parse(arguments)
     try:
         from stuntbroker.pipeline.audit.folder import FolderError, read_folder
-        from stuntbroker.pipeline.audit.run import audit as audit_of
     except ModuleNotFoundError as fault:
-        sys.stderr.write(f"stuntbroker: {MISSING} ({fault.name} is not there)\n")
-        return 1
+        return _failed(f"{NEEDS} ({fault.name} is not there)")
+    progress = Progress(asked.json)
     try:
-        folder = read_folder(folders[0])
-        report = report_of(folder, audit_of(folder))
+        folder = read_folder(asked.folder)
+        tables = _tables(asked)
+        made, compared = _made(asked, folder, tables, progress)
+        findings = made.findings()
+        if compared:
+            from stuntbroker.pipeline.audit.findings import as_findings, concat_findings
+
+            findings = concat_findings(findings, as_findings(compared))
+        if tables is not None:
+            tables.finish(made, findings)
+        if asked.html is not None:
+            from stuntbroker.pipeline.report import write_report
+
+            write_report(asked.html, made, folder, findings)
     except (FolderError, OSError) as fault:
-        sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
-        return 1
-    sys.stdout.write(json.dumps(report, indent=2) + "\n" if "--json" in found else text_of(report))
-    return 1 if any(one["severity"] != HARMLESS for one in report["findings"]) else 0
+        progress.clear()
+        return _failed(str(fault))
+    except ModuleNotFoundError as fault:
+        return _failed(f"{NEEDS} ({fault.name} is not there)")
+    progress.clear()
+    from stuntbroker.cli.audit_report import report_of, text_of
+
+    report = report_of(folder, made, findings, asked.timelines)
+    sys.stdout.write(json.dumps(report, indent=2) + "\n" if asked.json else text_of(report))
+    return 1 if report["severities"].keys() - {HARMLESS} else 0
 
 
-def report_of(folder: Folder, made: Audit) -> Report:
-    from stuntbroker.pipeline.audit.reports import aborted_of, last_stable_offsets, latencies_of
+def _tables(asked: Asked) -> TableWriter | None:
+    """Raises FolderError when they cannot be written where they should be."""
+    if asked.tables is None:
+        return None
+    from stuntbroker.pipeline.audit.tables import TableWriter
 
-    aborted = aborted_of(made.transactions).to_pylist()
-    held = [one for one in last_stable_offsets(made.transactions, made.bounds).to_pylist() if one["producer_id"] is not None]
-    return {
-        "folder": folder.path,
-        "in_use": folder.in_use,
-        "skipped": [{"name": one.name, "reason": one.reason} for one in folder.skipped],
-        "partitions": len(made.bounds),
-        "batches": len(made.batches),
-        "transactional_ids": len(set(made.txn_state["transactional_id"].to_pylist())),
-        "transactions": sum(one["transactions"] for one in aborted),
-        "aborted_transactions": sum(one["aborted_transactions"] for one in aborted),
-        "findings": made.findings().to_pylist(),
-        "last_stable_offsets_held": held,
-        "latencies": latencies_of(made.txn_state).to_pylist(),
-    }
+    tables = TableWriter(asked.tables, asked.records)
+    tables.make_folders()
+    return tables
 
 
-def text_of(report: Report) -> str:
-    lines = [
-        f"{report['partitions']} partitions, {report['batches']} batches, {report['transactional_ids']} transactional ids; "
-        f"{report['transactions']} ends of transactions in partitions, {report['aborted_transactions']} of them aborts\n"
-    ]
-    if report["in_use"]:
-        lines.append("A broker has this folder open: what it writes meanwhile may look unfinished.\n")
-    lines += [f"skipped {shown(one['name'])}: {shown(one['reason'])}\n" for one in report["skipped"]]
-    if report["findings"]:
-        rows = [
-            (one["severity"], one["kind"], _place(one), one["transactional_id"] or "-", _pair(one), one["evidence"])
-            for one in report["findings"]
-        ]
-        lines.append("\n" + table(("SEVERITY", "KIND", "WHERE", "TRANSACTIONAL-ID", "PRODUCER", "EVIDENCE"), rows))
-    else:
-        lines.append("\nNothing found.\n")
-    if report["last_stable_offsets_held"]:
-        rows = [
-            (
-                f"{one['topic']}-{one['partition']}", one["last_stable_offset"], one["log_end_offset"],
-                one["transactional_id"] or "-", _pair(one), instant(one["first_timestamp"]),
-            )
-            for one in report["last_stable_offsets_held"]
-        ]  # fmt: skip
-        headers = ("PARTITION", "LAST-STABLE-OFFSET", "LOG-END-OFFSET", "HELD-BY", "PRODUCER", "SINCE")
-        lines.append("\n" + table(headers, rows))
-    return "".join(lines)
+def _made(
+    asked: Asked, folder: Folder, tables: TableWriter | None, progress: Progress
+) -> tuple[Audit, list[Finding]]:
+    """(the audit, findings of the comparison that was asked for), with tables written on the way."""
+    if asked.master is None:
+        from stuntbroker.pipeline.audit.run import audit as audit_of
+        from stuntbroker.pipeline.audit.run import compare
+
+        made = audit_of(folder, tables, progress)
+        return made, compare(folder, made, asked.chain, progress) if asked.chain else []
+    from stuntbroker.cli.audit_spark import audit_with_spark
+
+    return audit_with_spark(asked.master, folder, tables, asked.chain, progress)
 
 
-def _place(one: Report) -> str:
-    if one["topic"] is None:
-        return "-"
-    place = f"{one['topic']}-{one['partition']}"
-    if one["first_offset"] is None:
-        return place
-    return f"{place}@{one['first_offset']}" + (f"..{one['last_offset']}" if one["last_offset"] is not None else "")
+def parse(arguments: list[str]) -> Asked:
+    """Raises UsageError."""
+    places, rest = _split(arguments)
+    found = options(rest, VALUES, FLAGS)
+    if len(places) != 1:
+        raise UsageError("audit: give one data folder (log.dirs in Kafka, --data-dir here)")
+    if "--records" in found and "--tables" not in found:
+        raise UsageError("--records needs --tables")
+    texts = {name: single(found, name, "") if name in found else None for name in ("--html", "--tables", "--spark")}
+    return Asked(
+        places[0], "--json" in found, texts["--html"], texts["--tables"], "--records" in found,
+        found.get("--timeline", []), texts["--spark"], _chain(found),
+    )  # fmt: skip
 
 
-def _pair(one: Report) -> str:
-    return "-" if one["producer_id"] is None else f"{one['producer_id']}:{one['producer_epoch']}"
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """(what is no option, options with their values); the value of --spark may be left out."""
+    places, rest = [], []
+    waiting = iter(range(len(arguments)))
+    for at in waiting:
+        one = arguments[at]
+        following = arguments[at + 1] if at + 1 < len(arguments) else None
+        if not one.startswith("-"):
+            places.append(one)
+        elif one == "--spark" and (following is None or not _MASTER.fullmatch(following)):
+            rest.append(f"--spark={MASTER_DEFAULT}")
+        elif one in VALUES and following is not None:
+            rest += [one, following]
+            next(waiting)
+        else:
+            rest.append(one)
+    return places, rest
+
+
+def _chain(found: dict[str, list[str]]) -> Chain | None:
+    given = [name for name in ("--eos-group", "--eos-input", "--eos-output") if name in found]
+    if not given and "--eos-compare" not in found:
+        return None
+    if len(given) < 3:
+        raise UsageError("--eos-group, --eos-input and --eos-output go together")
+    compared = choice(found, "--eos-compare", "both", "key", "value")
+    try:
+        from stuntbroker.pipeline.audit.eos import Chain
+    except ModuleNotFoundError:
+        return None  # What is missing is told when the folder is read.
+    return Chain(single(found, "--eos-group", ""), tuple(found["--eos-input"]), tuple(found["--eos-output"]), compared)
+
+
+def _failed(text: str) -> int:
+    sys.stderr.write(f"stuntbroker: {shown(text)}\n")
+    return 1
+
+

@@ -42,7 +42,7 @@ usage: stuntbroker COMMAND [options]
             FILE...
 
   audit   what a broker's data folder says of its transactions, no broker needed; exit 1 when something is wrong
-            FOLDER [--json]
+            FOLDER [--json] [--html FILE] [--tables DIR] [--spark [MASTER]]   (audit --help has all options)
 
   version
 """
@@ -79,6 +79,10 @@ def _run(arguments: list[str]) -> int:
             from stuntbroker.cli.txn import USAGE as TXN_USAGE
 
             sys.stdout.write(TXN_USAGE)
+        elif command == "audit":
+            from stuntbroker.cli.audit import USAGE as AUDIT_USAGE
+
+            sys.stdout.write(AUDIT_USAGE)
         else:
             sys.stdout.write(USAGE)
         return 0

@@ -16,33 +16,71 @@ import pyarrow.compute as pc
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING, Finding, file_of, finding, rows_at
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, last_rows, values
 from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.pipeline.audit.transactions import TRANSACTIONS
 from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
 
 SWEEP_MS: Final = 10_000
 """How much longer than its time-out a transaction may live: brokers look for them at this interval."""
 PREPARED: Final = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
 
+LISTED: Final = pa.schema({
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "transactional_id": pa.string(),
+    "producer_id": pa.int64(),
+    "producer_epoch": pa.int16(),
+    "state": pa.string(),
+    "marker": pa.string(),
+    "log_offset": pa.int64(),
+    "update_ms": pa.int64(),
+    "is_last": pa.bool_(),
+})  # fmt: skip
+"""A row for every partition that a record of the transaction log lists.
+
+`marker` is what is decided, null when nothing is yet. `is_last`: no newer record of the id follows.
+"""
+WAITING: Final = TRANSACTIONS.append(pa.field("is_added", pa.bool_()))
+"""Open transactions; `is_added`: their coordinator has them, with the epoch and partition of their data."""
+
+
+def listed_in(txn_state: pa.Table) -> pa.Table:
+    """Rows of LISTED: all that was decided, and what the last record of an id has as ongoing. Records are in order."""
+    is_last = np.zeros(len(txn_state), bool)
+    is_last[last_rows(codes(txn_state["transactional_id"]))] = True
+    rows = txn_state.append_column("is_last", pa.array(is_last))
+    ongoing = pc.and_(pc.equal(rows["state"], "Ongoing"), rows["is_last"])
+    rows = rows.filter(pc.or_(pc.is_in(rows["state"], pa.array([*PREPARED])), ongoing))
+    lists = rows["partitions"].combine_chunks()
+    parents, flat = pc.list_parent_indices(lists), pc.list_flatten(lists)
+    kept: Any = rows.drop_columns(["partitions"]).take(parents)
+    names = kept["state"].combine_chunks()
+    decided = pc.case_when(pc.make_struct(*(pc.equal(names, n) for n in PREPARED)), *map(pa.scalar, PREPARED.values()))
+    pairs = {name: pc.struct_field(flat, name) for name in ("topic", "partition")}
+    made = {name: kept[name] for name in LISTED.names if name in kept.column_names} | pairs | {"marker": decided}
+    return pa.table([made[name] for name in LISTED.names], schema=LISTED)
+
 
 @dataclass(frozen=True, slots=True)
 class Coordination:
-    """Findings of this module, made from three tables; `transactions` have ids, `txn_state` is in order."""
+    """Some partitions, all that they have, and what the transaction log lists of them, in the order of its partitions."""
 
     transactions: pa.Table
-    txn_state: pa.Table
+    listed: pa.Table
     bounds: pa.Table
 
-    def findings(self, now_ms: int) -> list[Finding]:
-        """`now_ms` is the time that ages are told at: the end of the log, or the time of the audit."""
+    def findings(self) -> tuple[list[Finding], pa.Table]:
+        """(findings that the time has no part in, rows of WAITING that they do not explain)"""
         opened = np.flatnonzero(pc.equal(self.transactions["marker"], "open").to_numpy())
-        last = self.txn_state.take(pa.array(last_rows(codes(self.txn_state["transactional_id"]))))
-        added = self._added(opened, last)
+        added = self._added(opened)
         found, explained = self._unmarked(opened[~added])
         kept = ~np.isin(opened, explained)
-        return found + self._open(opened[kept], added[kept], last, now_ms)
+        waiting = self.transactions.take(pa.array(opened[kept])).append_column("is_added", pa.array(added[kept]))
+        return found, waiting.cast(WAITING)
 
-    def _added(self, opened: Array, last: pa.Table) -> Array:
+    def _added(self, opened: Array) -> Array:
         """Which of the open transactions their coordinator has, with the epoch and partition of their data."""
-        rows, ongoing = self.transactions.take(pa.array(opened)), _listed(last, ("Ongoing",))
+        rows = self.transactions.take(pa.array(opened))
+        ongoing = self.listed.filter(pc.is_null(self.listed["marker"]))
         there, listed = codes_of_both(
             (rows["topic"], rows["partition"], rows["producer_id"], rows["last_epoch"]),
             tuple(ongoing[name] for name in ("topic", "partition", "producer_id", "producer_epoch")),
@@ -52,7 +90,7 @@ class Coordination:
 
     def _unmarked(self, opened: Array) -> tuple[list[Finding], Array]:
         """(findings, which of these transactions they are about): decisions that a partition has no marker of."""
-        decisions = _listed(self.txn_state, tuple(PREPARED))
+        decisions = self.listed.filter(pc.is_valid(self.listed["marker"]))
         places, known = codes_of_both(
             (decisions["topic"], decisions["partition"]), (self.bounds["topic"], self.bounds["partition"])
         )
@@ -119,22 +157,27 @@ class Coordination:
             for at, row in zip(np.flatnonzero(counts).tolist(), rows_at(self.bounds, np.flatnonzero(counts)), strict=True)
         ]  # fmt: skip
 
-    def _open(self, opened: Array, added: Array, last: pa.Table, now_ms: int) -> list[Finding]:
-        """What keeps transactions without a marker open."""
-        if not len(opened):
-            return []
-        ids = {row["transactional_id"]: row for row in last.drop_columns(["partitions"]).to_pylist()}
-        bounds = {(row["topic"], row["partition"]): row for row in self.bounds.to_pylist()}
-        found = []
-        for row, is_added in zip(rows_at(self.transactions, opened), added.tolist(), strict=True):
-            bound = bounds[row["topic"], row["partition"]]
-            behind = f"offsets {row['first_offset']} to {bound['log_end_offset'] - 1} wait for it"
-            state = ids.get(row["transactional_id"])
-            if is_added and state is not None:
-                found += _held(row, state, behind, now_ms)
-            elif not bound["is_damaged"]:  # Else the marker may be in the piece that is broken, which is told already.
-                found.append(_hanging(row, state, behind))
-        return found
+
+def open_findings(waiting: pa.Table, lasts: pa.Table, bounds: pa.Table, now_ms: int) -> list[Finding]:
+    """What keeps transactions without a marker open.
+
+    `waiting` have ids, `lasts` is the last record of every id; `now_ms` is the time that ages are told at.
+    """
+    if not len(waiting):
+        return []
+    wanted = lasts.filter(pc.is_in(lasts["transactional_id"], waiting["transactional_id"].combine_chunks()))
+    ids = {row["transactional_id"]: row for row in wanted.drop_columns(["partitions"]).to_pylist()}
+    places = {(row["topic"], row["partition"]): row for row in bounds.to_pylist()}
+    found = []
+    for row in waiting.to_pylist():
+        bound = places[row["topic"], row["partition"]]
+        behind = f"offsets {row['first_offset']} to {bound['log_end_offset'] - 1} wait for it"
+        state = ids.get(row["transactional_id"])
+        if row["is_added"] and state is not None:
+            found += _held(row, state, behind, now_ms)
+        elif not bound["is_damaged"]:  # Else the marker may be in the piece that is broken, which is told already.
+            found.append(_hanging(row, state, behind))
+    return found
 
 
 def _rank(key: Array) -> Array:
@@ -182,24 +225,3 @@ def _hanging(row: Finding, state: Finding | None, behind: str) -> Finding:
     else:
         why = f"its coordinator has {state['state']} with producer id {state['producer_id']}, epoch {state['producer_epoch']}"
     return finding("hanging", ERROR, row, f"{why}; {behind}")
-
-
-def _listed(txn_state: pa.Table, states: tuple[str, ...]) -> pa.Table:
-    """A row for every partition that records in these states list, in order; `marker` is what they decide.
-
-    `is_last`: no newer record of the id follows.
-    """
-    is_last = np.zeros(len(txn_state), bool)
-    is_last[last_rows(codes(txn_state["transactional_id"]))] = True
-    rows = txn_state.append_column("is_last", pa.array(is_last))
-    rows = rows.filter(pc.is_in(rows["state"], pa.array(states)))
-    lists = rows["partitions"].combine_chunks()
-    parents, flat = pc.list_parent_indices(lists), pc.list_flatten(lists)
-    kept: Any = rows.drop_columns(["partitions"]).take(parents)
-    names = kept["state"].combine_chunks()
-    decided = pc.case_when(pc.make_struct(*(pc.equal(names, n) for n in PREPARED)), *map(pa.scalar, PREPARED.values()))
-    return (
-        kept.append_column("topic", pc.struct_field(flat, "topic"))
-        .append_column("partition", pc.struct_field(flat, "partition"))
-        .append_column("marker", decided)
-    )

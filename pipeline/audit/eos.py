@@ -6,7 +6,8 @@ committed readers find in the output topic, as multisets of (key, value): order 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,30 +15,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stuntbroker.pipeline.audit import offsets_log
-from stuntbroker.pipeline.audit.findings import ERROR, Finding, finding
-from stuntbroker.pipeline.audit.grouping import codes_of_both, find, values
+from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, Finding, finding
+from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, last_rows, values
 from stuntbroker.pipeline.audit.transactions import outcomes_of
 
 Transform = Callable[[pa.Table], pa.Table]
 """From input records to a table with the `key` and `value` of what they become."""
 SHOWN_BYTES: Final = 60
 
+COMPARED: Final = ("both", "key", "value")
+TALLY: Final = pa.schema({"key": pa.binary(), "value": pa.binary(), "wanted": pa.int64(), "found": pa.int64()})
+"""How often a key and value should be in the output, and how often they are."""
+COMMITTED: Final = pa.schema({
+    "group_id": pa.string(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "committed_offset": pa.int64(),
+    "commit_ms": pa.int64(),
+})  # fmt: skip
 
-def committed_offsets(offsets: pa.Table, transactions: pa.Table, group_id: str) -> pa.Table:
-    """`topic`, `partition`, `committed_offset` of a group: the last ones in the log that count (KIP-447)."""
-    mine = offsets.filter(pc.equal(offsets["group_id"], group_id))
+
+def committed_offsets(offsets: pa.Table, transactions: pa.Table) -> pa.Table:
+    """Rows of COMMITTED: the last offset of every group and partition that counts (KIP-447)."""
     place = pa.table({
-        "topic": pa.repeat(offsets_log.TOPIC, len(mine)), "partition": mine["log_partition"],
-        "offset": mine["log_offset"], "producer_id": mine["producer_id"],
-        "is_transactional": pc.greater_equal(mine["producer_id"], 0),
+        "topic": pa.repeat(offsets_log.TOPIC, len(offsets)), "partition": offsets["log_partition"],
+        "offset": offsets["log_offset"], "producer_id": offsets["producer_id"],
+        "is_transactional": pc.greater_equal(offsets["producer_id"], 0),
     })  # fmt: skip
-    outcome = outcomes_of(place, transactions)
-    counts = mine.filter(pc.is_in(outcome, pa.array(["plain", "commit"]))).sort_by("log_offset")
-    last = counts.group_by(["topic", "partition"], use_threads=False).aggregate([("committed_offset", "last")])
-    named = pa.table({
-        "topic": last["topic"], "partition": last["partition"], "committed_offset": last["committed_offset_last"],
-    })  # fmt: skip
-    return named.filter(pc.is_valid(named["committed_offset"]))
+    counts = offsets.filter(pc.is_in(outcomes_of(place, transactions), pa.array(["plain", "commit"])))
+    owner = codes(counts["group_id"], counts["topic"], counts["partition"])
+    order = np.lexsort((values(counts, "log_offset"), owner))
+    last = counts.take(pa.array(order[last_rows(owner[order])])).select(COMMITTED.names)
+    return last.filter(pc.is_valid(last["committed_offset"]))
 
 
 def visible_records(records: pa.Table, transactions: pa.Table) -> pa.Table:
@@ -46,37 +55,74 @@ def visible_records(records: pa.Table, transactions: pa.Table) -> pa.Table:
     return data.filter(pc.is_in(outcomes_of(data, transactions), pa.array(["plain", "commit"])))
 
 
-def eos_findings(
-    records: pa.Table, transactions: pa.Table, committed: pa.Table, output_topic: str, transform: Transform = lambda t: t
-) -> list[Finding]:
-    """What is missing from the output, there too often, or there without an input.
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What is compared: the input that a group has taken for done, and where it should have gone."""
 
-    `records` are those of all input topics and of the output topic, from where the group began.
-    """
-    seen = visible_records(records, transactions)
-    mine, known = codes_of_both(
-        (seen["topic"], seen["partition"]), (committed["topic"], committed["partition"])
-    )
-    row = find(known, mine)
-    until = np.where(row >= 0, values(committed, "committed_offset")[row], -1) if len(known) else np.full(len(mine), -1)
-    expected = transform(seen.filter(pa.array(values(seen, "offset") < until)))
-    output = seen.filter(pc.equal(seen["topic"], output_topic))
-    both = pa.concat_tables([_tally(expected, 1, 0), _tally(output, 0, 1)])
+    group_id: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    compare: str = "both"
+    """One of COMPARED: what of a record comes out as it went in."""
+
+    def topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.inputs, *self.outputs)))
+
+    def tally(
+        self, records: pa.Table, transactions: pa.Table, committed: pa.Table, transform: Transform = lambda t: t
+    ) -> pa.Table:
+        """Rows of TALLY of some of the records; tallies of pieces are added with `add`."""
+        seen = visible_records(records, transactions)
+        mine = committed.filter(pc.equal(committed["group_id"], self.group_id))
+        here, known = codes_of_both((seen["topic"], seen["partition"]), (mine["topic"], mine["partition"]))
+        row = find(known, here)
+        until = np.where(row >= 0, values(mine, "committed_offset")[row], -1) if len(known) else np.full(len(here), -1)
+        is_input = pc.is_in(seen["topic"], pa.array(self.inputs, pa.string())).to_numpy()
+        expected = transform(seen.filter(pa.array(is_input & (values(seen, "offset") < until))))
+        output = seen.filter(pc.is_in(seen["topic"], pa.array(self.outputs, pa.string())))
+        return add([self._counted(expected, 1, 0), self._counted(output, 0, 1)])
+
+    def _counted(self, records: pa.Table, wanted: int, found: int) -> pa.Table:
+        nothing = pa.nulls(len(records), pa.binary())
+        made = {name: records[name] if self.compare in ("both", name) else nothing for name in ("key", "value")}
+        made |= {"wanted": pa.repeat(wanted, len(records)), "found": pa.repeat(found, len(records))}
+        return pa.table(made, schema=TALLY)
+
+    def findings(self, tally: pa.Table, bounds: pa.Table) -> list[Finding]:
+        """What is missing from the output, there too often, or there without an input.
+
+        What was cut off from the input may have made any output, and the output that was cut off may be any of what is
+        missing: then these are unknown.
+        """
+        wrong = tally.filter(pc.not_equal(tally["wanted"], tally["found"]))
+        wrong = wrong.sort_by([("key", "ascending"), ("value", "ascending")])
+        starts = {(row["topic"], row["partition"]): row["known_from"] for row in bounds.to_pylist()}
+        found, unknown = [], set()
+        for row in wrong.to_pylist():
+            behind = self.outputs if row["found"] < row["wanted"] else self.inputs
+            cut = [place for place, start in starts.items() if place[0] in behind and start]
+            unknown.update(cut)
+            if not cut:
+                found.append(self._finding(row))
+        for topic, number in sorted(unknown):
+            place = {"topic": topic, "partition": number, "last_offset": starts[topic, number] - 1}
+            text = f"input and output of {self.group_id} cannot be compared before offset {starts[topic, number]}"
+            found.append(finding("unknown_before", INFORMATION, place, text))
+        return found
+
+    def _finding(self, row: Finding) -> Finding:
+        wanted, found = row["wanted"], row["found"]
+        kind = "output_missing" if found < wanted else "output_duplicate" if wanted else "output_unexpected"
+        what = ", ".join(f"{name} {_shown(row[name])}" for name in ("key", "value") if self.compare in ("both", name))
+        place = {"topic": self.outputs[0] if len(self.outputs) == 1 else None}
+        return finding(kind, ERROR, place, f"{what}: {found} in the output where {wanted} should be")
+
+
+def add(tallies: Iterable[pa.Table]) -> pa.Table:
+    """One tally of several."""
+    both = pa.concat_tables([TALLY.empty_table(), *tallies])
     sums = both.group_by(["key", "value"]).aggregate([("wanted", "sum"), ("found", "sum")])
-    wrong = sums.filter(pc.not_equal(sums["wanted_sum"], sums["found_sum"]))
-    return [_finding(row, output_topic) for row in wrong.to_pylist()]
-
-
-def _tally(records: pa.Table, wanted: int, found: int) -> pa.Table:
-    count = {"wanted": pa.repeat(wanted, len(records)), "found": pa.repeat(found, len(records))}
-    return pa.table({"key": records["key"], "value": records["value"], **count})
-
-
-def _finding(row: Finding, topic: str) -> Finding:
-    wanted, found = row["wanted_sum"], row["found_sum"]
-    kind = "output_missing" if found < wanted else "output_duplicate" if wanted else "output_unexpected"
-    what = f"key {_shown(row['key'])}, value {_shown(row['value'])}"
-    return finding(kind, ERROR, {"topic": topic}, f"{what}: {found} in the output where {wanted} should be")
+    return pa.table([sums[name] for name in ("key", "value", "wanted_sum", "found_sum")], schema=TALLY)
 
 
 def _shown(field: bytes | None) -> str:

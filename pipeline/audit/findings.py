@@ -54,6 +54,13 @@ def as_findings(rows: Iterable[Finding]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), FINDINGS)
 
 
+def concat_findings(findings: pa.Table, more: pa.Table) -> pa.Table:
+    """Both, errors first."""
+    rows = pa.concat_tables([findings, more]).to_pylist()
+    order = (ERROR, WARNING, INFORMATION)
+    return as_findings(sorted(rows, key=lambda row: order.index(row["severity"])))
+
+
 def file_of(row: Finding) -> str:
     """A row's segment, as a path from the data folder."""
     return f"{row['topic']}-{row['partition']}/{row['segment_base_offset']:020d}.log"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,9 @@ from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, foll
 from stuntbroker.pipeline.audit.lock_step import Array
 from stuntbroker.pipeline.audit.scan import END_FAULTS
 from stuntbroker.protocol.records import SEQUENCE_MAX
+
+OF_FILES: Final = ("corrupt", "format", "torn_tail")
+"""Kinds of what is no valid batch."""
 
 
 def file_findings(batches: pa.Table) -> list[Finding]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from stuntbroker.pipeline.audit import txn_log
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING, Finding, finding, rows_at
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, running_max, values
 from stuntbroker.pipeline.audit.lock_step import Array
 
 
-def marker_findings(transactions: pa.Table, txn_state: pa.Table, bounds: pa.Table) -> list[Finding]:
-    """Markers without data, and epochs that went up without a marker. `transactions` have ids."""
+def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
+    """Markers without data, and epochs that went up without a marker."""
     mixed = np.flatnonzero(values(transactions, "producer_epoch") != values(transactions, "last_epoch"))
     found = [
         finding(
@@ -32,7 +31,6 @@ def marker_findings(transactions: pa.Table, txn_state: pa.Table, bounds: pa.Tabl
     coordinators = _highest_before(values(transactions, "coordinator_epoch"), owner, order)
     # Data would be behind the marker before: not all of that is there to see.
     cut = _highest_before(marker, owner, order) + 1 < known
-    everybody_known = _whole_txn_log(txn_state, bounds)
     lone = np.flatnonzero((first < 0) & ~cut)
     for at, row in zip(lone.tolist(), rows_at(transactions, lone), strict=True):
         row |= {"first_offset": row["marker_offset"], "last_offset": row["marker_offset"]}
@@ -42,8 +40,6 @@ def marker_findings(transactions: pa.Table, txn_state: pa.Table, bounds: pa.Tabl
             doubts.append(f"its epoch is below {epochs[at]}, which the partition had seen")
         if row["coordinator_epoch"] < coordinators[at]:
             doubts.append(f"it is of coordinator epoch {row['coordinator_epoch']} and comes after {coordinators[at]}")
-        if row["transactional_id"] is None and everybody_known:
-            doubts.append("no transactional id ever had this producer id")
         text = "; ".join((f"a marker ({row['marker']}) without records before it", *doubts))
         if doubts:
             found.append(finding("marker_suspicious", WARNING, row, text))
@@ -52,10 +48,15 @@ def marker_findings(transactions: pa.Table, txn_state: pa.Table, bounds: pa.Tabl
     return found
 
 
-def _whole_txn_log(txn_state: pa.Table, bounds: pa.Table) -> bool:
-    """Whether every transactional id that there was is in the transaction log."""
-    known = [row["known_from"] for row in bounds.to_pylist() if row["topic"] == txn_log.TOPIC]
-    return bool(len(txn_state)) and not any(known)
+def doubt_strangers(findings: list[Finding]) -> list[Finding]:
+    """The same findings, where it is known that a producer id without a transactional id was never given to one."""
+    text = "no transactional id ever had this producer id"
+    return [
+        one | {"kind": "marker_suspicious", "severity": WARNING, "evidence": f"{one['evidence']}; {text}"}
+        if one["kind"] in ("marker_without_data", "marker_suspicious") and one["transactional_id"] is None
+        else one
+        for one in findings
+    ]
 
 
 def _highest_before(numbers: Array, owner: Array, order: Array) -> Array:

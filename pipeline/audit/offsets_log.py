@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from stuntbroker.pipeline.audit.lanes import INT16, INT32, INT64, Lanes, as_text, fields, integers, places_of
+from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.pipeline.audit.log_records import Fault, Log
 from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
 from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
-from stuntbroker.protocol.primitives import DecodeError
 
 TOPIC: Final = "__consumer_offsets"
 _OFFSET_KEYS: Final = (b"\x00\x00", b"\x00\x01")
 """Others are keys of groups and their members."""
 _VALUE_VERSIONS = range(5)
+_PLAIN_VERSIONS = range(4)
 
 OFFSETS: Final = pa.schema({
     "log_partition": pa.int32(),
@@ -33,21 +37,66 @@ OFFSETS: Final = pa.schema({
 """A row a record; in a tombstone the committed offset is null. The producer id is -1 outside a transaction."""
 
 
-def read_offsets(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[int, str]]]:
-    """(rows of OFFSETS, (offset, what is wrong) of records that cannot be read) from rows of RECORDS."""
-    rows: list[tuple[Any, ...]] = []
-    faults: list[tuple[int, str]] = []
-    names = ("partition", "offset", "timestamp", "producer_id", "producer_epoch", "key", "value", "is_control")
-    for *place, key, value, is_control in zip(*(records[name].to_pylist() for name in names), strict=True):
-        if is_control or (key is not None and key[:2] not in _OFFSET_KEYS):
-            continue
-        try:
-            rows.append((*place, *_read(key, value)))
-        except (DecodeError, ValueError) as fault:
-            faults.append((place[1], str(fault)))
-    found = zip(*rows, strict=True) if rows else [()] * len(OFFSETS)
-    arrays = [pa.array(values, field.type) for values, field in zip(found, OFFSETS, strict=True)]
-    return pa.record_batch(arrays, schema=OFFSETS), faults
+def read_offsets(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Fault]]:
+    """(rows of OFFSETS, what cannot be read) from rows of RECORDS."""
+    return LOG.read(records)
+
+
+def _read_lanes(records: pa.RecordBatch) -> list[tuple[Array, pa.Table]]:
+    """Keys: kind int16, group, topic, partition int32. Values of version 4 and above are left."""
+    keys = Lanes(*places_of(records["key"]))
+    every = keys.every()
+    keys.at += 2
+    texts = {}
+    for name in ("group_id", "topic"):
+        sizes = keys.read(every, INT16).astype(np.int64)
+        texts[name] = (keys.data, keys.skip(every, sizes), sizes)
+    partitions = keys.read(every, INT32)
+    good = keys.finish()
+    data, starts, ends = places_of(records["value"])
+    dead = np.asarray(records["value"].is_null())
+    versions = integers(data, starts, INT16)
+    found = []
+    for version in (None, *_PLAIN_VERSIONS):
+        which = dead if version is None else ~dead & (versions == version)
+        lanes = np.flatnonzero(good & which)
+        made, kept = _tombstones(len(lanes)), np.ones(len(lanes), bool)
+        if version is not None and len(lanes):
+            made, kept = _values(data, starts[lanes], ends[lanes], version)
+        if len(numbers := lanes[kept]):
+            made |= {name: _text(*text, numbers) for name, text in texts.items()} | {"partition": partitions[numbers]}
+            found.append((numbers, LOG.rows_of(records, numbers, made)))
+    return found
+
+
+def _text(data: Array, at: Array, sizes: Array, numbers: Array) -> pa.Array:
+    return as_text(fields(pa.py_buffer(data), at[numbers], sizes[numbers]))
+
+
+def _tombstones(count: int) -> dict[str, Any]:
+    nothing = np.full(count, -1)
+    made: dict[str, Any] = {"committed_offset": pa.nulls(count, pa.int64()), "metadata": pa.repeat("", count)}
+    return made | dict.fromkeys(("leader_epoch", "commit_ms", "expire_ms"), nothing)
+
+
+def _values(data: Array, starts: Array, ends: Array, version: int) -> tuple[dict[str, Any], Array]:
+    """(columns of those that were read, which these are)"""
+    lanes = Lanes(data, starts, ends)
+    every = lanes.every()
+    nothing = np.full(len(every), -1)
+    lanes.at += 2
+    committed = lanes.read(every, INT64)
+    leader_epoch = lanes.read(every, INT32) if version >= 3 else nothing
+    sizes = lanes.read(every, INT16).astype(np.int64)
+    metadata_at = lanes.skip(every, sizes)
+    commit_ms = lanes.read(every, INT64)
+    expire_ms = lanes.read(every, INT64) if version == 1 else nothing
+    good = lanes.finish()
+    numbers = {"committed_offset": committed, "leader_epoch": leader_epoch, "commit_ms": commit_ms, "expire_ms": expire_ms}
+    made: dict[str, Any] = {name: column[good] for name, column in numbers.items()}
+    if good.any():
+        made["metadata"] = _text(data, metadata_at, sizes, np.flatnonzero(good))
+    return made, good
 
 
 def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
@@ -64,3 +113,8 @@ def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
         place.group, place.topic, place.partition, one.offset, one.leader_epoch, one.metadata, one.commit_timestamp,
         one.expire_timestamp,
     )  # fmt: skip
+
+
+LOG: Final = Log(
+    OFFSETS, ("partition", "offset", "timestamp", "producer_id", "producer_epoch"), _OFFSET_KEYS, _read_lanes, _read
+)

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from stuntbroker.pipeline.audit.folder import Segment
+from stuntbroker.pipeline.audit.lanes import fields
 from stuntbroker.pipeline.audit.lock_step import Array, Places, find_headers, find_records
 from stuntbroker.pipeline.audit.payloads import SIZE_MAX, PayloadError, open_payload
-from stuntbroker.pipeline.audit.scan import as_record_batch, headers_at, map_file
+from stuntbroker.pipeline.audit.scan import as_record_batch, forget, headers_at, map_file
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.records import (
     CODEC_MASK,
@@ -78,6 +79,7 @@ def decode_records(segment: Segment, batches: pa.RecordBatch, size_max: int = SI
         faults: list[Undecodable] = []
         for chunk in _chunks(data, positions, size_max, faults):
             decoded = _decode(segment, chunk)
+            forget(data, int(chunk.positions[0]), int(chunk.positions[-1]) + HEADER_SIZE)
             yield Decoded(decoded.records, (*faults, *decoded.faults))
             faults.clear()
         if faults:
@@ -166,8 +168,8 @@ def _decode(segment: Segment, chunk: _Payloads) -> Decoded:
         "segment_base_offset": pa.repeat(pa.scalar(segment.base_offset, pa.int64()), len(batch)),
         "offset": headers["base_offset"][batch] + places.offset_delta,
         "timestamp": np.where(late[batch], headers["max_timestamp"][batch], timestamps),
-        "key": _fields(buffer, places.key_at, places.key_size),
-        "value": _fields(buffer, places.value_at, places.value_size),
+        "key": fields(buffer, places.key_at, places.key_size),
+        "value": fields(buffer, places.value_at, places.value_size),
         "headers": _headers(buffer, places, found),
         "producer_id": headers["producer_id"][batch],
         "producer_epoch": headers["producer_epoch"][batch],
@@ -177,32 +179,15 @@ def _decode(segment: Segment, chunk: _Payloads) -> Decoded:
     return Decoded(as_record_batch(made, RECORDS), ())
 
 
-def _fields(buffer: pa.Buffer, at: Array, sizes: Array) -> pa.Array:
-    """Byte strings at rising positions of a buffer.
-
-    The whole buffer is taken for an array of them and of the gaps between; then every second element is copied out.
-    """
-    count = len(at)
-    null = sizes < 0
-    if null.all():
-        return pa.nulls(count, pa.binary())
-    offsets = np.empty(2 * count, np.int32)
-    offsets[::2] = at
-    offsets[1::2] = at + np.maximum(sizes, 0)
-    with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), buffer])
-    wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
-    return with_gaps.take(pa.array(wanted, mask=null) if null.any() else pa.array(wanted))
-
-
 def _headers(buffer: pa.Buffer, places: Places, found: Any) -> pa.Array:
     offsets = np.zeros(len(places.batch) + 1, np.int32)
     np.cumsum(places.header_count, out=offsets[1:])
-    keys = _fields(buffer, found.key_at, found.key_size)
+    keys = fields(buffer, found.key_at, found.key_size)
     try:
         names = keys.cast(pa.string())
     except pa.ArrowInvalid:  # A key that is no UTF-8.
         names = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
-    values = _fields(buffer, found.value_at, found.value_size)
+    values = fields(buffer, found.value_at, found.value_size)
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
     return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=HEADERS)
 

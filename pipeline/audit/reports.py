@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.audit.folder import Partition
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
 from stuntbroker.pipeline.audit.lock_step import Array
 from stuntbroker.pipeline.audit.txn_log import DEAD, TOPIC
+from stuntbroker.protocol.records import CODEC_MASK
 
 FENCING: Final = pa.schema({
     "transactional_id": pa.string(),
@@ -68,7 +71,31 @@ ABORTED: Final = pa.schema({
 """Of the transactions that ended."""
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
+LATENCIES: Final = pa.schema({
+    "transactional_id": pa.string(),
+    "transactions": pa.int64(),
+    **{f"p{quantile * 100:.0f}_ms": pa.int64() for quantile in QUANTILES},
+})
+"""Of the finished transactions of every id, from their first partition to their last marker."""
 
+SEGMENTS: Final = pa.schema({
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "segment_base_offset": pa.int64(),
+    "bytes": pa.int64(),
+    "batches": pa.int64(),
+    "records": pa.int64(),
+    "transactional_bytes": pa.int64(),
+    "control_batches": pa.int64(),
+    "compressed_bytes": pa.int64(),
+    "faults": pa.int64(),
+    "first_timestamp": pa.int64(),
+    "last_timestamp": pa.int64(),
+})  # fmt: skip
+"""A row a segment. Sums are over its good batches, `records` and `transactional_bytes` without control batches.
+
+Timestamps are those of its first and last good batch, -1 without one.
+"""
 
 _FACTS: Final = (
     "log_partition", "producer_id", "producer_epoch", "next_producer_epoch", "last_producer_epoch", "timeout_ms",
@@ -157,20 +184,53 @@ def aborted_of(transactions: pa.Table) -> pa.Table:
 
 
 def latencies_of(txn_state: pa.Table) -> pa.Table:
-    """For every id: finished transactions, and from their first partition to their last marker in milliseconds.
-
-    Columns `transactional_id`, `transactions`, and one a quantile: `p50_ms`, `p90_ms`, `p99_ms`, `p100_ms`.
-    """
+    """Rows of LATENCIES, from records of which those of one id are all there."""
     done = txn_state.filter(pc.is_in(txn_state["state"], pa.array(["CompleteCommit", "CompleteAbort"])))
     done = done.filter(pc.greater_equal(done["start_ms"], 0)).combine_chunks()
     took, group = values(done, "update_ms") - values(done, "start_ms"), codes(done["transactional_id"])
     order = np.lexsort((took, group))
     first = np.flatnonzero(~follows(group[order]))
     count = np.diff(np.append(first, len(order)))
-    columns: dict[str, Any] = {
-        "transactional_id": done["transactional_id"].take(pa.array(order[first])), "transactions": pa.array(count)
-    }  # fmt: skip
+    columns: list[Any] = [done["transactional_id"].take(pa.array(order[first])), pa.array(count)]
     for quantile in QUANTILES:
         at = first + np.ceil(quantile * count).astype(np.int64) - 1
-        columns[f"p{quantile * 100:.0f}_ms"] = pa.array(took[order[at]])
-    return pa.table(columns)
+        columns.append(pa.array(took[order[at]]))
+    return pa.table(columns, schema=LATENCIES)
+
+
+def segments_of(batches: pa.Table, partitions: Iterable[Partition]) -> pa.Table:
+    """Rows of SEGMENTS for all segments of these partitions, from the batches of them."""
+    listed = [segment for one in partitions for segment in one.segments]
+    names = {
+        "topic": pa.array([one.topic for one in listed], pa.string()),
+        "partition": pa.array([one.partition for one in listed], pa.int32()),
+        "segment_base_offset": pa.array([one.base_offset for one in listed], pa.int64()),
+    }
+    theirs, own = codes_of_both(tuple(batches[name] for name in names), tuple(names.values()))
+    size = int(max(theirs.max(initial=-1), own.max(initial=-1))) + 1
+    is_good = batches["fault"].is_null().to_numpy()
+
+    good, rows = batches.filter(pa.array(is_good)), theirs[is_good]
+    is_data = ~values(good, "is_control")
+
+    def total(weights: Array | None = None, which: Array | None = None) -> Array:
+        which = np.ones(len(rows), bool) if which is None else which
+        found = np.bincount(rows[which], None if weights is None else weights[which], size)
+        return found[own].astype(np.int64)
+
+    times = np.full((2, size), -1, np.int64)
+    times[0][rows[::-1]] = values(good, "base_timestamp")[::-1]
+    times[1][rows] = values(good, "max_timestamp")
+    made = {
+        **names,
+        "bytes": pa.array([one.size for one in listed], pa.int64()),
+        "batches": total(),
+        "records": total(values(good, "count"), is_data),
+        "transactional_bytes": total(values(good, "size"), is_data & values(good, "is_transactional")),
+        "control_batches": total(None, ~is_data),
+        "compressed_bytes": total(values(good, "size"), (values(good, "attributes") & CODEC_MASK) != 0),
+        "faults": np.bincount(theirs[~is_good], minlength=size)[own],
+        "first_timestamp": times[0][own],
+        "last_timestamp": times[1][own],
+    }
+    return pa.table(made, schema=SEGMENTS)

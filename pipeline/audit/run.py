@@ -1,92 +1,182 @@
-"""The whole audit of a folder in one process: every table, and what is wrong."""
+"""The whole audit of a folder: every table, and what is wrong. Here in one process, a share of it after the other."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stuntbroker.pipeline.audit import offsets_log, txn_log
-from stuntbroker.pipeline.audit.coordination import Coordination
+from stuntbroker.pipeline.audit.coordination import open_findings
+from stuntbroker.pipeline.audit.eos import TALLY, Chain, add
 from stuntbroker.pipeline.audit.findings import Finding, as_findings
 from stuntbroker.pipeline.audit.folder import Folder, Segment
-from stuntbroker.pipeline.audit.log_checks import file_findings, offset_findings, sequence_findings, undecodable
-from stuntbroker.pipeline.audit.marker_checks import marker_findings
-from stuntbroker.pipeline.audit.records import RECORDS, decode_records
-from stuntbroker.pipeline.audit.scan import BATCHES, scan
-from stuntbroker.pipeline.audit.transactions import bounds_of, transactions_of, with_ids
+from stuntbroker.pipeline.audit.grouping import find, values
+from stuntbroker.pipeline.audit.log_checks import OF_FILES, undecodable
+from stuntbroker.pipeline.audit.marker_checks import doubt_strangers
+from stuntbroker.pipeline.audit.records import decode_records
+from stuntbroker.pipeline.audit.scan import scan
+from stuntbroker.pipeline.audit.shares import (
+    KEPT_BYTES,
+    PIECES,
+    SHARED,
+    Tables,
+    as_tables,
+    decide,
+    listed_by_share,
+    read_segment,
+    shares_of,
+    tables_of,
+)
+from stuntbroker.pipeline.audit.tables import TableWriter
+from stuntbroker.pipeline.audit.transactions import with_ids
+from stuntbroker.pipeline.audit.txn_log import TOPIC as TXN_TOPIC
+
+Progress = Callable[[str, float], None]
+"""Told what is being done and how much of it is done, from 0 to 1, whenever there is something new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
     batches: pa.Table
+    """With `txn_state` and `offsets` only where `is_whole`; else these three are empty."""
     txn_state: pa.Table
     offsets: pa.Table
     bounds: pa.Table
     transactions: pa.Table
     """With `transactional_id`."""
     unreadable: tuple[Finding, ...]
+    segments: pa.Table
+    """Rows of SEGMENTS: what is left of `batches` in a large folder."""
+    lasts: pa.Table
+    """The last record of every transactional id."""
+    fencing: pa.Table
+    latencies: pa.Table
+    committed: pa.Table
+    """What groups have committed for good."""
+    waiting: pa.Table
+    """Open transactions, as rows of WAITING with `transactional_id`."""
+    known: tuple[Finding, ...]
+    """Findings that time has no part in."""
+    is_whole: bool
 
     def findings(self, now_ms: int | None = None) -> pa.Table:
         """Rows of FINDINGS, errors first. Ages are told at `now_ms`, without it at the newest time in the logs."""
         now_ms = self.newest_ms() if now_ms is None else now_ms
-        found = [
-            *file_findings(self.batches),
-            *self.unreadable,
-            *offset_findings(self.batches),
-            *sequence_findings(self.batches, self.bounds),
-            *marker_findings(self.transactions, self.txn_state, self.bounds),
-            *Coordination(self.transactions, self.txn_state, self.bounds).findings(now_ms),
-        ]
-        order = ("error", "warning", "information")
-        return as_findings(sorted(found, key=lambda one: order.index(one["severity"])))
+        found = [*self.known, *open_findings(self.waiting, self.lasts, self.bounds, now_ms)]
+        return as_findings(sorted(found, key=_rank))
 
     def newest_ms(self) -> int:
         """The newest time that a broker, not a producer, has written down."""
-        times = (self.transactions["marker_timestamp"], self.txn_state["update_ms"])
+        times = (self.transactions["marker_timestamp"], self.lasts["update_ms"])
         return max((pc.max(column).as_py() or -1 for column in times), default=-1)
 
 
-def audit(folder: Folder) -> Audit:
-    batches: list[pa.RecordBatch] = []
-    tables: dict[str, list[pa.RecordBatch]] = {txn_log.TOPIC: [], offsets_log.TOPIC: []}
-    unreadable: list[Finding] = []
-    for segment in folder.segments():
-        for found in scan(segment):
-            batches.append(found)
-            if segment.topic in tables:
-                rows, faults = read_log(segment, found)
-                tables[segment.topic] += rows
-                unreadable += faults
-    all_batches = pa.Table.from_batches(batches, BATCHES)
-    order = [("log_partition", "ascending"), ("log_offset", "ascending")]
-    txn_state = pa.Table.from_batches(tables[txn_log.TOPIC], txn_log.TXN_STATE).sort_by(order)
-    offsets = pa.Table.from_batches(tables[offsets_log.TOPIC], offsets_log.OFFSETS).sort_by(order)
-    transactions = with_ids(transactions_of(all_batches), txn_state)
-    bounds = bounds_of(all_batches, folder.partitions)
-    return Audit(all_batches, txn_state, offsets, bounds, transactions, tuple(unreadable))
+def _rank(one: Finding) -> tuple[Any, ...]:
+    """Errors first, then by place."""
+    order = ("error", "warning", "information")
+    words = (one["topic"] or "", one["partition"] or 0, one["first_offset"] or 0, one["kind"], one["evidence"])
+    return order.index(one["severity"]), *words
 
 
-def read_log(segment: Segment, batches: pa.RecordBatch) -> tuple[list[pa.RecordBatch], list[Finding]]:
-    """The rows that one of the coordinators' logs holds, and what of it cannot be read."""
-    read: Any = txn_log.read_txn_state if segment.topic == txn_log.TOPIC else offsets_log.read_offsets
-    rows, unreadable = [], []
-    for decoded in decode_records(segment, batches):
-        found, faults = read(decoded.records)
-        rows.append(found)
-        unreadable += undecodable(segment.topic, segment.partition, decoded.faults)
-        unreadable += undecodable(segment.topic, segment.partition, faults, "offset")
-    return rows, unreadable
+def audit(
+    folder: Folder, tables: TableWriter | None = None, progress: Progress | None = None, keep: bool | None = None
+) -> Audit:
+    """`tables` gets every row as it is read. `keep` is told by the size of the folder when it is not given."""
+    shares = shares_of(folder)
+    total = sum(segment.size for segment in folder.segments())
+    keep = total <= KEPT_BYTES if keep is None else keep
+    made: list[Tables] = []
+    done = 0
+    for share in shares:
+        found: list[tuple[str, pa.RecordBatch]] = []
+        for segment in share.segments():
+            for name, rows in read_and_write(segment, tables):
+                found.append((name, rows))
+                if progress is not None and name == "batches" and len(rows):
+                    progress("reading", (done + rows["position"][-1].as_py()) / total)
+            done += segment.size
+        made.append(tables_of(share.partitions, as_tables(found, PIECES), keep))
+    listed = dict(listed_by_share(joined(made, "listed"), shares))
+    none = SHARED["listed"].empty_table()
+    if progress is not None:
+        progress("deciding", 0.0)
+    made += [decide(one["bounds"], one["transactions"], listed.get(number, none)) for number, one in enumerate(made)]
+    return assembled(made, keep)
 
 
-def records_of(folder: Folder, *topics: str) -> tuple[pa.Table, list[Finding]]:
-    """All records of these topics at once, and what of them cannot be read."""
-    found, unreadable = [], []
-    for segment in folder.segments(*topics):
+def read_and_write(segment: Segment, tables: TableWriter | None) -> Iterable[tuple[str, pa.RecordBatch]]:
+    """What `read_segment` gives, but for records, which are only written."""
+    if tables is None:
+        yield from read_segment(segment)
+        return
+    with tables.of(segment) as files:
+        for name, rows in read_segment(segment, tables.with_records):
+            files.write(name, rows)
+            if name != "records":
+                yield name, rows
+
+
+def joined(made: Iterable[Mapping[str, pa.Table]], name: str) -> pa.Table:
+    """A table of all shares."""
+    return pa.concat_tables([SHARED[name].empty_table(), *(one[name] for one in made if name in one)])
+
+
+def assembled(made: Iterable[Tables], keep: bool) -> Audit:
+    """One audit of what `tables_of` and `decide` have made of every share, in the order of the shares."""
+    made = list(made)
+    all_of = {name: joined(made, name) for name in SHARED}
+    owners = all_of["owners"].sort_by("producer_id")
+    known = _named(all_of["findings"].to_pylist(), owners)
+    if _whole_txn_log(all_of["lasts"], all_of["bounds"]):
+        known = doubt_strangers(known)
+    return Audit(
+        **{name: all_of[name] for name in ("batches", "txn_state", "offsets", "bounds", "segments", "lasts")},
+        **{name: all_of[name] for name in ("fencing", "latencies", "committed")},
+        transactions=with_ids(all_of["transactions"], owners),
+        waiting=with_ids(all_of["waiting"], owners),
+        unreadable=tuple(one for one in known if one["kind"] == "undecodable"),
+        known=tuple(known),
+        is_whole=keep,
+    )
+
+
+def _named(findings: list[Finding], owners: pa.Table) -> list[Finding]:
+    """With the transactional id of the producer, where there is one; a header with a wrong CRC may name anybody."""
+    pids = np.array([-1 if one["producer_id"] is None else one["producer_id"] for one in findings], np.int64)
+    row = find(values(owners, "producer_id"), pids)
+    ids = owners["transactional_id"].take(pa.array(row, mask=row < 0)).to_pylist()
+    return [
+        one | {"transactional_id": name} if one["transactional_id"] is None and one["kind"] not in OF_FILES else one
+        for one, name in zip(findings, ids, strict=True)
+    ]
+
+
+def _whole_txn_log(lasts: pa.Table, bounds: pa.Table) -> bool:
+    """Whether every transactional id that there was is in the transaction log."""
+    known = [row["known_from"] for row in bounds.to_pylist() if row["topic"] == TXN_TOPIC]
+    return bool(len(lasts)) and not any(known)
+
+
+def compare(folder: Folder, found: Audit, chain: Chain, progress: Progress | None = None) -> list[Finding]:
+    """Whether the input of a group has become its output, exactly once: reads these topics once more."""
+    tally, unreadable = TALLY.empty_table(), []
+    segments = folder.segments(*chain.topics())
+    for number, segment in enumerate(segments):
+        transactions = of_place(found.transactions, segment.topic, segment.partition)
         for batches in scan(segment):
             for decoded in decode_records(segment, batches):
-                found.append(decoded.records)
+                rows = pa.Table.from_batches([decoded.records])
+                tally = add([tally, chain.tally(rows, transactions, found.committed)])
                 unreadable += undecodable(segment.topic, segment.partition, decoded.faults)
-    return pa.Table.from_batches(found, RECORDS), unreadable
+        if progress is not None:
+            progress("comparing", (number + 1) / len(segments))
+    return [*unreadable, *chain.findings(tally, found.bounds)]
+
+
+def of_place(table: pa.Table, topic: str, partition: int) -> pa.Table:
+    """The rows of one partition."""
+    return table.filter(pc.and_(pc.equal(table["topic"], topic), pc.equal(table["partition"], partition)))

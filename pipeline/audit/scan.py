@@ -43,6 +43,8 @@ Array = npt.NDArray[Any]
 
 ROWS_MAX: Final = 65_536
 """Batches that are looked at together."""
+BYTES_MAX: Final = 1 << 26
+"""Bytes of a file that are in memory at once, unless one batch has more."""
 FAULTS: Final = ("corrupt", "format", "torn", "zeros")
 END_FAULTS: Final = ("torn", "zeros")
 _WINDOW: Final = 1 << 20
@@ -92,12 +94,21 @@ def map_file(path: str) -> Array:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
 
 
+def forget(data: Array, start: int, stop: int) -> None:
+    """Gives back the memory of these bytes of a mapped file; who looks at them again has them read again."""
+    view = data.base
+    file = view.obj if isinstance(view, memoryview) else None
+    if isinstance(file, mmap.mmap):
+        start -= start % mmap.PAGESIZE
+        file.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+
 def scan(segment: Segment, rows_max: int = ROWS_MAX) -> Iterator[pa.RecordBatch]:
     """Rows of BATCHES in the order of the file, at most `rows_max` at a time."""
     data = map_file(segment.path)
     position, next_offset = 0, segment.base_offset
     while position < len(data):
-        walked, stop = _walk(data, position, rows_max)
+        walked, stop, is_broken = _walk(data, position, rows_max)
         positions = np.array(walked, np.int64)
         headers = headers_at(data, positions)
         good = _good(data, positions, headers)
@@ -108,11 +119,12 @@ def scan(segment: Segment, rows_max: int = ROWS_MAX) -> Iterator[pa.RecordBatch]
         if lost:
             yield _rows(segment, data, positions[:lost], headers[:lost], good[:lost], old[:lost], stop == len(data))
             next_offset = int(headers["base_offset"][lost - 1]) + 1
-        if lost < rows_max and stop < len(data):
+        if lost < len(good) or is_broken:
             following = _next_valid(data, stop + 1, next_offset)
             fault = "corrupt" if following < len(data) else _end_fault(segment, data, stop)
             yield _fault_row(segment, stop, following - stop, fault)
             stop = following
+        forget(data, position, stop)
         position = stop
 
 
@@ -122,19 +134,20 @@ def headers_at(data: Array, positions: Array) -> Array:
     return gathered.view(HEADER_TYPE).ravel().astype(_NATIVE)
 
 
-def _walk(data: Array, position: int, rows_max: int) -> tuple[list[int], int]:
-    """(positions of batches one behind the other, where they stop). Only lengths are looked at."""
+def _walk(data: Array, position: int, rows_max: int) -> tuple[list[int], int, bool]:
+    """(positions of batches one behind the other, where they stop, whether there is none). Only lengths are looked at."""
     end = len(data)
     view = data.data
     positions: list[int] = []
-    while len(positions) < rows_max and position + HEADER_SIZE <= end:
+    soft_end = min(position + BYTES_MAX, end)
+    while len(positions) < rows_max and position < soft_end and position + HEADER_SIZE <= end:
         length = _length_of(view, position)[0]
         following = position + length + LOG_OVERHEAD
         if length < _LENGTH_MIN or following > end:
-            break
+            return positions, position, True
         positions.append(position)
         position = following
-    return positions, position
+    return positions, position, position < soft_end and len(positions) < rows_max
 
 
 def _rows(

@@ -147,10 +147,13 @@ def owners_of(txn_state: pa.Table) -> tuple[Array, pa.Array]:
     return unique, ids.take(pa.array(given[at]))
 
 
-def with_ids(table: pa.Table, txn_state: pa.Table) -> pa.Table:
-    """The same table with a column `transactional_id`: whose the producer id is; null where nobody's is known."""
-    pids, ids = owners_of(txn_state)
-    row = find(pids, values(table, "producer_id"))
+def with_ids(table: pa.Table, owners: pa.Table) -> pa.Table:
+    """The same table with a column `transactional_id`: whose the producer id is; null where nobody's is known.
+
+    `owners` have `producer_id` and `transactional_id`, as `owners_of` finds them.
+    """
+    row = find(values(owners, "producer_id"), values(table, "producer_id"))
+    ids = owners["transactional_id"].combine_chunks()
     return table.append_column("transactional_id", ids.take(pa.array(row, mask=row < 0)))
 
 

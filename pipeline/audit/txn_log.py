@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from stuntbroker.pipeline.audit.lanes import INT16, as_text, fields, integers, places_of
+from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.pipeline.audit.log_records import Fault, Log
+from stuntbroker.pipeline.audit.txn_lanes import NUMBERS, PAIRS, Values, read_values
 from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
 from stuntbroker.protocol.messages.transaction_log_value import TransactionLogValue
-from stuntbroker.protocol.primitives import DecodeError
 
 TOPIC: Final = "__transaction_state"
 STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 TIMEOUT_NONE: Final = 2**31 - 1
 """The time-out of a transaction of two-phase commit (KIP-939): it waits for its owner for ever."""
+_KEY_HEAD: Final = 4
+"""Bytes of a key before the id: the kind, and how long the id is."""
 _VALUE_VERSIONS = range(2)
 
 TXN_STATE: Final = pa.schema({
@@ -33,7 +39,7 @@ TXN_STATE: Final = pa.schema({
     "start_ms": pa.int64(),
     "update_ms": pa.int64(),
     "client_transaction_version": pa.int16(),
-    "partitions": pa.list_(pa.struct({"topic": pa.string(), "partition": pa.int32()})),
+    "partitions": PAIRS,
 })  # fmt: skip
 """A row a record. A tombstone has the state Dead and nothing else; -1 stands for what a record does not say.
 
@@ -42,24 +48,44 @@ TXN_STATE: Final = pa.schema({
 DEAD: Final = "Dead"
 
 
-def read_txn_state(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[tuple[int, str]]]:
-    """(rows of TXN_STATE, (offset, what is wrong) of records that cannot be read) from rows of RECORDS.
+def read_txn_state(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Fault]]:
+    """(rows of TXN_STATE, what cannot be read) from rows of RECORDS."""
+    return LOG.read(records)
 
-    Keys of another kind are no fault: a coordinator skips them too.
-    """
-    rows: list[tuple[Any, ...]] = []
-    faults: list[tuple[int, str]] = []
-    columns = (records[name].to_pylist() for name in ("partition", "offset", "timestamp", "key", "value", "is_control"))
-    for partition, offset, timestamp, key, value, is_control in zip(*columns, strict=True):
-        if is_control or (key is not None and key[:2] != b"\x00\x00"):
-            continue
-        try:
-            rows.append((partition, offset, timestamp, *_read(key, value)))
-        except (DecodeError, ValueError) as fault:
-            faults.append((offset, str(fault)))
-    found = zip(*rows, strict=True) if rows else [()] * len(TXN_STATE)
-    arrays = [pa.array(values, field.type) for values, field in zip(found, TXN_STATE, strict=True)]
-    return pa.record_batch(arrays, schema=TXN_STATE), faults
+
+def _read_lanes(records: pa.RecordBatch) -> list[tuple[Array, pa.Table]]:
+    data, starts, ends = places_of(records["key"])
+    good = (ends - starts >= _KEY_HEAD) & (integers(data, starts + 2, INT16) == ends - starts - _KEY_HEAD)
+    ids = (data, starts + _KEY_HEAD, ends - starts - _KEY_HEAD)
+    data, starts, ends = places_of(records["value"])
+    dead = np.asarray(records["value"].is_null())
+    versions = integers(data, starts, INT16)
+    found = []
+    if len(numbers := np.flatnonzero(good & dead)):
+        found.append((numbers, LOG.rows_of(records, numbers, _tombstones(len(numbers)) | _ids(*ids, numbers))))
+    for version in _VALUE_VERSIONS:
+        if len(lanes := np.flatnonzero(good & ~dead & (versions == version))):
+            values = read_values(data, starts[lanes], ends[lanes], version)
+            if len(numbers := lanes[values.good]):
+                found.append((numbers, LOG.rows_of(records, numbers, _columns(values) | _ids(*ids, numbers))))
+    return found
+
+
+def _ids(data: Array, at: Array, sizes: Array, numbers: Array) -> dict[str, Any]:
+    return {"transactional_id": as_text(fields(pa.py_buffer(data), at[numbers], sizes[numbers]))}
+
+
+def _tombstones(count: int) -> dict[str, Any]:
+    made = {name: np.full(count, default) for name, default in NUMBERS.items()}
+    return made | {"state": pa.repeat(DEAD, count), "partitions": pa.array([[]] * count, PAIRS)}
+
+
+def _columns(values: Values) -> dict[str, Any]:
+    row = np.flatnonzero(values.good)
+    made: dict[str, Any] = {name: column[row] for name, column in values.numbers.items()}
+    made["state"] = pa.array(STATES).take(pa.array(values.states[row]))
+    made["partitions"] = values.partitions if len(row) == len(values.good) else values.partitions.take(pa.array(row))
+    return made
 
 
 def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
@@ -82,3 +108,6 @@ def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
         one.client_transaction_version,
         [(topic.topic, index) for topic in listed for index in topic.partition_ids] if listed else [],
     )  # fmt: skip
+
+
+LOG: Final = Log(TXN_STATE, ("partition", "offset", "timestamp"), (b"\x00\x00",), _read_lanes, _read)

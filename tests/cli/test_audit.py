@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 from producers import Hand
 
+from stuntbroker.cli import audit as audit_command
+from stuntbroker.cli.audit import parse
 from tests.peers.our_broker import our_broker
 
 TOPIC = "audited"
@@ -75,6 +78,10 @@ def test_damage_is_found_and_is_the_exit_status(folder: Path, tmp_path: Path) ->
         (("one", "two"), 2, "give one data folder"),
         (("one", "--jsn"), 2, "--jsn"),
         (("/nowhere/at/all",), 1, "/nowhere/at/all"),
+        (("one", "--records"), 2, "--records needs --tables"),
+        (("one", "--html"), 2, "--html needs a value"),
+        (("one", "--eos-group", "g", "--eos-input", "in"), 2, "--eos-group, --eos-input and --eos-output go together"),
+        (("one", "--eos-group=g", "--eos-input=a", "--eos-output=b", "--eos-compare=c"), 2, "both, key, value"),
     ],
 )
 def test_a_wrong_call_is_told_in_one_line(arguments: tuple[str, ...], status: int, words: str) -> None:
@@ -82,3 +89,83 @@ def test_a_wrong_call_is_told_in_one_line(arguments: tuple[str, ...], status: in
 
     assert done.returncode == status
     assert words in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_master_may_be_given_or_left_out() -> None:
+    masters = {
+        ("f", "--spark"): "local[*]", ("--spark", "f"): "local[*]", ("--spark", "--json", "f"): "local[*]",
+        ("f", "--spark", "local[2]"): "local[2]", ("--spark", "spark://h:1", "f"): "spark://h:1",
+        ("--spark=yarn", "f"): "yarn", ("f",): None,
+    }  # fmt: skip
+
+    assert {words: parse(list(words)).master for words in masters} == masters
+    assert {parse(list(words)).folder for words in masters} == {"f"}
+
+
+@pytest.mark.parametrize("has_home", [False, True])
+def test_without_a_jdk_one_line_says_what_is_needed(has_home: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    if has_home:
+        monkeypatch.setenv("JAVA_HOME", "/no/jdk")
+    done = run(str(folder), "--spark")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    where = "JAVA_HOME, which is /no/jdk" if has_home else "the PATH, and JAVA_HOME is not set"
+    assert done.stderr == f"stuntbroker: a JDK 17 or newer is needed: there is no java on {where}\n"
+
+
+def test_a_jdk_that_is_too_old_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    done = run(str(folder), "--spark")
+
+    assert done.stderr == f"stuntbroker: a JDK 17 or newer is needed: {java} is of version 8\n"
+
+
+def test_tables_a_page_and_the_history_of_an_id_are_to_be_had(folder: Path, tmp_path: Path) -> None:
+    options = ("--tables", str(tmp_path / "tables"), "--records", "--timeline", "committed", "--timeline", "who")
+    done = run(str(folder), *options, "--html", str(tmp_path / "page.html"))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "who: no transactional id of that name" in done.stdout
+    _, _, history = done.stdout.partition("\ncommitted\n")
+    assert history.splitlines()[1].split()[1] == "first"
+    assert {one.name for one in (tmp_path / "tables").iterdir()} >= {"batches", "records", "transactions", "txn_state"}
+    assert "<html" in (tmp_path / "page.html").read_text()
+    again = run(str(folder), "--tables", str(tmp_path / "tables"))
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "is not empty" in again.stderr and again.stderr.count("\n") == 1
+
+
+def test_whether_input_became_output_is_a_finding(folder: Path) -> None:
+    chain = ("--eos-group", "g", "--eos-input", "none", "--eos-output", TOPIC)
+    report = json.loads(run(str(folder), "--json", *chain).stdout)
+
+    assert {one["kind"] for one in report["findings"]} == {"output_unexpected"}
+    assert run(str(folder), *chain).returncode == 1
+
+
+def test_a_terminal_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that changes; elsewhere a line now and then, and none beside a JSON document."""
+    now_s = [0.0]
+    monkeypatch.setattr(audit_command.time, "monotonic", lambda: now_s[0])
+    said = {}
+    for is_terminal in (True, False):
+        for is_json in (True, False):
+            stderr = io.StringIO()
+            monkeypatch.setattr(stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
+            monkeypatch.setattr(sys, "stderr", stderr)
+            progress = audit_command.Progress(is_json)
+            for step in range(40):
+                now_s[0] += 0.5
+                progress("reading", step / 100)
+            progress.clear()
+            said[is_terminal, is_json] = stderr.getvalue()
+
+    lines = [f"\r\x1b[Kreading {n} %" for n in range(40)]
+    assert said[True, True] == said[True, False] == "".join(lines) + "\r\x1b[K"
+    assert (said[False, True], said[False, False].count("\n")) == ("", 2)

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from stuntbroker.pipeline.audit.findings import INFORMATION
 from stuntbroker.pipeline.audit.folder import Folder, Segment, read_folder
-from stuntbroker.pipeline.audit.records import decode_records
+from stuntbroker.pipeline.audit.records import RECORDS, decode_records
 from stuntbroker.pipeline.audit.run import Audit, audit
 from stuntbroker.pipeline.audit.scan import scan
+from stuntbroker.pipeline.audit.shares import read_segment
 from stuntbroker.pipeline.audit.txn_log import STATES
 from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
 from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
@@ -139,6 +140,12 @@ def records_of(segment: Segment, rows_max: int = 65_536) -> tuple[list[dict[str,
             rows += decoded.records.to_pylist()
             faults += decoded.faults
     return rows, faults
+
+
+def every_record(folder: Folder, *topics: str) -> pa.Table:
+    """Rows of RECORDS of these topics, or of all."""
+    pieces = [piece for segment in folder.segments(*topics) for piece in read_segment(segment, with_records=True)]
+    return pa.Table.from_batches([rows for name, rows in pieces if name == "records"], RECORDS)
 
 
 Place = tuple[str, int]

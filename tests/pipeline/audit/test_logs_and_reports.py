@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from audit_harness import World
+from audit_harness import Log, World, every_record
 
 from stuntbroker.coordinator.records import key_of, value_of
 from stuntbroker.coordinator.state import Phase, Txn, new_txn
 from stuntbroker.pipeline.audit import run
-from stuntbroker.pipeline.audit.eos import committed_offsets, eos_findings
+from stuntbroker.pipeline.audit.eos import Chain
 from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.reports import aborted_of, fencing_of, last_stable_offsets, latencies_of
 from stuntbroker.pipeline.audit.txn_log import DEAD, STATES, TIMEOUT_NONE
@@ -176,15 +176,16 @@ def copied(world: World, *outputs: tuple[bytes | None, bytes | None]) -> list[tu
     world.offsets.mark(False, 9, 2)
     folder = read_folder(str(world.folder))
     found = world.audit()
-    committed = committed_offsets(found.offsets, found.transactions, "g")
-    assert committed.to_pylist() == [{"topic": "t", "partition": 0, "committed_offset": 6}]
-    records, _ = run.records_of(folder, "t")
+    places = {row["group_id"]: (row["topic"], row["partition"], row["committed_offset"]) for row in found.committed.to_pylist()}
+    assert places == {"g": (*A, 6), "other": (*A, 1)}
+    records = every_record(folder, "t")
     # Input and output are partitions of one topic here; the check goes by topic.
     named = pc.if_else(pc.equal(records["partition"], 1), "out", records["topic"])
     records = records.set_column(0, "topic", named)
     theirs = pc.if_else(pc.equal(found.transactions["partition"], 1), "out", found.transactions["topic"])
     transactions = found.transactions.set_column(0, "topic", theirs)
-    rows = eos_findings(records, transactions, committed, "out", upper)
+    chain = Chain("g", ("t",), ("out",))
+    rows = chain.findings(chain.tally(records, transactions, found.committed, upper), found.bounds)
     return sorted((row["kind"], row["evidence"]) for row in rows)
 
 
@@ -210,3 +211,29 @@ def test_the_output_is_what_the_committed_input_becomes(outputs: Any, kinds: lis
     found = copied(World(tmp_path), *outputs)
 
     assert sorted(text for row in found for text in row) == kinds
+
+
+def chained(world: World, compare: str) -> list[tuple[str, Any]]:
+    """Two records of t-0, their copies in u-0, which have another value."""
+    target = Log(world.folder, "u")
+    world.log[A].put([(b"a", b"1"), (b"b", b"2")])
+    target.put([(b"a", b"one"), (b"b", b"two")])
+    world.commit_offset("g", A, world.log[A].next_offset)
+    folder = read_folder(str(world.folder))
+    found = run.compare(folder, world.audit(), Chain("g", ("t",), ("u",), compare))
+    return [(one["kind"], one["last_offset"]) for one in found]
+
+
+def test_only_what_comes_out_as_it_went_in_is_compared(tmp_path: Path) -> None:
+    kinds = [kind for kind, _ in chained(World(tmp_path / "both"), "both")]
+
+    assert sorted(kinds) == ["output_missing"] * 2 + ["output_unexpected"] * 2
+    assert chained(World(tmp_path / "key"), "key") == []
+    assert len(chained(World(tmp_path / "value"), "value")) == 4
+
+
+def test_output_whose_input_was_cut_off_is_unknown(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.log[A].next_offset = 50  # What was below was deleted.
+
+    assert chained(world, "both") == [("output_missing", None), ("output_missing", None), ("unknown_before", 49)]

@@ -1,0 +1,170 @@
+"""What `stuntbroker audit` says: the JSON document, and the text that is made of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.cli.tables import instant, shown, table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stuntbroker.pipeline.audit.folder import Folder
+    from stuntbroker.pipeline.audit.run import Audit
+
+Report = dict[str, Any]
+ROWS_MAX: Final = 1_000
+"""Of any list in the text, and of lists by transactional id in the JSON document."""
+SLOWEST_MAX: Final = 10
+EVERY_DAY: Final = ("first", "first_seen", "end", "init", "init_by_owner")
+"""Reasons of bumps that are no fence."""
+
+
+def report_of(folder: Folder, made: Audit, findings: pa.Table, timelines: list[str]) -> Report:
+    from stuntbroker.pipeline.audit.reports import aborted_of, last_stable_offsets
+
+    aborted = aborted_of(made.transactions).to_pylist()
+    held = [one for one in last_stable_offsets(made.transactions, made.bounds).to_pylist() if one["producer_id"] is not None]
+    rows = findings.to_pylist()
+    names = ("transactions", "aborted_transactions", "bytes", "aborted_bytes")
+    total = {name: sum(one[name] for one in aborted) for name in names}
+    return {
+        "folder": folder.path,
+        "in_use": folder.in_use,
+        "skipped": [{"name": one.name, "reason": one.reason} for one in folder.skipped],
+        "partitions": len(made.bounds),
+        "batches": sum(made.segments["batches"].to_pylist()),
+        "bytes": sum(made.segments["bytes"].to_pylist()),
+        "transactional_ids": len(made.lasts),
+        "transactions": total["transactions"],
+        "aborted_transactions": total["aborted_transactions"],
+        "aborted_bytes_ratio": total["aborted_bytes"] / total["bytes"] if total["bytes"] else None,
+        "severities": dict(Counter(one["severity"] for one in rows)),
+        "findings": rows,
+        "last_stable_offsets_held": held,
+        "aborted": aborted,
+        "fencing": _fencing(made.fencing),
+        "timelines": {name: _timeline(made.fencing, name) for name in timelines},
+        "latencies": _slowest(made.latencies, ROWS_MAX),
+    }
+
+
+def _fencing(fencing: pa.Table) -> Report:
+    """How often every reason is there, and the newest rows of those that are not of every day."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    counts = {one["values"]: one["counts"] for one in pc.value_counts(fencing["reason"]).to_pylist()}
+    others = fencing.filter(pc.invert(pc.is_in(fencing["reason"], pa.array(EVERY_DAY))))
+    newest = others.sort_by([("update_ms", "descending"), ("log_offset", "descending")]).slice(0, ROWS_MAX)
+    return {"reasons": dict(sorted(counts.items())), "rows": newest.to_pylist(), "rows_left_out": len(others) - len(newest)}
+
+
+def _timeline(fencing: pa.Table, name: str) -> list[Report]:
+    import pyarrow.compute as pc
+
+    rows: list[Report] = fencing.filter(pc.equal(fencing["transactional_id"], name)).to_pylist()
+    return rows
+
+
+def _slowest(latencies: pa.Table, most: int) -> list[Report]:
+    order = [("p99_ms", "descending"), ("p100_ms", "descending"), ("transactional_id", "ascending")]
+    rows: list[Report] = latencies.sort_by(order).slice(0, most).to_pylist()
+    return rows
+
+
+def text_of(report: Report) -> str:
+    ratio = report["aborted_bytes_ratio"]
+    lines = [
+        f"{report['partitions']} partitions, {report['batches']} batches, {report['bytes']} bytes, "
+        f"{report['transactional_ids']} transactional ids; {report['transactions']} ends of transactions in partitions, "
+        f"{report['aborted_transactions']} of them aborts" + (f" with {100 * ratio:.1f} % of the bytes\n" if ratio else "\n")
+    ]
+    if report["in_use"]:
+        lines.append("A broker has this folder open: what it writes meanwhile may look unfinished.\n")
+    lines += [f"skipped {shown(one['name'])}: {shown(one['reason'])}\n" for one in report["skipped"]]
+    lines.append(_findings(report["findings"]))
+    lines += [_timeline_text(name, rows) for name, rows in report["timelines"].items()]
+    if report["last_stable_offsets_held"]:
+        lines.append(_held(report["last_stable_offsets_held"]))
+    if report["fencing"]["rows"]:
+        lines.append(_fenced(report["fencing"]["rows"]))
+    if report["latencies"]:
+        lines.append(_latencies(report["latencies"]))
+    return "".join(lines)
+
+
+def _findings(findings: list[Report]) -> str:
+    if not findings:
+        return "\nNothing found.\n"
+    rows = [
+        (one["severity"], one["kind"], _place(one), one["transactional_id"] or "-", _pair(one), one["evidence"])
+        for one in findings
+    ]
+    return _section(("SEVERITY", "KIND", "WHERE", "TRANSACTIONAL-ID", "PRODUCER", "EVIDENCE"), rows)
+
+
+def _held(held: list[Report]) -> str:
+    rows = [
+        (
+            f"{one['topic']}-{one['partition']}", one["last_stable_offset"], one["log_end_offset"],
+            one["transactional_id"] or "-", _pair(one), instant(one["first_timestamp"]),
+        )
+        for one in held
+    ]  # fmt: skip
+    return _section(("PARTITION", "LAST-STABLE-OFFSET", "LOG-END-OFFSET", "HELD-BY", "PRODUCER", "SINCE"), rows)
+
+
+def _fenced(fenced: list[Report]) -> str:
+    """Per id, how often and why; the newest first."""
+    counts = Counter((one["transactional_id"], one["reason"]) for one in fenced)
+    newest: dict[tuple[str, str], Report] = {}
+    for one in fenced:
+        newest.setdefault((one["transactional_id"], one["reason"]), one)
+    rows = [
+        (name, reason, counts[name, reason], _before(one), _pair(one), instant(one["update_ms"]))
+        for (name, reason), one in newest.items()
+    ]
+    return _section(("TRANSACTIONAL-ID", "BUMPED-BY", "TIMES", "LAST-FROM", "TO", "AT"), rows)
+
+
+def _latencies(latencies: list[Report]) -> str:
+    names = ("p50_ms", "p90_ms", "p99_ms", "p100_ms")
+    rows = [
+        (one["transactional_id"], one["transactions"], *(one[name] for name in names)) for one in latencies[:SLOWEST_MAX]
+    ]
+    return _section(("SLOWEST-TRANSACTIONAL-IDS", "TRANSACTIONS", "P50-MS", "P90-MS", "P99-MS", "MAX-MS"), rows)
+
+
+def _timeline_text(name: str, timeline: list[Report]) -> str:
+    if not timeline:
+        return f"\n{shown(name)}: no transactional id of that name is in the transaction log.\n"
+    rows = [
+        (instant(one["update_ms"]), one["reason"], _before(one), _pair(one), one["state"], one["log_offset"])
+        for one in timeline
+    ]
+    return f"\n{shown(name)}\n" + table(("AT", "BUMPED-BY", "FROM", "TO", "STATE", "LOG-OFFSET"), rows)
+
+
+def _section(headers: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    left = len(rows) - ROWS_MAX
+    more = f"and {left} more: --json and --tables have them all\n" if left > 0 else ""
+    return "\n" + table(headers, rows[:ROWS_MAX]) + more
+
+
+def _place(one: Report) -> str:
+    if one["topic"] is None:
+        return "-"
+    place = one["topic"] if one["partition"] is None else f"{one['topic']}-{one['partition']}"
+    if one["first_offset"] is None:
+        return place
+    return f"{place}@{one['first_offset']}" + (f"..{one['last_offset']}" if one["last_offset"] is not None else "")
+
+
+def _pair(one: Report) -> str:
+    return "-" if one["producer_id"] is None else f"{one['producer_id']}:{one['producer_epoch']}"
+
+
+def _before(one: Report) -> str:
+    return "-" if one["before_producer_id"] < 0 else f"{one['before_producer_id']}:{one['before_producer_epoch']}"

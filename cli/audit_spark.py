@@ -1,0 +1,116 @@
+"""The session in which `stuntbroker audit --spark` reads, and what keeps its start from being one page of warnings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stuntbroker.pipeline.audit.eos import Chain
+    from stuntbroker.pipeline.audit.findings import Finding
+    from stuntbroker.pipeline.audit.folder import Folder
+    from stuntbroker.pipeline.audit.run import Audit, Progress
+    from stuntbroker.pipeline.audit.tables import TableWriter
+
+JAVA_MIN: Final = 17
+SAID_MAX: Final = 2_000
+"""Characters of what Spark said before it failed that are shown."""
+
+
+class SparkError(OSError):
+    """Spark cannot be started; one line that says why and what to do."""
+
+
+def audit_with_spark(
+    master: str, folder: Folder, tables: TableWriter | None, chain: Chain | None, progress: Progress
+) -> tuple[Audit, list[Finding]]:
+    """Raises SparkError."""
+    need_java()
+    progress("starting Spark", 0.0)
+    with session(master) as spark:
+        from stuntbroker.pipeline.spark import audit as on_spark
+
+        made = on_spark.audit(spark, folder, tables, progress)
+        return made, on_spark.compare(spark, folder, made, chain, progress) if chain else []
+
+
+def need_java() -> None:
+    """Raises SparkError without a JDK that Spark can run on."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    where = f"JAVA_HOME, which is {home}" if home else "the PATH, and JAVA_HOME is not set"
+    if java is None:
+        raise SparkError(f"a JDK {JAVA_MIN} or newer is needed: there is no java on {where}")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    version = int(found[2] if found[1] == "1" and found[2] else found[1]) if found else None
+    if version is None or version < JAVA_MIN:
+        what = "not one that can be asked for its version" if version is None else f"of version {version}"
+        raise SparkError(f"a JDK {JAVA_MIN} or newer is needed: {java} is {what}")
+
+
+@contextmanager
+def session(master: str) -> Iterator[SparkSession]:
+    """One that says nothing: what the JVM and its workers write to standard error is shown only when they fail."""
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as fault:
+        raise SparkError(f"audit --spark needs pyspark: install stuntbroker[pipeline] ({fault.name} is not there)") from fault
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory(prefix="stuntbroker-audit-") as scratch:
+        settings: dict[str, bool | float | int | str | None] = {
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.memory": "1g",
+            "spark.local.dir": scratch,
+            "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+        if master.startswith("local"):
+            settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        said = Path(scratch) / "stderr"
+        try:
+            with _standard_error_to(said):
+                builder = SparkSession.builder.master(master).appName("stuntbroker audit").config(map=settings)
+                spark = builder.getOrCreate()
+            spark.sparkContext.setLogLevel("ERROR")
+            try:
+                yield spark
+            finally:
+                spark.stop()
+        except SparkError:
+            raise
+        except Exception as fault:
+            raise SparkError(f"Spark failed: {_reason(fault, said)}") from fault
+
+
+@contextmanager
+def _standard_error_to(path: Path) -> Iterator[None]:
+    """Of processes that are started meanwhile: a JVM keeps what it was started with."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _reason(fault: Exception, said: Path) -> str:
+    """The last error of what was said and raised, on one line: the first are of those who passed it on."""
+    lines = said.read_text(errors="replace").splitlines() if said.exists() else []
+    lines += str(fault).splitlines()
+    errors = [line.strip(" :") for line in lines if re.search(r"Error: |Exception: |\bERROR\b", line)]
+    return (errors or lines or [repr(fault)])[-1][:SAID_MAX]

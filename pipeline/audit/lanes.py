@@ -1,0 +1,116 @@
+"""Parts of many values of the same kind, read at once: a lane a value, each with a cursor of its own.
+
+Nothing is checked while a lane goes on: reads are clipped to the buffer, cursors only move forward. So whoever has read
+a value to its end sees by the cursor alone whether all of it was there. Lanes that are not as usual are `odd`: what was
+read of them means nothing, and they are left to a decoder that reads them one by one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from stuntbroker.pipeline.audit.lock_step import Array
+
+FAR: Final = 1 << 59
+"""A cursor behind every end."""
+INT16, INT32, INT64 = (np.dtype(kind) for kind in (">i2", ">i4", ">i8"))
+
+
+def places_of(column: pa.Array) -> tuple[Array, Array, Array]:
+    """(bytes, where each value starts, where it ends) of a column of binary; a null has no bytes."""
+    _, offsets, content = column.buffers()
+    if not len(column) or content is None or not content.size:
+        nothing = np.zeros(len(column), np.int64)
+        return np.zeros(1, np.uint8), nothing, nothing
+    ends = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
+    return np.frombuffer(content, np.uint8), ends[:-1], ends[1:]
+
+
+def integers(data: Array, at: Array, kind: Any) -> Array:
+    """Big-endian integers at these positions."""
+    found = data.take(at[:, None] + np.arange(kind.itemsize), mode="clip")
+    numbers: Array = found.view(kind).ravel().astype(kind.newbyteorder("="))
+    return numbers
+
+
+class Lanes:
+    """Values of one column; `live` are the numbers of the lanes that a read is for."""
+
+    def __init__(self, data: Array, starts: Array, ends: Array) -> None:
+        self.data, self.at, self.ends = data, starts.copy(), ends
+        self.odd = np.zeros(len(starts), bool)
+
+    def every(self) -> Array:
+        return np.arange(len(self.at))
+
+    def read(self, live: Array, kind: Any) -> Array:
+        found = integers(self.data, self.at[live], kind)
+        self.at[live] += kind.itemsize
+        return found
+
+    def read_uvarint(self, live: Array) -> Array:
+        """Of at most three bytes; others are odd."""
+        at = self.at[live]
+        byte = self.data.take(at, mode="clip")
+        found, at = (byte & 0x7F).astype(np.int64), at + 1
+        more = np.flatnonzero(byte >= 0x80)
+        for shift in (7, 14):
+            if not len(more):
+                break
+            byte = self.data.take(at[more], mode="clip")
+            found[more] |= (byte & 0x7F).astype(np.int64) << shift
+            at[more] += 1
+            more = more[byte >= 0x80]
+        self.odd[live[more]] = True
+        self.at[live] = at
+        return found
+
+    def skip(self, live: Array, sizes: Array) -> Array:
+        """Where the field was; a size below 0 is odd."""
+        self.odd[live[sizes < 0]] = True
+        at: Array = self.at[live]
+        self.at[live] = np.minimum(at + np.maximum(sizes, 0), FAR)
+        return at
+
+    def left(self, live: Array) -> Array:
+        found: Array = np.maximum(self.ends[live] - self.at[live], 0)
+        return found
+
+    def refuse(self, live: Array, which: Array) -> None:
+        self.odd[live[which]] = True
+
+    def finish(self) -> Array:
+        """Which lanes were read well; those that ran over their end were not."""
+        good: Array = ~self.odd & (self.at <= self.ends)
+        return good
+
+
+class NotText(ValueError):
+    """Some of the bytes that should be text are no UTF-8."""
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid as fault:
+        raise NotText(str(fault)) from fault
+
+
+def fields(buffer: pa.Buffer, at: Array, sizes: Array) -> pa.Array:
+    """Byte strings at rising positions of a buffer; a size below 0 is a null.
+
+    The whole buffer is taken for an array of them and of the gaps between; then every second element is copied out.
+    """
+    count = len(at)
+    null = sizes < 0
+    if null.all():
+        return pa.nulls(count, pa.binary())
+    offsets = np.empty(2 * count, np.int32)
+    offsets[::2] = at
+    offsets[1::2] = at + np.maximum(sizes, 0)
+    with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), buffer])
+    wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
+    return with_gaps.take(pa.array(wanted, mask=null) if null.any() else pa.array(wanted))

@@ -1,0 +1,85 @@
+"""Records of a coordinator's log as rows: many at once where they are as usual, one by one where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stuntbroker.pipeline.audit.lanes import NotText
+from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.protocol.primitives import DecodeError
+
+Fault = tuple[int, str]
+"""The offset of a record that cannot be read, and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    schema: pa.Schema
+    """Its first columns are those of RECORDS in `place`, whatever they are called."""
+    place: tuple[str, ...]
+    kinds: tuple[bytes, ...]
+    """How the keys begin that are looked at; others are no fault: a coordinator skips them too."""
+    read_lanes: Callable[[pa.RecordBatch], list[tuple[Array, pa.Table]]]
+    """(numbers of records, their rows), for all that are as usual; may raise NotText."""
+    read_one: Callable[[bytes | None, bytes | None], tuple[Any, ...]]
+    """What follows `place`, from a key and a value. Raises DecodeError or ValueError."""
+
+    def read(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[Fault]]:
+        """Rows of the schema in the order of the records."""
+        kinds = pc.fill_null(pc.binary_slice(records["key"], 0, 2), self.kinds[0])
+        is_wanted = pc.is_in(kinds, pa.array(self.kinds, pa.binary()))
+        wanted = np.flatnonzero(pc.and_not(is_wanted, records["is_control"]))
+        if len(wanted) < len(records):
+            records = records.take(pa.array(wanted))
+        try:
+            found = self.read_lanes(records)
+        except NotText:
+            found = []
+        is_left = np.ones(len(records), bool)
+        for numbers, _ in found:
+            is_left[numbers] = False
+        left, faults = np.flatnonzero(is_left), list[Fault]()
+        if len(left):
+            rows, read, faults = self.one_by_one(records.take(pa.array(left)))
+            found = [*found, (left[read], rows)]
+        if not sum(len(rows) for _, rows in found):
+            return pa.RecordBatch.from_pylist([], self.schema), faults
+        numbers = np.concatenate([each for each, _ in found])
+        both = pa.concat_tables([rows for _, rows in found])
+        if (numbers[1:] < numbers[:-1]).any():
+            both = both.take(pa.array(np.argsort(numbers)))
+        return both.combine_chunks().to_batches()[0], faults
+
+    def one_by_one(self, records: pa.RecordBatch) -> tuple[pa.Table, list[int], list[Fault]]:
+        """(rows, which records they are of, faults)"""
+        rows: list[tuple[Any, ...]] = []
+        read: list[int] = []
+        faults: list[Fault] = []
+        columns = (records[name].to_pylist() for name in (*self.place, "key", "value"))
+        offset_at = self.place.index("offset")
+        for number, (*place, key, value) in enumerate(zip(*columns, strict=True)):
+            try:
+                rows.append((*place, *self.read_one(key, value)))
+                read.append(number)
+            except (DecodeError, ValueError) as fault:
+                faults.append((place[offset_at], str(fault)))
+        found = zip(*rows, strict=True) if rows else [()] * len(self.schema)
+        arrays = [pa.array(values, field.type) for values, field in zip(found, self.schema, strict=True)]
+        return pa.table(arrays, schema=self.schema), read, faults
+
+    def rows_of(self, records: pa.RecordBatch, numbers: Array, made: dict[str, Any]) -> pa.Table:
+        """Rows of these records, with the columns that follow `place` by name."""
+        mine = records.select(list(self.place))
+        if len(numbers) < len(records):
+            mine = mine.take(pa.array(numbers))
+        columns = [*mine.columns]
+        for field in self.schema.names[len(self.place) :]:
+            column = made[field]
+            columns.append(pa.array(column, self.schema.field(field).type) if isinstance(column, np.ndarray) else column)
+        return pa.table(columns, schema=self.schema)

@@ -1,0 +1,169 @@
+"""A folder's partitions in shares, and all that one share tells: the same functions in one process and on Spark.
+
+A share is some whole partitions. `read_segment` looks at each of its segments, in any order and any process; `tables_of`
+makes of all their pieces together the share's tables, which are small beside what they were made of; `decide` brings
+together what the partitions and the transaction log of all shares say; `run` puts the shares one behind the other.
+
+| table | of | a row |
+|---|---|---|
+| batches, txn_state, offsets | segments | see `scan`, `txn_log` and `offsets_log`; kept when the folder is small |
+| bounds, segments, transactions | partitions | a partition; a segment; a transaction |
+| listed, fencing, latencies | a transaction log | see `coordination` and `reports` |
+| lasts, owners | a transaction log | the last record of an id; whose a producer id is |
+| committed | an offsets log | the last offset of a group and partition that counts |
+| findings, waiting | both | see `findings` and `coordination` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stuntbroker.pipeline.audit import offsets_log, txn_log
+from stuntbroker.pipeline.audit.coordination import LISTED, WAITING, Coordination, listed_in
+from stuntbroker.pipeline.audit.eos import COMMITTED, committed_offsets
+from stuntbroker.pipeline.audit.findings import FINDINGS, as_findings
+from stuntbroker.pipeline.audit.folder import Folder, Partition, Segment
+from stuntbroker.pipeline.audit.grouping import codes, last_rows
+from stuntbroker.pipeline.audit.log_checks import file_findings, offset_findings, sequence_findings, undecodable
+from stuntbroker.pipeline.audit.marker_checks import marker_findings
+from stuntbroker.pipeline.audit.records import RECORDS, decode_records
+from stuntbroker.pipeline.audit.reports import FENCING, LATENCIES, SEGMENTS, fencing_of, latencies_of, segments_of
+from stuntbroker.pipeline.audit.scan import BATCHES, scan
+from stuntbroker.pipeline.audit.transactions import BOUNDS, TRANSACTIONS, bounds_of, owners_of, transactions_of
+
+SHARE_BYTES: Final = 1 << 26
+"""Partitions smaller than this are taken together."""
+KEPT_BYTES: Final = 1 << 26
+"""Of a folder up to this size every batch and every record of the coordinators' logs is kept in memory."""
+
+Tables = dict[str, pa.Table]
+OWNERS: Final = pa.schema({"producer_id": pa.int64(), "transactional_id": pa.string()})
+PIECES: Final = {
+    "batches": BATCHES, "txn_state": txn_log.TXN_STATE, "offsets": offsets_log.OFFSETS, "findings": FINDINGS,
+    "records": RECORDS,
+}  # fmt: skip
+"""What `read_segment` gives."""
+SHARED: Final = {
+    "batches": BATCHES, "txn_state": txn_log.TXN_STATE, "offsets": offsets_log.OFFSETS, "bounds": BOUNDS,
+    "segments": SEGMENTS, "transactions": TRANSACTIONS, "listed": LISTED, "lasts": txn_log.TXN_STATE, "owners": OWNERS,
+    "fencing": FENCING, "latencies": LATENCIES, "committed": COMMITTED, "findings": FINDINGS, "waiting": WAITING,
+}  # fmt: skip
+"""What `tables_of` and `decide` give."""
+_IN_ORDER: Final = [("log_partition", "ascending"), ("log_offset", "ascending")]
+
+
+class Share(NamedTuple):
+    number: int
+    partitions: tuple[Partition, ...]
+
+    def segments(self) -> list[Segment]:
+        return [segment for one in self.partitions for segment in one.segments]
+
+
+def shares_of(folder: Folder, share_bytes: int = SHARE_BYTES) -> list[Share]:
+    """In the order of the folder. The coordinators' logs are never in a share with other topics."""
+    found: list[Share] = []
+    taken: list[Partition] = []
+    size = 0
+    for one in folder.partitions:
+        own = sum(segment.size for segment in one.segments)
+        is_other = bool(taken) and one.topic != taken[0].topic and bool({one.topic, taken[0].topic} & LOGS)
+        if taken and (size + own > share_bytes or is_other):
+            found.append(Share(len(found), tuple(taken)))
+            taken, size = [], 0
+        taken.append(one)
+        size += own
+    return [*found, Share(len(found), tuple(taken))] if taken else found
+
+
+LOGS: Final = {txn_log.TOPIC, offsets_log.TOPIC}
+
+
+def read_segment(segment: Segment, with_records: bool = False) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """(name of PIECES, rows): batches, the records of a coordinator's log, and what cannot be read."""
+    read: Any = {txn_log.TOPIC: txn_log.read_txn_state, offsets_log.TOPIC: offsets_log.read_offsets}.get(segment.topic)
+    name = "txn_state" if segment.topic == txn_log.TOPIC else "offsets"
+    for batches in scan(segment):
+        yield "batches", batches
+        if read is None and not with_records:
+            continue
+        for decoded in decode_records(segment, batches):
+            if with_records:
+                yield "records", decoded.records
+            unreadable = undecodable(segment.topic, segment.partition, decoded.faults)
+            if read is not None:
+                rows, faults = read(decoded.records)
+                yield name, rows
+                unreadable += undecodable(segment.topic, segment.partition, faults, "offset")
+            if unreadable:
+                yield from (("findings", found) for found in as_findings(unreadable).to_batches())
+
+
+def as_tables(pieces: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str, pa.Schema]) -> Tables:
+    """All rows of each name, in the order in which they come."""
+    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in schemas}
+    for name, rows in pieces:
+        found[name].append(rows)
+    return {name: pa.Table.from_batches(rows, schemas[name]) for name, rows in found.items()}
+
+
+def tables_of(partitions: Sequence[Partition], pieces: Tables, keep: bool) -> Tables:
+    """All that these partitions tell without the others. `pieces` are of their segments, in order."""
+    batches = pieces["batches"]
+    bounds, transactions = bounds_of(batches, partitions), transactions_of(batches)
+    made = {"bounds": bounds, "transactions": transactions, "segments": segments_of(batches, partitions)}
+    found = [
+        *file_findings(batches),
+        *offset_findings(batches),
+        *sequence_findings(batches, bounds),
+        *marker_findings(transactions, bounds),
+    ]
+    made["findings"] = pa.concat_tables([pieces["findings"], as_findings(found)])
+    if keep:
+        made["batches"] = batches
+    topics = {one.topic for one in partitions}
+    if txn_log.TOPIC in topics:
+        made |= _of_the_transaction_log(pieces["txn_state"].sort_by(_IN_ORDER), bounds, keep)
+    if offsets_log.TOPIC in topics:
+        offsets = pieces["offsets"].sort_by(_IN_ORDER)
+        made["committed"] = committed_offsets(offsets, transactions)
+        if keep:
+            made["offsets"] = offsets
+    return made
+
+
+def _of_the_transaction_log(txn_state: pa.Table, bounds: pa.Table, keep: bool) -> Tables:
+    pids, ids = owners_of(txn_state)
+    made = {
+        "listed": listed_in(txn_state),
+        "lasts": txn_state.take(pa.array(last_rows(codes(txn_state["transactional_id"])))),
+        "owners": pa.table([pids, ids], schema=OWNERS),
+        "fencing": fencing_of(txn_state, bounds),
+        "latencies": latencies_of(txn_state),
+    }
+    return made | {"txn_state": txn_state} if keep else made
+
+
+def decide(bounds: pa.Table, transactions: pa.Table, listed: pa.Table) -> Tables:
+    """What these partitions and the transaction log of the whole folder say of each other."""
+    found, waiting = Coordination(transactions, listed, bounds).findings()
+    return {"findings": as_findings(found), "waiting": waiting}
+
+
+def listed_by_share(listed: pa.Table, shares: Sequence[Share]) -> Iterator[tuple[int, pa.Table]]:
+    """(number of a share, what is listed of its partitions), in order; partitions that are not here are left out."""
+    if not len(listed):
+        return
+    numbers = {(one.topic, one.partition): share.number for share in shares for one in share.partitions}
+    place = codes(listed["topic"], listed["partition"])
+    first = last_rows(place[::-1])
+    rows = listed.select(["topic", "partition"]).take(pa.array(len(place) - 1 - first)).to_pylist()
+    share_of = [numbers.get((row["topic"], row["partition"]), -1) for row in rows]
+    by_code = pa.array(share_of, pa.int32()).take(pa.array(place[len(place) - 1 - first].argsort()))
+    mine = by_code.take(pa.array(place))
+    for number in sorted(set(share_of) - {-1}):
+        yield number, listed.filter(pc.equal(mine, number))

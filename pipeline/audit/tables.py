@@ -1,0 +1,110 @@
+"""The tables of an audit as Parquet, for Spark and whatever else reads it.
+
+    DIR/<table>/part-<topic>-<partition>-<base offset>.parquet     what is read of one segment, written where it is read
+    DIR/<table>/part.parquet                                       what is made of all segments together
+
+A file gets its name when it is whole, so that a worker that is tried again leaves nothing that is half or double.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from stuntbroker.pipeline.audit.folder import FolderError, Segment
+from stuntbroker.pipeline.audit.offsets_log import OFFSETS
+from stuntbroker.pipeline.audit.records import RECORDS
+from stuntbroker.pipeline.audit.scan import BATCHES
+from stuntbroker.pipeline.audit.txn_log import TXN_STATE
+
+if TYPE_CHECKING:
+    from stuntbroker.pipeline.audit.run import Audit
+
+OF_SEGMENTS: Final = {"batches": BATCHES, "txn_state": TXN_STATE, "offsets": OFFSETS, "records": RECORDS}
+OF_ALL: Final = ("transactions", "bounds", "segments", "fencing", "latencies", "committed")
+COMPRESSION: Final = "zstd"
+
+
+class SegmentFiles:
+    """What is written of one segment: a file a table, opened when it has its first row."""
+
+    def __init__(self, folder: str, segment: Segment) -> None:
+        self._folder = folder
+        self._name = f"part-{segment.topic}-{segment.partition}-{segment.base_offset:020d}.parquet"
+        self._writers: dict[str, Any] = {}
+
+    def write(self, table: str, rows: pa.RecordBatch) -> None:
+        if table not in OF_SEGMENTS or not len(rows):
+            return
+        if table not in self._writers:
+            self._writers[table] = _writer(self._path(table) + _unfinished(), OF_SEGMENTS[table])
+        self._writers[table].write_batch(rows)
+
+    def finish(self, whole: bool) -> None:
+        for table, writer in self._writers.items():
+            writer.close()
+            if whole:
+                os.replace(self._path(table) + _unfinished(), self._path(table))
+            else:
+                os.unlink(self._path(table) + _unfinished())
+
+    def _path(self, table: str) -> str:
+        return f"{self._folder}/{table}/{self._name}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableWriter:
+    """Tables go to `folder`; it can be sent to other processes that see the same folder."""
+
+    folder: str
+    with_records: bool = False
+
+    def make_folders(self) -> None:
+        """Raises FolderError when there is something already."""
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            if os.listdir(self.folder):
+                raise FolderError(f"{self.folder} is not empty: give a folder that is new")
+            for table in (*self._of_segments(), *OF_ALL, "findings"):
+                os.makedirs(f"{self.folder}/{table}")
+        except OSError as fault:
+            raise FolderError(f"cannot write to {self.folder}: {fault.strerror}") from fault
+
+    @contextmanager
+    def of(self, segment: Segment) -> Iterator[SegmentFiles]:
+        files = SegmentFiles(self.folder, segment)
+        whole = False
+        try:
+            yield files
+            whole = True
+        finally:
+            files.finish(whole)
+
+    def finish(self, audit: Audit, findings: pa.Table) -> None:
+        """What is made of all segments; a table that has no row is there too, with its columns."""
+        tables = {name: getattr(audit, name) for name in OF_ALL} | {"findings": findings}
+        for name in self._of_segments():
+            if not os.listdir(f"{self.folder}/{name}"):
+                tables[name] = OF_SEGMENTS[name].empty_table()
+        for name, table in tables.items():
+            with _writer(f"{self.folder}/{name}/part.parquet", table.schema) as writer:
+                writer.write_table(table)
+
+    def _of_segments(self) -> list[str]:
+        return [name for name in OF_SEGMENTS if name != "records" or self.with_records]
+
+
+def _unfinished() -> str:
+    """Each process has its own: a task may run twice at the same time."""
+    return f".{os.getpid()}.unfinished"
+
+
+def _writer(path: str, schema: pa.Schema) -> Any:
+    from pyarrow import parquet
+
+    return parquet.ParquetWriter(path, schema, compression=COMPRESSION)

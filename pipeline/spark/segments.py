@@ -1,0 +1,137 @@
+"""The segments of a data folder for Spark: one input partition per segment, read where it is mapped, the largest first.
+
+    spark.dataSource.register(SegmentSource)
+    spark.read.format("stuntbroker-segments").option("table", "batches").load(FOLDER)
+
+gives a table of the audit as a DataFrame: batches, records, txn_state or offsets, of all topics or of those in the option
+`topics`, separated by commas. The folder must be there, under the same path, for every worker.
+
+The audit itself goes by `pieces_of`. A row of that is a whole piece of a table, in Arrow's own format, so that the JVM
+moves bytes and never looks at a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from stuntbroker.pipeline.audit.folder import Folder, Segment, read_folder
+from stuntbroker.pipeline.audit.scan import BATCHES
+from stuntbroker.pipeline.audit.shares import PIECES, read_segment, shares_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    Read = Callable[[Segment], Iterable[tuple[str, pa.RecordBatch]]]
+
+NAME: Final = "stuntbroker-segments"
+PIECES_SCHEMA: Final = "share int, segment int, number int, name string, rows binary"
+"""Rows of the table `name`: one of the pieces that the segment, counted in its share, has of it."""
+TABLES: Final = ("batches", "records", "txn_state", "offsets")
+BUNCH_BYTES: Final = 1 << 25
+"""Segments smaller than this are read by one task together."""
+
+
+@dataclass(frozen=True)
+class Bunch(InputPartition):
+    """Segments that one task reads: (share, number in it, segment)."""
+
+    segments: tuple[tuple[int, int, Segment], ...]
+
+
+def bunches_of(folder: Folder, topics: Sequence[str] = ()) -> list[Bunch]:
+    """One for every large segment, the largest first; small ones are taken together."""
+    every = [
+        (share.number, number, segment)
+        for share in shares_of(folder)
+        for number, segment in enumerate(share.segments())
+        if not topics or segment.topic in topics
+    ]
+    every.sort(key=lambda one: -one[2].size)
+    found: list[Bunch] = []
+    taken: list[tuple[int, int, Segment]] = []
+    size = 0
+    for one in every:
+        taken.append(one)
+        size += one[2].size
+        if size >= BUNCH_BYTES:
+            found.append(Bunch(tuple(taken)))
+            taken, size = [], 0
+    return [*found, Bunch(tuple(taken))] if taken else found
+
+
+class SegmentSource(DataSource):
+    """A table of a folder, for whoever wants to ask something else than the audit does."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return from_arrow_schema(PIECES[self._table()])
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        topics = tuple(filter(None, str(self.options.get("topics", "")).split(",")))
+        return SegmentReader(str(self.options.get("path", "")), self._table(), topics)
+
+    def _table(self) -> str:
+        table = str(self.options.get("table", "batches"))
+        if table not in TABLES:
+            raise ValueError(f"there is no table {table!r}: it must be one of {', '.join(TABLES)}")
+        return table
+
+
+class SegmentReader(DataSourceReader):
+    def __init__(self, path: str, table: str, topics: tuple[str, ...]) -> None:
+        self._path, self._table, self._topics = path, table, topics
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return bunches_of(read_folder(self._path), self._topics) or [Bunch(())]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, Bunch)
+        for _, _, segment in partition.segments:
+            for name, rows in read_segment(segment, self._table == "records"):
+                if name == self._table:
+                    yield rows
+
+
+def pieces_of(spark: SparkSession, bunches: Sequence[Bunch], read: Read) -> DataFrame:
+    """What `read` gives of every segment, as rows of PIECES_SCHEMA: a task a bunch, in their order."""
+
+    def read_bunches(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nothing = pa.RecordBatch.from_pylist([], BATCHES)
+        for rows in numbers:
+            for number in rows["id"].to_pylist():
+                for share, place, segment in bunches[number].segments:
+                    # Nothing, to begin with: every share has a piece, also when its partitions are empty.
+                    yield packed(share, place, 0, "batches", nothing)
+                    for count, (name, found) in enumerate(read(segment), 1):
+                        yield packed(share, place, count, name, found)
+
+    # A range has a partition for each number, and no Python has to plan it.
+    return spark.range(0, len(bunches), 1, max(len(bunches), 1)).mapInArrow(read_bunches, PIECES_SCHEMA)
+
+
+def packed(share: int, segment: int, number: int, name: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """A row of PIECES_SCHEMA."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        stream.write_batch(rows)
+    columns = [
+        pa.array([share], pa.int32()), pa.array([segment], pa.int32()), pa.array([number], pa.int32()),
+        pa.array([name]), pa.array([sink.getvalue().to_pybytes()], pa.binary()),
+    ]  # fmt: skip
+    return pa.record_batch(columns, ["share", "segment", "number", "name", "rows"])
+
+
+def unpacked(rows: bytes) -> list[pa.RecordBatch]:
+    with pa.ipc.open_stream(rows) as stream:
+        return list(stream)

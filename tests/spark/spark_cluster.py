@@ -1,0 +1,124 @@
+"""A standalone cluster of two workers, from the pip package. They have two addresses: speculation wants another host."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyspark
+from dies_with_parent import dies_with_parent
+from faults_query import QUICK_START
+from live_broker import free_port
+
+HOSTS = ("127.0.0.1", "127.0.0.2")
+START_S = 120.0
+END_S = 10.0
+POLL_S = 0.1
+EXECUTOR = "CoarseGrainedExecutorBackend"
+
+
+class SparkCluster:
+    def __init__(self, folder: Path, cores: int = 1) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._cores = cores
+        self._web_port = free_port()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.master = f"spark://{HOSTS[0]}:{free_port()}"
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def _start(self) -> None:
+        port = self.master.rpartition(":")[2]
+        self._spawn("master.Master", HOSTS[0], "--host", HOSTS[0], "--port", port, "--webui-port", str(self._web_port))
+        self._await(lambda state: True)
+        for host in HOSTS:
+            self._spawn(
+                "worker.Worker", host, "--host", host, "-c", str(self._cores), "-m", "1g", "--webui-port", "0",
+                "-d", str(self._folder / f"work-{host}"), self.master,
+            )  # fmt: skip
+        self._await(lambda state: state["aliveworkers"] == len(HOSTS))
+
+    def _spawn(self, role: str, host: str, *arguments: str) -> None:
+        home = Path(pyspark.__file__).parent
+        environment = os.environ | {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": host,
+            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+            "SPARK_NO_DAEMONIZE": "1",
+        }
+        with (self._folder / f"{role}-{host}.log").open("wb") as log:
+            command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{role}", *arguments]
+            self._processes.append(
+                subprocess.Popen(
+                    command,
+                    env=environment,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    preexec_fn=dies_with_parent,
+                )
+            )
+
+    def _await(self, enough: Any) -> None:
+        """Until the master's web page says so."""
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://{HOSTS[0]}:{self._web_port}/json/", timeout=5) as page:
+                    if enough(json.load(page)):
+                        return
+            except OSError:
+                if any(one.poll() is not None for one in self._processes):
+                    raise RuntimeError(f"the cluster does not start, see {self._folder}") from None
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the cluster is not ready, see {self._folder}")
+            time.sleep(POLL_S)
+
+    def _stop(self) -> None:
+        """Workers first: in good order they end their executors, which are of the same process group."""
+        for one in reversed(self._processes):
+            one.terminate()
+        for one in reversed(self._processes):
+            try:
+                one.wait(END_S)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait(END_S)
+            try:
+                os.killpg(one.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self._processes.clear()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def executor_of(processes: list[int]) -> int:
+    """Among a Python worker and its parents."""
+    for pid in processes:
+        if EXECUTOR in Path(f"/proc/{pid}/cmdline").read_text():
+            return pid
+    raise LookupError(f"none of {processes} is an executor")

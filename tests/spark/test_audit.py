@@ -1,0 +1,151 @@
+"""The audit on Spark: the same tables and findings as in one process, whatever the folder holds."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from audit_harness import World, batch_with_headers
+from audit_workload import GROUP, SETTINGS, tell
+from process_harness import serving
+from test_findings import CASES, A, B, clean
+from test_shares_and_tables import everything
+
+from stuntbroker.pipeline.audit import run
+from stuntbroker.pipeline.audit.eos import Chain
+from stuntbroker.pipeline.audit.folder import Folder, read_folder
+from stuntbroker.pipeline.audit.shares import PIECES
+from stuntbroker.pipeline.audit.tables import TableWriter
+from stuntbroker.pipeline.spark import audit as on_spark
+from stuntbroker.pipeline.spark.segments import BUNCH_BYTES, NAME, SegmentSource, bunches_of
+from stuntbroker.protocol.records import seal
+from tests.peers.kafka_broker import apache_kafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    folder = tmp_path_factory.mktemp("audited") / "data"
+    settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    with serving("--data-dir", str(folder), *settings) as broker:
+        tell(broker.address)
+        assert broker.end()[0] == 0
+    return read_folder(str(folder))
+
+
+@pytest.fixture(scope="module")
+def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    folder = tmp_path_factory.mktemp("audited") / "kafka"
+    settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+    with apache_kafka(folder, unstable_api_versions_enable="true", **settings) as address:
+        host, _, port = address.rpartition(":")
+        tell((host, int(port)))
+    return read_folder(str(folder / "logs"))
+
+
+def planted(folder: Path, plant: Any) -> Folder:
+    world = World(folder)
+    clean(world)
+    world.commit_offset("g", A, 5, 7, 4)
+    plant(world)
+    return read_folder(str(folder))
+
+
+@pytest.mark.parametrize("which", ["ours", "kafkas"])
+def test_what_a_broker_leaves_is_seen_alike(spark: SparkSession, which: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(which)
+    found = on_spark.audit(spark, folder)
+
+    assert everything(found) == everything(run.audit(folder))
+    assert found.findings().to_pylist() == []
+
+
+def test_every_planted_fault_is_seen_alike(spark: SparkSession, tmp_path: Path) -> None:
+    different = []
+    for plant, _ in CASES:
+        folder = planted(tmp_path / plant.__name__, plant)
+        if everything(on_spark.audit(spark, folder)) != everything(run.audit(folder)):
+            different.append(plant.__name__)
+
+    assert different == []
+
+
+@pytest.mark.parametrize("which", ["ours", "kafkas"])
+def test_input_and_output_are_compared_alike(spark: SparkSession, which: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(which)
+    found = run.audit(folder)
+    right, wrong = Chain(GROUP, ("in",), ("out",)), Chain(GROUP, ("in",), ("other",))
+
+    assert on_spark.compare(spark, folder, found, right) == run.compare(folder, found, right) == []
+    theirs = run.compare(folder, found, wrong)
+    assert on_spark.compare(spark, folder, found, wrong) == theirs and len(theirs) == 13
+
+
+def test_what_cannot_be_read_is_told_when_records_are_compared(spark: SparkSession, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    broken = batch_with_headers([(b"k", b"v", [])] * 3)
+    broken[57:61] = (2).to_bytes(4, "big")
+    seal(broken)
+    world.log[A].append(broken)
+    folder = read_folder(str(tmp_path))
+    found, chain = run.audit(folder), Chain("g", ("t",), ("t",))
+    theirs = run.compare(folder, found, chain)
+
+    assert [one["kind"] for one in theirs] == ["undecodable"]
+    assert on_spark.compare(spark, folder, found, chain) == theirs
+
+
+def test_what_should_be_in_an_empty_partition_is_missed(spark: SparkSession, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    start_ms = world.begin("one", 7, 0, A, B, data=False)
+    world.decide("one", 7, 1, True, A, B, start_ms=start_ms)
+    world.complete("one", 7, 1, True, start_ms)
+    folder = read_folder(str(world.folder))
+    found = on_spark.audit(spark, folder)
+
+    assert everything(found) == everything(run.audit(folder))
+    assert found.findings()["kind"].to_pylist() == ["marker_missing"] * 2
+
+
+def test_tables_are_what_spark_reads(spark: SparkSession, ours: Folder, tmp_path: Path) -> None:
+    """Both ways write the same; and the same is to be had without files."""
+    tables = {}
+    for way in ("process", "spark"):
+        writer = TableWriter(str(tmp_path / way), with_records=True)
+        writer.make_folders()
+        found = run.audit(ours, writer) if way == "process" else on_spark.audit(spark, ours, writer)
+        writer.finish(found, found.findings())
+        tables[way] = {one.name: spark.read.parquet(str(one)) for one in sorted((tmp_path / way).iterdir())}
+
+    assert tables["spark"].keys() == tables["process"].keys() >= {*PIECES, "transactions", "fencing"}
+    for name, frame in tables["spark"].items():
+        theirs = tables["process"][name]
+        assert frame.schema == theirs.schema, name
+        assert sorted(map(repr, frame.collect())) == sorted(map(repr, theirs.collect())), name
+    spark.dataSource.register(SegmentSource)
+    for name in ("batches", "records", "txn_state", "offsets"):
+        rows = spark.read.format(NAME).option("table", name).load(ours.path).collect()
+        assert sorted(map(repr, rows)) == sorted(map(repr, tables["process"][name].collect())), name
+    only = spark.read.format(NAME).option("topics", "in,other").load(ours.path).select("topic").distinct().collect()
+    assert sorted(row[0] for row in only) == ["in", "other"]
+
+
+def test_a_task_is_a_segment_or_several_small_ones(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    clean(world)
+    for place in (A, B):
+        log = world.log[place]
+        for _ in range(2):
+            log.roll()
+            log.produce(1, 0, 0, txn=False)
+            with log.path.open("ab") as file:
+                file.truncate(BUNCH_BYTES + place[1])
+    bunches = bunches_of(read_folder(str(tmp_path)))
+
+    assert [len(bunch.segments) for bunch in bunches] == [1, 1, 1, 1, 4]
+    assert [bunch.segments[0][2].partition for bunch in bunches[:4]] == [1, 1, 0, 0]
+    shutil.rmtree(tmp_path)
