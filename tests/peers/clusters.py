@@ -41,6 +41,10 @@ class Clusters:
         names = NAMES if self._kind in (OURS, KAFKA) else NAMES[:1]
         return {name: self.bootstrap(name) for name in names}
 
+    def folders(self) -> list[Path]:
+        """Data folders of brokers of ours."""
+        return sorted(self._folder.glob("*/data")) if self._kind == OURS else []
+
     def logs(self) -> list[Path]:
         return sorted(self._folder.glob("*/*.log"))
 

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.peers.books import wrong_in
 from tests.peers.clusters import OURS, Clusters
 
 LOG_LINES_MAX = 80
@@ -36,6 +37,8 @@ def clusters(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         clusters = Clusters(request.config.getoption("peer_broker", OURS), folder, running)
         request.config.stash[CLUSTERS] = clusters
         yield clusters
+    for data_dir in clusters.folders():
+        assert wrong_in(data_dir) == [], f"the clients have left a broker's folder that is not in order: {data_dir}"
 
 
 @pytest.fixture

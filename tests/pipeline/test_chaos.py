@@ -17,6 +17,7 @@ from stuntbroker.client.transactions import End, end_all, init_producer
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import DecisionError, DecisionFolder, Decisions, Transaction
 from stuntbroker.pipeline.recovery import transactional_id
+from tests.peers.books import wrong_in
 
 SEEDS = range(12)
 BATCHES = 8
@@ -27,6 +28,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
     folder = tmp_path_factory.mktemp("broker") / "data"
     with LiveBroker(folder, "stuntbroker.initial.producer.epoch=32755") as made:
         yield made
+    assert wrong_in(folder) == []
 
 
 class Died(Exception):
