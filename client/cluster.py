@@ -82,6 +82,8 @@ class Cluster:
         self._now_s = now_s
         self._sleep = sleep
         self._deadline = Deadline(timeout_s, now_s)
+        self.patient = False
+        """An address that has never answered is tried again too: somebody else was answered there."""
         self._reached = False
         self._connections: dict[Address, Link] = {}
         self._addresses: dict[int, Address] = {}
@@ -236,7 +238,7 @@ class Cluster:
                 return self._connect(address)
             except ConnectionFailed as fault:
                 faults.append(fault)
-        if self._reached:
+        if self._reached or self.patient:
             raise faults[0]
         raise Unreachable("; ".join(map(str, faults)))
 

@@ -30,13 +30,17 @@ _values: dict[tuple[int, SinkOptions], LastValues] = {}
 
 
 @contextmanager
-def connected(options: SinkOptions) -> Iterator[ChannelCluster]:
-    """The cluster; whatever goes wrong with it, the next one who asks begins with new connections."""
+def connected(options: SinkOptions, patient: bool = True) -> Iterator[ChannelCluster]:
+    """The cluster; whatever goes wrong with it, the next one who asks begins with new connections.
+
+    Who is not `patient` is told at once when no address has ever answered: it may be wrong. Behind the first batch it is not.
+    """
     key = os.getpid(), options.bootstrap, options.delivery_timeout_ms
     cluster = _clusters.get(key)
     if cluster is None:
         cluster = ChannelCluster(parse_bootstrap(options.bootstrap), options.delivery_timeout_ms / 1000)
         _clusters[key] = cluster
+    cluster.patient = patient
     try:
         yield cluster
     except BaseException:

@@ -64,7 +64,7 @@ class TwoPhaseSink:
     def take(self) -> Taken:
         """Raises DecisionError, DecisionLost, NoTwoPhaseCommit, ClientError."""
         options = self._options
-        with connected(options) as cluster:
+        with connected(options, patient=remembered(options) is not None) as cluster:
             _check_two_phase_commit(cluster, options.sink_id)
             if options.topic is not None:
                 partition_counts(cluster)(options.topic)

@@ -146,6 +146,22 @@ def test_a_cluster_that_was_never_reached_is_not_waited_for(clock: HandClock) ->
     assert clock.slept == []
 
 
+def test_who_is_patient_waits_for_an_address_that_has_never_answered(broker: FakeBroker, clock: HandClock) -> None:
+    with Cluster([NOBODY], 10.0, clock.now_s, clock.sleep) as cluster:
+        cluster.patient = True
+
+        with pytest.raises(TimedOut, match=r"127\.0\.0\.1:1: .*; given up after 10 s"):
+            cluster.retrying(cluster.broker_ids)
+    assert sum(clock.slept) > 8
+
+    def comes_up(seconds: float) -> None:
+        cluster.bootstrap = (broker.address,)
+
+    with Cluster([NOBODY], 10.0, clock.now_s, comes_up) as cluster:
+        cluster.patient = True
+        assert cluster.retrying(cluster.broker_ids) == [1]
+
+
 def test_any_address_of_several_will_do(broker: FakeBroker) -> None:
     with Cluster([NOBODY, broker.address], 10.0) as cluster:
         assert cluster.retrying(cluster.broker_ids) == [1]

@@ -1,0 +1,297 @@
+"""Faults where a test wants them, in the processes in which Spark runs the sink: a data source around ours.
+
+Driver and workers are told of them by a folder that all see (option `faults`):
+
+    plan.json        what is to happen, see Fault
+    NAME.N           somebody has passed the place of this fault, for the N-th time
+    NAME.reached     somebody waits there: its process, its parents, and what it was doing
+    NAME.go          it may go on
+    METHOD-raised-KIND.N    the sink has raised this
+
+This module is what workers import, so it is light, and knows of the sink only what Spark knows; but for two places in the
+middle of a commit, which it reaches by standing in for `recovery.end_all`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from stuntbroker.pipeline import recovery
+from stuntbroker.pipeline.spark import StuntbrokerDataSource
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql.types import StructType
+
+FORMAT: Final = "stuntbroker_faults"
+WAIT_S: Final = 120.0
+"""Nobody waits longer for NAME.go."""
+POLL_S: Final = 0.01
+
+PLAN: Final = "plan"
+"""The driver is about to take the sink for a batch, and to do what recovery has to."""
+RECOVERED: Final = "recovered"
+"""The same, when it has."""
+RECOVERY_ENDS: Final = "recovery-ends"
+"""When recovery has ended `after` of the transactions that were decided."""
+TASK: Final = "task"
+"""write(), ahead of everything."""
+ROWS: Final = "rows"
+"""When a task has taken `after` rows, or all if it has fewer."""
+PREPARED: Final = "prepared"
+"""write() is about to return its message."""
+COMMIT: Final = "commit"
+ENDS: Final = "ends"
+"""In commit() or abort(): the batch is decided, and `after` of its transactions are ended."""
+COMMITTED: Final = "committed"
+ABORT: Final = "abort"
+ABORTED: Final = "aborted"
+
+LOSERS: Final = "losers"
+"""No place: whoever settles finds no losers, whatever the action. It shows what would be without their abort."""
+
+WRITE: Final = "write"
+"""No place: the method, of which is noted what it raises."""
+
+TASK_PLACES: Final = (TASK, ROWS, PREPARED)
+
+RAISE: Final = "raise"
+EXIT: Final = "exit"
+"""The Python process ends, without a word to Spark."""
+KILL: Final = "kill"
+WAIT: Final = "wait"
+WAIT_RAISE: Final = "wait and raise"
+
+
+class Injected(Exception):
+    """What a test has asked for."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Happens to everybody who comes to `place` with this batch, partition and attempt; None is any of them."""
+
+    name: str
+    place: str
+    action: str = RAISE
+    batch: int | None = None
+    partition: int | None = None
+    attempt: int | None = None
+    after: int = 0
+    skip: int = 0
+    """As often they pass unharmed."""
+    times: int = 1
+
+
+class Plan:
+    """The folder, as workers and as tests see it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, *faults: Fault) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        _put(self.folder / "plan.json", json.dumps([asdict(one) for one in faults]))
+
+    def faults(self) -> list[Fault]:
+        return [Fault(**one) for one in json.loads((self.folder / "plan.json").read_text(encoding="utf-8"))]
+
+    def fired(self, fault: Fault) -> int:
+        passed = len([one for one in self.folder.glob(f"{fault.name}.*") if one.suffix[1:].isdigit()])
+        return max(0, min(passed - fault.skip, fault.times))
+
+    def due(self, place: str, batch: int | None = None) -> Fault | None:
+        """The fault that this passer-by meets; every pass is counted, by whatever process it is."""
+        context = TaskContext.get() if place in TASK_PLACES else None
+        partition = attempt = None
+        if context is not None:
+            partition, attempt = context.partitionId(), context.attemptNumber()
+            batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
+        for one in self.faults():
+            here = one.place == place and one.batch in (None, batch)
+            if here and one.partition in (None, partition) and one.attempt in (None, attempt):
+                passed = self._pass(one.name, {"batch": batch, "partition": partition, "attempt": attempt})
+                if one.skip <= passed < one.skip + one.times:
+                    return one
+        return None
+
+    def _pass(self, name: str, doing: dict[str, Any]) -> int:
+        number = 0
+        while True:
+            try:
+                with (self.folder / f"{name}.{number}").open("x", encoding="utf-8") as file:
+                    file.write(json.dumps({**doing, "processes": ancestors(os.getpid())}))
+                return number
+            except FileExistsError:
+                number += 1
+
+    def perform(self, fault: Fault | None) -> None:
+        if fault is None:
+            return
+        if fault.action == EXIT:
+            os._exit(9)
+        if fault.action == KILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if fault.action in (WAIT, WAIT_RAISE):
+            _put(self.folder / f"{fault.name}.reached", json.dumps(ancestors(os.getpid())))
+            wait_for_file(self.folder / f"{fault.name}.go", WAIT_S)
+        if fault.action in (RAISE, WAIT_RAISE):
+            raise Injected(fault.name)
+
+    def meet(self, place: str, batch: int | None = None) -> None:
+        self.perform(self.due(place, batch))
+
+    @contextmanager
+    def noting(self, what: str) -> Iterator[None]:
+        """What the sink raises there is known to the test, whatever Spark makes of it."""
+        try:
+            yield
+        except Exception as fault:
+            self._pass(f"{what}-raised-{type(fault).__name__}", {})
+            raise
+
+    def raised(self, what: str) -> list[str]:
+        """The names of all exceptions that the sink has raised in this method."""
+        found = self.folder.glob(f"{what}-raised-*.*")
+        return sorted(one.stem.removeprefix(f"{what}-raised-") for one in found)
+
+    def stands(self, name: str) -> bool:
+        """Whether somebody has come to a fault that waits."""
+        return (self.folder / f"{name}.reached").exists()
+
+    def standing(self, name: str) -> list[int]:
+        """The process that stands there, and its parents."""
+        found: list[int] = json.loads((self.folder / f"{name}.reached").read_text(encoding="utf-8"))
+        return found
+
+    def may_go(self, name: str) -> bool:
+        return (self.folder / f"{name}.go").exists()
+
+    def go(self, name: str) -> None:
+        (self.folder / f"{name}.go").touch()
+
+
+def _put(path: Path, text: str) -> None:
+    """Whole or not at all."""
+    partial = path.with_name(f".{path.name}-{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.rename(path)
+
+
+def wait_for_file(path: Path, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path} does not come")
+        time.sleep(POLL_S)
+
+
+def ancestors(pid: int) -> list[int]:
+    """The process, its parent, and so on; without the first of all."""
+    found = []
+    while pid > 1:
+        found.append(pid)
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except FileNotFoundError:
+            break
+    return found
+
+
+def failing(plan: Plan, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+    """The rows of a task, with the fault that is due after some of them."""
+    fault = plan.due(ROWS)
+    left = fault.after if fault else 0
+    for batch in batches:
+        if fault is not None and batch.num_rows >= left:
+            yield batch.slice(0, left)
+            plan.perform(fault)
+            fault, batch = None, batch.slice(left)
+        left -= batch.num_rows
+        yield batch
+    plan.perform(fault)
+
+
+class FaultyDataSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        options = type(self.options)(self.options)
+        plan = Plan(Path(options.pop("faults")))
+        return FaultyWriter(plan, StuntbrokerDataSource(options).streamWriter(schema=schema, overwrite=overwrite))
+
+
+class FaultyWriter(DataSourceStreamArrowWriter):
+    def __init__(self, plan: Plan, inner: DataSourceStreamArrowWriter) -> None:
+        self._plan = plan
+        self._inner = inner
+        self._pickled: bytes | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The driver pickles it for the tasks: then the sink is taken. Spark does so twice."""
+        if self._pickled is None:
+            self._plan.meet(PLAN)
+            with ending_some(self._plan, RECOVERY_ENDS, None):
+                self._pickled = pickle.dumps(self._inner)
+            self._plan.meet(RECOVERED)
+        return _unpickled, (self._plan, self._pickled)
+
+    def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
+        self._plan.meet(TASK)
+        with self._plan.noting(WRITE):
+            message = self._inner.write(failing(self._plan, iterator))
+        self._plan.meet(PREPARED)
+        return message
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._plan.meet(COMMIT, batchId)
+        with self._plan.noting(COMMIT), ending_some(self._plan, ENDS, batchId):
+            self._inner.commit(messages, batchId)
+        self._plan.meet(COMMITTED, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._plan.meet(ABORT, batchId)
+        with self._plan.noting(ABORT), ending_some(self._plan, ENDS, batchId):
+            self._inner.abort(messages, batchId)
+        self._plan.meet(ABORTED, batchId)
+
+
+def _unpickled(plan: Plan, inner: bytes) -> FaultyWriter:
+    return FaultyWriter(plan, pickle.loads(inner))
+
+
+@contextmanager
+def ending_some(plan: Plan, place: str, batch: int | None) -> Iterator[None]:
+    """When decided transactions are ended inside, `after` of them are before the fault, and the others after it."""
+    real, running = recovery.end_all, recovery.running
+
+    def end_all(cluster: Any, ends: Iterable[Any], **more: Any) -> Sequence[Any]:
+        wanted = list(ends)
+        fault = plan.due(place, batch) if wanted and wanted[0].commit else None
+        if fault is None:
+            return real(cluster, wanted, **more)
+        first = real(cluster, wanted[: fault.after], **more) if fault.after else []
+        plan.perform(fault)
+        return [*first, *real(cluster, wanted[fault.after :], **more)]
+
+    recovery.end_all = end_all
+    if plan.due(LOSERS, batch):
+        recovery.running = lambda admin, sink_id: []
+    try:
+        yield
+    finally:
+        recovery.end_all, recovery.running = real, running

@@ -1,0 +1,264 @@
+"""A query that is to be exactly right: files that can be read again and again, our sink, and the check of all that came out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from faults import FORMAT, POLL_S, Fault, FaultyDataSource, Plan
+from live_broker import LiveBroker, batch, held_back, make_topic
+from spark_cluster import QUICK_START
+
+from stuntbroker.client.admin import RUNNING, Admin
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
+from stuntbroker.client.writer import TransactionalWriter
+from stuntbroker.pipeline.recovery import pattern
+from stuntbroker.pipeline.spark import StuntbrokerDataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+HERE: Final = Path(__file__).parent
+SCHEMA: Final = "key binary, value binary"
+PARTITIONS: Final = 3
+QUERY_S: Final = 150.0
+MADE_AT_S: Final = 1_700_000_000
+"""Modification time of the first file of the input: Spark takes them by age."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that a driver has to know to run the query, now or again."""
+
+    bootstrap: str
+    topic: str
+    sink: str
+    decisions: str
+    folder: str
+    """Input, checkpoint and plan of faults."""
+    tasks: int = 2
+    mode: str = "2pc"
+    checkpoint: str = "checkpoint"
+    faults: str = "faults"
+    rows_per_batch: int = 0
+    """The input is a topic, of which a batch takes so many rows. Without it each file of a folder is a batch."""
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(Path(self.folder) / self.faults)
+
+
+def make_session(master: str, scratch: Path, settings: dict[str, str] | None = None) -> SparkSession:
+    """A session of its own, in a process that has none; workers find the modules of this folder."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    given = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.executor.extraJavaOptions": QUICK_START,
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        **(settings or {}),
+    }
+    made = SparkSession.builder.master(master).appName("stuntbroker faults").config(map=given).getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    return prepare(made)
+
+
+def prepare(spark: SparkSession) -> SparkSession:
+    """Makes the source and the faulty sink known to a session."""
+    paths = [str(HERE), str(HERE.parent / "client"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    spark.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(paths)
+    spark.dataSource.register(FaultyDataSource)
+    spark.dataSource.register(StuntbrokerDataSource)
+    return spark
+
+
+def rows_of(batch: int, count: int) -> list[str]:
+    return [f"batch-{batch}-row-{number:05d}" for number in range(count)]
+
+
+def write_input(folder: Path, batches: Sequence[Sequence[str]]) -> None:
+    """One file a batch."""
+    folder.mkdir(parents=True)
+    for number, rows in enumerate(batches):
+        add_input(folder, number, rows)
+
+
+def add_input(folder: Path, number: int, rows: Sequence[str]) -> None:
+    values = pa.array([row.encode() for row in rows], pa.binary())
+    path = folder / f"{number:03d}.parquet"
+    pq.write_table(pa.table({"key": values, "value": values}), path)
+    os.utime(path, (MADE_AT_S + number, MADE_AT_S + number))
+
+
+def source(spark: SparkSession, job: Job) -> DataFrame:
+    """A batch for each file; of the topic that the files were written to, one for as many rows as a file has on average."""
+    if job.rows_per_batch:
+        options = {"kafka.bootstrap.servers": job.bootstrap, "subscribe": input_of(job), "startingOffsets": "earliest"}
+        options["maxOffsetsPerTrigger"] = str(job.rows_per_batch)
+        rows = spark.readStream.format("stuntbroker").options(**options).load().select("key", "value")
+    else:
+        folder = str(Path(job.folder) / "input")
+        rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(folder)
+    if job.mode == "single":
+        from stuntbroker.pipeline.spark.partitioning import partitioned
+
+        return partitioned(rows, job.topic, job.bootstrap, job.tasks)
+    return rows.repartition(job.tasks)
+
+
+def input_of(job: Job) -> str:
+    return f"{job.topic}.input"
+
+
+def start(
+    spark: SparkSession, job: Job, rows: DataFrame | None = None, sink: str = FORMAT, more: dict[str, str] | None = None
+) -> StreamingQuery:
+    """All batches that are there, one after the other."""
+    options = {"kafka.bootstrap.servers": job.bootstrap, "topic": job.topic}
+    if sink == FORMAT:
+        options |= {"sinkId": job.sink, "decisions": job.decisions, "mode": job.mode, "faults": str(job.plan.folder)}
+        options |= {**job.options, **(more or {})}
+    writer = (source(spark, job) if rows is None else rows).writeStream.format(sink).options(**options)
+    folder = str(Path(job.folder) / job.checkpoint)
+    return writer.option("checkpointLocation", folder).trigger(availableNow=True).start()
+
+
+def run(spark: SparkSession, job: Job, timeout_s: float = QUERY_S) -> str | None:
+    """The query to its end. Gives what it died of."""
+    return outcome(start(spark, job), timeout_s)
+
+
+def outcome(query: StreamingQuery, timeout_s: float = QUERY_S) -> str | None:
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        if not query.awaitTermination(timeout_s):
+            query.stop()
+            raise TimeoutError(f"the query still runs after {timeout_s} s")
+    except StreamingQueryException as fault:
+        return str(fault)
+    return None
+
+
+def reached(query: StreamingQuery, job: Job, name: str, timeout_s: float = QUERY_S) -> None:
+    """Waits until the query stands at a fault that waits."""
+    deadline = time.monotonic() + timeout_s
+    while not job.plan.stands(name):
+        if not query.isActive:
+            raise AssertionError(f"the query ended before {name}: {query.exception()}")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the query does not come to {name}")
+        time.sleep(POLL_S)
+
+
+class World:
+    """A broker of its own, an input, and what must come of it."""
+
+    def __init__(self, folder: Path, broker: LiveBroker, data_dir: Path) -> None:
+        self.folder = folder
+        self.broker = broker
+        self.data_dir = data_dir
+        self.expected: dict[str, list[str]] = {}
+        """Topic -> rows."""
+
+    def job(self, name: str, store: str, batches: Sequence[Sequence[str]], *faults: Fault, **more: Any) -> Job:
+        """A topic, a sink and an input of this name."""
+        folder = self.folder / name
+        write_input(folder / "input", batches)
+        decisions = f"dir:{self.folder / 'decisions'}" if store == "dir" else "kafka:decisions"
+        made = Job(
+            f"127.0.0.1:{self.broker.address.port}", f"topic.{name}", f"sink.{name}", decisions, str(folder), **more
+        )
+        made.plan.write(*faults)
+        with self.broker.cluster() as cluster:
+            make_topic(cluster, made.topic, PARTITIONS)
+            if made.rows_per_batch:
+                fill(cluster, input_of(made), batches)
+        self.expected[made.topic] = [row for some in batches for row in some]
+        return made
+
+    def check(self, job: Job) -> None:
+        """Exactly the rows of the input, nothing open, nothing held back, and the audit of what is on disk agrees."""
+        with self.broker.cluster() as cluster:
+            assert difference(self.expected[job.topic], committed(cluster, job.topic)) == {}
+            assert open_transactions(cluster, job.sink) == []
+            assert held_back(cluster, job.topic, PARTITIONS) == []
+        self.broker.kill()
+        try:
+            assert findings(self.data_dir, job) == []
+        finally:
+            self.broker.start()
+
+
+def fill(cluster: ChannelCluster, topic: str, batches: Sequence[Sequence[str]]) -> None:
+    """The input as a topic: of a transactional producer, who aborted something under way."""
+    make_topic(cluster, topic, 2)
+    writer = TransactionalWriter(cluster, f"{topic}.producer")
+    writer.init()
+    for number, rows in enumerate(batches):
+        writer.produce(topic, number % 2, batch("never"))
+        writer.abort()
+        if rows:
+            writer.produce(topic, number % 2, batch(*rows))
+            writer.commit()
+
+
+def committed(cluster: ChannelCluster, topic: str) -> list[str]:
+    """What a read_committed consumer gets."""
+    rows = [row for index in range(PARTITIONS) for row in read_partition(cluster, topic, index)]
+    return [(row.value or b"").decode() for row in rows]
+
+
+def written(cluster: ChannelCluster, topic: str) -> list[int]:
+    """The end of every partition, committed or not."""
+    return [end_offset(cluster, topic, index, READ_UNCOMMITTED) for index in range(PARTITIONS)]
+
+
+def difference(expected: Sequence[str], found: Sequence[str]) -> dict[str, int]:
+    """Row -> how often it is there too often; less than 0 when it is missing."""
+    counted = Counter(found)
+    counted.subtract(Counter(expected))
+    return {row: count for row, count in counted.items() if count}
+
+
+def open_transactions(cluster: ChannelCluster, sink: str) -> list[str]:
+    """Ids of the sink, those of its own records too, that have a transaction."""
+    admin = Admin(cluster)
+    listed = admin.list_transactions(states=RUNNING, pattern=pattern(sink)).listings
+    more = admin.list_transactions(states=RUNNING, pattern=f"{sink}-(decisions|gate|single)").listings
+    return sorted(one.transactional_id for one in (*listed, *more))
+
+
+def findings(data_dir: Path, job: Job | None = None) -> list[dict[str, Any]]:
+    """What the offline audit holds against the folder; of one sink and its topic, or all."""
+    from stuntbroker.pipeline.audit.folder import read_folder
+    from stuntbroker.pipeline.audit.run import audit
+
+    rows = audit(read_folder(str(data_dir))).findings().to_pylist()
+    bad = [one for one in rows if one["severity"] in ("error", "warning")]
+    if job is None:
+        return bad
+    mine = (f"{job.sink}-",)
+    return [one for one in bad if one["topic"] == job.topic or (one["transactional_id"] or "").startswith(mine)]
+
+
+def rerun(job: Job, **changes: Any) -> Job:
+    return replace(job, **changes)

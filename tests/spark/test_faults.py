@@ -1,0 +1,306 @@
+"""What fails within a driver that lives: tasks, commits and the broker. After it every row is there once, and nothing is open.
+
+The letters are those of the list of cases in `docs/spark.md`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from faults import (
+    ABORT,
+    COMMIT,
+    COMMITTED,
+    ENDS,
+    EXIT,
+    FORMAT,
+    LOSERS,
+    PLAN,
+    POLL_S,
+    PREPARED,
+    RAISE,
+    RECOVERED,
+    RECOVERY_ENDS,
+    ROWS,
+    TASK,
+    WAIT,
+    WAIT_RAISE,
+    WRITE,
+    Fault,
+    Plan,
+    failing,
+)
+from faults_query import (
+    PARTITIONS,
+    QUERY_S,
+    SCHEMA,
+    World,
+    add_input,
+    committed,
+    difference,
+    findings,
+    open_transactions,
+    outcome,
+    prepare,
+    reached,
+    rerun,
+    rows_of,
+    run,
+    source,
+    start,
+    written,
+)
+from live_broker import LiveBroker, held_back
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ATTEMPTS_MAX = 4
+"""Of a task, in the session of the tests."""
+STORES = ("dir", "kafka")
+BATCHES = [rows_of(batch, 40) for batch in range(3)]
+LAST = len(BATCHES) - 1
+EPOCH_BEFORE_LAST = 32_764
+BIG = "x" * 2_000
+"""Rows that leave Python's pipe, 64 KiB, when there are some dozens of them."""
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    """Silent: what fails here was asked for."""
+    spark.sparkContext.setLogLevel("OFF")
+    yield prepare(spark)
+    spark.sparkContext.setLogLevel("ERROR")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("faults")
+    with LiveBroker(folder / "data") as broker:
+        yield World(folder, broker, folder / "data")
+        broker.kill()
+        assert findings(folder / "data") == []
+
+
+@pytest.mark.parametrize(("action", "store"), [(RAISE, "kafka"), (EXIT, "dir")])
+def test_case_a_a_task_that_fails_is_tried_again_in_the_last_batch_too(
+    action: str, store: str, session: SparkSession, world: World
+) -> None:
+    """With rows in its transaction, before it has one, and with all of them; twice in a row."""
+    faults = (
+        Fault("rows", ROWS, action, batch=0, partition=0, after=10),
+        Fault("task", TASK, action, batch=1, partition=1),
+        Fault("prepared", PREPARED, action, batch=1, partition=0, times=2),
+        Fault("last", PREPARED, action, batch=LAST, partition=1),
+    )
+    job = world.job(f"a.{action}", store, BATCHES, *faults)
+
+    assert run(session, job) is None
+    assert [job.plan.fired(one) for one in faults] == [1, 1, 2, 1]
+    world.check(job)
+
+
+def test_case_c_a_commit_that_ends_before_the_decision_with_an_abort_that_fails_too(
+    session: SparkSession, world: World
+) -> None:
+    """As a driver that dies, but for its claim, which nobody else has taken."""
+    faults = Fault("commit", COMMIT, EXIT, batch=LAST), Fault("abort", ABORT, EXIT, batch=LAST)
+    job = world.job("c", "kafka", BATCHES, *faults)
+
+    assert run(session, job) is not None
+    assert [job.plan.fired(one) for one in faults] == [1, 1]
+    with world.broker.cluster() as cluster:
+        assert len(open_transactions(cluster, job.sink)) == 2
+    assert run(session, job) is None
+    world.check(job)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_case_e_a_broker_that_is_killed_between_prepare_and_complete(
+    store: str, session: SparkSession, world: World
+) -> None:
+    """Before the decision, after it with one of two transactions committed, and while a task writes: the query goes on."""
+    faults = (
+        Fault("before", COMMIT, WAIT, batch=0),
+        Fault("between", ENDS, WAIT, batch=1, after=1),
+        Fault("task", ROWS, WAIT, batch=2, partition=0, after=10),
+    )
+    job = world.job(f"e.{store}", store, BATCHES, *faults)
+    query = start(session, job)
+    for fault in faults:
+        reached(query, job, fault.name)
+        world.broker.kill()
+        world.broker.start()
+        job.plan.go(fault.name)
+
+    assert outcome(query) is None
+    world.check(job)
+
+
+def test_case_f_epochs_that_run_out_while_batches_are_written(
+    session: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Under way each id gets a new producer id: with losers, with a commit that is repeated, with a batch that is undone."""
+    folder = tmp_path_factory.mktemp("epochs")
+    batches = [rows_of(batch, 20) for batch in range(5)]
+    faults = (
+        Fault("losers", PREPARED, partition=0, attempt=0, times=len(batches)),
+        Fault("ends", ENDS, batch=1, after=1),
+        Fault("commit", COMMIT, EXIT, batch=2),
+        Fault("abort", ABORT, EXIT, batch=2),
+    )
+    with LiveBroker(folder / "data", f"stuntbroker.initial.producer.epoch={EPOCH_BEFORE_LAST}") as broker:
+        world = World(folder, broker, folder / "data")
+        job = world.job("f", "dir", batches, *faults)
+
+        outcomes = [run(session, job) for _ in range(3)]
+
+        assert [one is None for one in outcomes] == [False, False, True]
+        assert [job.plan.fired(one) for one in faults] == [5, 1, 1, 1]
+        world.check(job)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_case_g_a_batch_that_is_run_again_as_a_whole(store: str, session: SparkSession, world: World) -> None:
+    """Undecided, it is written anew; decided, it is completed, and its tasks write nothing."""
+    faults = (
+        Fault("all", ROWS, batch=0, partition=0, after=10, times=ATTEMPTS_MAX),
+        Fault("decided", ENDS, batch=1, after=1),
+        Fault("abort", ABORT, batch=1),
+        Fault("recovery", RECOVERY_ENDS, after=1),
+        Fault("again", PREPARED, RAISE, batch=1, partition=0, skip=1),
+    )
+    job = world.job(f"g.{store}", store, BATCHES, *faults)
+
+    outcomes = [run(session, job) for _ in range(4)]
+
+    assert [one is None for one in outcomes] == [False, False, False, True]
+    assert [job.plan.fired(one) for one in faults] == [ATTEMPTS_MAX, 1, 1, 1, 1]
+    world.check(job)
+
+
+def test_case_h_fewer_tasks_than_before_leave_no_transaction_behind(session: SparkSession, world: World) -> None:
+    """Ids that nobody takes over again are found by their name."""
+    faults = Fault("commit", COMMIT, EXIT, batch=1), Fault("abort", ABORT, EXIT, batch=1)
+    job = world.job("h", "dir", BATCHES, *faults, tasks=5)
+
+    assert run(session, job) is not None
+    with world.broker.cluster() as cluster:
+        assert len(open_transactions(cluster, job.sink)) == 5
+    assert run(session, rerun(job, tasks=1)) is None
+    world.check(job)
+
+
+@pytest.mark.parametrize(
+    ("store", "fault"),
+    [
+        ("dir", Fault("ends", ENDS, batch=LAST, after=1)),
+        ("kafka", Fault("ends", ENDS, batch=LAST)),
+        ("kafka", Fault("committed", COMMITTED, batch=LAST)),
+    ],
+    ids=lambda one: one if isinstance(one, str) else f"{one.name} {one.after}",
+)
+def test_case_j_an_abort_after_the_decision_commits(
+    store: str, fault: Fault, session: SparkSession, world: World
+) -> None:
+    """Spark calls abort() when commit() raised, whatever was decided. The batch is there before any restart."""
+    watch = Fault("aborted", ABORT, WAIT)
+    job = world.job(f"j.{fault.name}.{fault.after}", store, BATCHES, fault, watch)
+    job.plan.go(watch.name)
+
+    assert "Injected" in (run(session, job) or "")
+    assert (job.plan.fired(fault), job.plan.fired(watch)) == (1, 1)
+    world.check(job)
+    assert run(session, job) is None
+    world.check(job)
+
+
+def test_an_attempt_that_is_late_for_a_batch_that_has_failed_leaves_nothing_open(
+    session: SparkSession, world: World
+) -> None:
+    """Spark does not wait for it. It begins when everything of the batch was aborted."""
+    late = Fault("late", TASK, WAIT, batch=LAST, partition=0)
+    job = world.job("late", "dir", BATCHES, late, Fault("fails", TASK, batch=LAST, partition=1, times=ATTEMPTS_MAX))
+
+    assert run(session, job) is not None
+    attempt = job.plan.standing(late.name)[0]
+    job.plan.go(late.name)
+    deadline = time.monotonic() + QUERY_S
+    while not job.plan.raised(WRITE) and Path(f"/proc/{attempt}").exists():  # It was killed, if not.
+        assert time.monotonic() < deadline
+        time.sleep(POLL_S)
+
+    with world.broker.cluster() as cluster:
+        assert open_transactions(cluster, job.sink) == []
+        assert held_back(cluster, job.topic, PARTITIONS) == []
+    assert run(session, job) is None
+    world.check(job)
+
+
+def test_planning_that_fails_is_repeated(session: SparkSession, world: World) -> None:
+    faults = Fault("plan", PLAN, EXIT, skip=1), Fault("recovered", RECOVERED, skip=2)
+    job = world.job("planning", "kafka", BATCHES, *faults)
+
+    outcomes = [run(session, job) for _ in range(3)]
+
+    assert [one is None for one in outcomes] == [False, False, True]
+    assert [job.plan.fired(one) for one in faults] == [1, 1]
+    world.check(job)
+
+
+def test_without_the_abort_of_losers_rows_would_be_held_back(session: SparkSession, world: World) -> None:
+    """What the checks of this file are worth: everything is committed, and a reader does not get it."""
+    loser = Fault("loser", PREPARED, batch=LAST, partition=0)
+    job = world.job("losers", "dir", BATCHES, loser, Fault("no aborts", LOSERS, times=1000))
+
+    assert run(session, job) is None
+    with world.broker.cluster() as cluster:
+        missing = difference(world.expected[job.topic], committed(cluster, job.topic))
+        assert missing
+        assert set(missing.values()) == {-1}
+        assert len(open_transactions(cluster, job.sink)) == 1
+        assert held_back(cluster, job.topic, PARTITIONS) != []
+    world.broker.kill()
+    try:
+        assert {one["kind"] for one in findings(world.data_dir, job)} == {"open_two_phase"}
+    finally:
+        world.broker.start()
+
+    job.plan.write()
+    more = rows_of(LAST + 1, 3)
+    add_input(Path(job.folder) / "input", LAST + 1, more)
+    world.expected[job.topic] += more
+    assert run(session, job) is None
+    world.check(job)
+
+
+@pytest.mark.parametrize("sink", ["ours", "spark"])
+def test_spark_s_own_sink_writes_rows_twice_where_ours_does_not(sink: str, session: SparkSession, world: World) -> None:
+    """A task fails after some of its rows have reached the broker, and is tried again: the reason for all this."""
+    fault = Fault("failing", ROWS, WAIT_RAISE, after=100)
+    job = world.job(f"own.{sink}", "dir", [[f"{row}-{BIG}" for row in rows_of(0, 200)]], fault, tasks=1)
+    plan = job.plan
+    ours = Plan(plan.folder.with_name("none"))
+    ours.write()
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 20)
+    try:
+        rows = source(session, job).mapInArrow(lambda batches: failing(plan, batches), SCHEMA)
+        query = start(session, job, rows, "kafka" if sink == "spark" else FORMAT, {"faults": str(ours.folder)})
+        reached(query, job, fault.name)
+        with world.broker.cluster() as cluster:
+            while sink == "spark" and not any(written(cluster, job.topic)):
+                time.sleep(POLL_S)
+        plan.go(fault.name)
+
+        assert outcome(query) is None
+    finally:
+        session.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert plan.fired(fault) == 1
+    with world.broker.cluster() as cluster:
+        wrong = difference(world.expected[job.topic], committed(cluster, job.topic))
+    assert (wrong == {}) == (sink == "ours")
+    assert set(wrong.values()) <= {1}

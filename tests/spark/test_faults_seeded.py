@@ -1,0 +1,34 @@
+"""A handful of the random runs; `make spark-faults SEEDS=200` does more of them, and kills drivers too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from faults_query import prepare
+from seeded_faults import DRIVER_EVERY, run_seed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEEDS = (3, 6, 102, 111)
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    """Silent: what fails here was asked for."""
+    spark.sparkContext.setLogLevel("OFF")
+    yield prepare(spark)
+    spark.sparkContext.setLogLevel("ERROR")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_row_is_there_once(seed: int, session: SparkSession, tmp_path: Path) -> None:
+    assert seed % DRIVER_EVERY != DRIVER_EVERY - 1
+
+    result = run_seed(seed, tmp_path, session)
+
+    assert result.right, result
+    assert result.happened
