@@ -15,6 +15,7 @@ compacted topic, see `decision_topic`.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -170,8 +171,9 @@ def from_json(found: dict[str, object]) -> Decision:
 class DecisionFolder:
     """`dir:PATH`: PATH/SINK/owner-N holds `BATCH.decided`, and `BATCH.done` once it is.
 
-    To take the sink is to rename that folder, to the next N: whoever had it finds no folder to write into any more. A
-    decision comes into being by link(2): whole, and only if there is none of its batch.
+    To take the sink is to rename that folder, to the next N: whoever had it finds no folder to write into any more. Those
+    who take it do so one after the other, by a lock of the file `.lock`. A decision comes into being by link(2): whole, and
+    only if there is none of its batch.
     """
 
     def __init__(self, path: Path, sink_id: str) -> None:
@@ -185,22 +187,17 @@ class DecisionFolder:
 
     def take(self) -> int:
         self._base.mkdir(parents=True, exist_ok=True)
-        while True:
+        with (self._base / ".lock").open("ab") as lock:
+            # A listing while somebody renames may miss the folder: whoever takes, takes alone.
+            fcntl.lockf(lock, fcntl.LOCK_EX)
             before = self._owner()
-            try:
-                if before:
-                    os.rename(self._base / f"owner-{before}", self._base / f"owner-{before + 1}")
-                    self._claim = before + 1
-                else:
-                    self._claim = 1
-                    self._folder.mkdir()
-                    if self._owner() != 1:  # Another one made it, and lost it to a third, since we looked.
-                        self._folder.rmdir()
-                        continue
-            except (FileNotFoundError, FileExistsError):
-                continue  # Another one was faster.
+            self._claim = before + 1
+            if before:
+                os.rename(self._base / f"owner-{before}", self._folder)
+            else:
+                self._folder.mkdir()
             _sync(self._base)
-            return self._claim
+        return self._claim
 
     def _owner(self) -> int:
         """The highest N; 0 when there is none."""

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stuntbroker.pipeline.audit.lock_step import Array, find_headers, varints
-from stuntbroker.pipeline.audit.payloads import PayloadError, open_payload
-from stuntbroker.pipeline.audit.scan import headers_at
+from stuntbroker.pipeline.arrays import Array, byte_strings, headers_at
+from stuntbroker.pipeline.lock_step import find_headers, varints
+from stuntbroker.pipeline.payloads import PayloadError, open_payload
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.protocol.records import (
@@ -234,20 +234,6 @@ def _behind(view: Array, at: Array, size: Array) -> Array:
 
 def _not_as_declared(header: Any) -> BadBatch:
     return BadBatch(f"the records of the batch at offset {int(header['base_offset'])} are not as it declares them")
-
-
-def byte_strings(buffer: pa.Buffer, at: Array, sizes: Array) -> pa.Array:
-    """Byte strings at rising positions of a buffer; a negative size is null."""
-    count = len(at)
-    null = sizes < 0
-    if null.all():
-        return pa.nulls(count, pa.binary())
-    offsets = np.empty(2 * count, np.int32)
-    offsets[::2] = at
-    offsets[1::2] = at + np.maximum(sizes, 0)
-    with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), buffer])
-    wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
-    return with_gaps.take(pa.array(wanted, mask=null) if null.any() else pa.array(wanted))
 
 
 def _headers(view: Array, buffer: pa.Buffer, starts: Array, stops: Array, counts: Array) -> pa.Array | int:

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING, Finding, file_of, finding, rows_at
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, last_rows, values
-from stuntbroker.pipeline.audit.lock_step import Array
 from stuntbroker.pipeline.audit.transactions import TRANSACTIONS
 from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
 

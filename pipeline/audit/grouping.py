@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.pipeline.arrays import Array
 
 
 def values(table: pa.Table, name: str) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.pipeline.arrays import Array
 
 FAR: Final = 1 << 59
 """A cursor behind every end."""
@@ -97,20 +97,3 @@ def as_text(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     except pa.ArrowInvalid as fault:
         raise NotText(str(fault)) from fault
-
-
-def fields(buffer: pa.Buffer, at: Array, sizes: Array) -> pa.Array:
-    """Byte strings at rising positions of a buffer; a size below 0 is a null.
-
-    The whole buffer is taken for an array of them and of the gaps between; then every second element is copied out.
-    """
-    count = len(at)
-    null = sizes < 0
-    if null.all():
-        return pa.nulls(count, pa.binary())
-    offsets = np.empty(2 * count, np.int32)
-    offsets[::2] = at
-    offsets[1::2] = at + np.maximum(sizes, 0)
-    with_gaps = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), buffer])
-    wanted = np.arange(0, 2 * count, 2, dtype=np.int32)
-    return with_gaps.take(pa.array(wanted, mask=null) if null.any() else pa.array(wanted))

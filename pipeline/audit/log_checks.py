@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, Finding, finding, rows_at
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, running_max, values
-from stuntbroker.pipeline.audit.lock_step import Array
 from stuntbroker.pipeline.audit.scan import END_FAULTS
 from stuntbroker.protocol.records import SEQUENCE_MAX
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.lanes import NotText
-from stuntbroker.pipeline.audit.lock_step import Array
 from stuntbroker.protocol.primitives import DecodeError
 
 Fault = tuple[int, str]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING, Finding, finding, rows_at
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, running_max, values
-from stuntbroker.pipeline.audit.lock_step import Array
 
 
 def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:

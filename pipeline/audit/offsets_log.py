@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from stuntbroker.pipeline.audit.lanes import INT16, INT32, INT64, Lanes, as_text, fields, integers, places_of
-from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.pipeline.arrays import Array, byte_strings
+from stuntbroker.pipeline.audit.lanes import INT16, INT32, INT64, Lanes, as_text, integers, places_of
 from stuntbroker.pipeline.audit.log_records import Fault, Log
 from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
 from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
@@ -70,7 +70,7 @@ def _read_lanes(records: pa.RecordBatch) -> list[tuple[Array, pa.Table]]:
 
 
 def _text(data: Array, at: Array, sizes: Array, numbers: Array) -> pa.Array:
-    return as_text(fields(pa.py_buffer(data), at[numbers], sizes[numbers]))
+    return as_text(byte_strings(pa.py_buffer(data), at[numbers], sizes[numbers]))
 
 
 def _tombstones(count: int) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from stuntbroker.pipeline.arrays import Array, byte_strings, headers_at
 from stuntbroker.pipeline.audit.folder import Segment
-from stuntbroker.pipeline.audit.lanes import fields
-from stuntbroker.pipeline.audit.lock_step import Array, Places, find_headers, find_records
-from stuntbroker.pipeline.audit.payloads import SIZE_MAX, PayloadError, open_payload
-from stuntbroker.pipeline.audit.scan import as_record_batch, forget, headers_at, map_file
+from stuntbroker.pipeline.audit.scan import as_record_batch, forget, map_file
+from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
+from stuntbroker.pipeline.payloads import SIZE_MAX, PayloadError, open_payload
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.records import (
     CODEC_MASK,
@@ -168,8 +168,8 @@ def _decode(segment: Segment, chunk: _Payloads) -> Decoded:
         "segment_base_offset": pa.repeat(pa.scalar(segment.base_offset, pa.int64()), len(batch)),
         "offset": headers["base_offset"][batch] + places.offset_delta,
         "timestamp": np.where(late[batch], headers["max_timestamp"][batch], timestamps),
-        "key": fields(buffer, places.key_at, places.key_size),
-        "value": fields(buffer, places.value_at, places.value_size),
+        "key": byte_strings(buffer, places.key_at, places.key_size),
+        "value": byte_strings(buffer, places.value_at, places.value_size),
         "headers": _headers(buffer, places, found),
         "producer_id": headers["producer_id"][batch],
         "producer_epoch": headers["producer_epoch"][batch],
@@ -182,12 +182,12 @@ def _decode(segment: Segment, chunk: _Payloads) -> Decoded:
 def _headers(buffer: pa.Buffer, places: Places, found: Any) -> pa.Array:
     offsets = np.zeros(len(places.batch) + 1, np.int32)
     np.cumsum(places.header_count, out=offsets[1:])
-    keys = fields(buffer, found.key_at, found.key_size)
+    keys = byte_strings(buffer, found.key_at, found.key_size)
     try:
         names = keys.cast(pa.string())
     except pa.ArrowInvalid:  # A key that is no UTF-8.
         names = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
-    values = fields(buffer, found.value_at, found.value_size)
+    values = byte_strings(buffer, found.value_at, found.value_size)
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
     return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=HEADERS)
 

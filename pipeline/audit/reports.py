@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.folder import Partition
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
-from stuntbroker.pipeline.audit.lock_step import Array
 from stuntbroker.pipeline.audit.txn_log import DEAD, TOPIC
 from stuntbroker.protocol.records import CODEC_MASK
 

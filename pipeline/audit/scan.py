@@ -19,9 +19,9 @@ from struct import Struct
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from stuntbroker.pipeline.arrays import Array, headers_at
 from stuntbroker.pipeline.audit.folder import Segment
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import DecodeError
@@ -29,17 +29,13 @@ from stuntbroker.protocol.records import (
     CODEC_MASK,
     CODECS,
     CONTROL,
-    HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
     TRANSACTIONAL,
-    BatchHeader,
     marker_of,
     read_header,
     read_records,
 )
-
-Array = npt.NDArray[Any]
 
 ROWS_MAX: Final = 65_536
 """Batches that are looked at together."""
@@ -52,11 +48,6 @@ _LENGTH_MIN: Final = 14
 """Of what follows the length, in the oldest format."""
 _MARKER_SIZE: Final = 78
 _length_of = Struct(">8xi").unpack_from
-
-_NUMPY = {"q": ">i8", "i": ">i4", "I": ">u4", "h": ">i2", "b": "i1"}
-HEADER_TYPE: Final = np.dtype(list(zip(BatchHeader._fields, map(_NUMPY.__getitem__, HEADER.format[1:]), strict=True)))
-"""A batch's header as it is in the file."""
-_NATIVE: Final = HEADER_TYPE.newbyteorder("=")
 
 BATCHES: Final = pa.schema({
     "topic": pa.string(),
@@ -126,12 +117,6 @@ def scan(segment: Segment, rows_max: int = ROWS_MAX) -> Iterator[pa.RecordBatch]
             stop = following
         forget(data, position, stop)
         position = stop
-
-
-def headers_at(data: Array, positions: Array) -> Array:
-    """The headers at these positions, with the fields of BatchHeader; each must be whole."""
-    gathered = data[positions[:, None] + np.arange(HEADER_SIZE)]
-    return gathered.view(HEADER_TYPE).ravel().astype(_NATIVE)
 
 
 def _walk(data: Array, position: int, rows_max: int) -> tuple[list[int], int, bool]:

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.folder import Partition
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
-from stuntbroker.pipeline.audit.lock_step import Array
 
 TRANSACTIONS: Final = pa.schema({
     "topic": pa.string(),

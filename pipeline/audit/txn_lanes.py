@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from stuntbroker.pipeline.audit.lanes import INT16, INT32, INT64, Lanes, as_text, fields, integers
-from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.pipeline.arrays import Array, byte_strings
+from stuntbroker.pipeline.audit.lanes import INT16, INT32, INT64, Lanes, as_text, integers
 
 STATE_COUNT: Final = 6
 TOPICS_MAX: Final = 64
@@ -128,7 +128,7 @@ def _pairs(data: Array, listed: list[_Listed], good: Array) -> pa.ListArray:
     order = np.argsort(lane, kind="stable")
     order = order[good[lane[order]]]
     lane, name_at, name_size, ids_at, count = (np.concatenate(part)[order] for part in zip(*listed, strict=True))
-    names = as_text(fields(pa.py_buffer(data), name_at, name_size)).dictionary_encode()
+    names = as_text(byte_strings(pa.py_buffer(data), name_at, name_size)).dictionary_encode()
     first = np.cumsum(count) - count
     at = np.repeat(ids_at - 4 * first, count) + 4 * np.arange(int(count.sum()))
     topics = names.take(pa.array(np.repeat(np.arange(len(count)), count))).cast(pa.string())

@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from stuntbroker.pipeline.audit.lanes import INT16, as_text, fields, integers, places_of
-from stuntbroker.pipeline.audit.lock_step import Array
+from stuntbroker.pipeline.arrays import Array, byte_strings
+from stuntbroker.pipeline.audit.lanes import INT16, as_text, integers, places_of
 from stuntbroker.pipeline.audit.log_records import Fault, Log
 from stuntbroker.pipeline.audit.txn_lanes import NUMBERS, PAIRS, Values, read_values
 from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
@@ -72,7 +72,7 @@ def _read_lanes(records: pa.RecordBatch) -> list[tuple[Array, pa.Table]]:
 
 
 def _ids(data: Array, at: Array, sizes: Array, numbers: Array) -> dict[str, Any]:
-    return {"transactional_id": as_text(fields(pa.py_buffer(data), at[numbers], sizes[numbers]))}
+    return {"transactional_id": as_text(byte_strings(pa.py_buffer(data), at[numbers], sizes[numbers]))}
 
 
 def _tombstones(count: int) -> dict[str, Any]:

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import Finding
 from stuntbroker.pipeline.audit.grouping import codes_of_both
-from stuntbroker.pipeline.audit.lock_step import Array
 
 LISTED_MAX: Final = 1_000
 """Findings in the table."""

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.grouping import values
-from stuntbroker.pipeline.audit.lock_step import Array
 from stuntbroker.pipeline.report.episodes import finished
 from stuntbroker.pipeline.report.text import USABLE_MS
 from stuntbroker.pipeline.report.timeline import lane_names

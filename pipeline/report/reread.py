@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import Finding
 from stuntbroker.pipeline.audit.folder import Folder, Segment
 from stuntbroker.pipeline.audit.grouping import values
-from stuntbroker.pipeline.audit.lock_step import Array
 from stuntbroker.pipeline.audit.run import Audit
 from stuntbroker.pipeline.audit.scan import BATCHES, scan
 from stuntbroker.pipeline.audit.shares import read_segment

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.grouping import codes, values
-from stuntbroker.pipeline.audit.lock_step import Array
 from stuntbroker.pipeline.report.episodes import OUTCOMES
 from stuntbroker.pipeline.report.text import USABLE_MS, shown
 

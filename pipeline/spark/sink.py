@@ -7,18 +7,22 @@ and what came of that is told to the commit by the messages of the tasks.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from stuntbroker.pipeline.decisions import Superseded
 from stuntbroker.pipeline.spark.rows import BadRows, check_schema
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
 from stuntbroker.pipeline.spark.writing import Messages, Sink, Taken, commit_once, told_by, write_once
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+log = logging.getLogger(__name__)
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
@@ -54,6 +58,15 @@ def sink_of(options: SinkOptions) -> Sink:
     return SingleSink(options)
 
 
+def abort(options: SinkOptions, messages: Messages) -> None:
+    """After a task, or the commit, has failed."""
+    try:
+        sink_of(options).abort(told_by(messages))
+    except Superseded as fault:
+        # Spark would show this instead of what failed. The driver that has the sink ends what this one has left.
+        log.warning("nothing is left to abort: %s", fault)
+
+
 class StreamWriter(DataSourceStreamArrowWriter):
     """As the driver has it. Pickled it becomes the tasks' writer."""
 
@@ -73,7 +86,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         commit_once(sink_of(self._options), messages, batchId)
 
     def abort(self, messages: Messages, batchId: int) -> None:
-        sink_of(self._options).abort(told_by(messages))
+        abort(self._options, messages)
 
 
 class StreamTask(DataSourceStreamArrowWriter):
@@ -117,4 +130,4 @@ class JobWriter(DataSourceArrowWriter):
         commit_once(sink_of(self._options), messages, self._batch_id())
 
     def abort(self, messages: Messages) -> None:
-        sink_of(self._options).abort(told_by(messages))
+        abort(self._options, messages)

@@ -135,6 +135,7 @@ class _Reader:
         )  # fmt: skip
         arrow = to_arrow_schema(self._schema, timezone="UTC")
         with self._open() as cluster, _telling_what_to_do():
+            cluster.patient = True  # The driver was answered there a moment ago.
             for columns in fetch_range(cluster, wanted, self._lost):
                 if len(columns.offset):
                     yield _as_rows(columns, wanted.where, arrow)

@@ -12,7 +12,8 @@ from audit_harness import Log, batch_with_headers, compressed, records_of, segme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stuntbroker.pipeline.audit import lock_step, records
+from stuntbroker.pipeline import lock_step
+from stuntbroker.pipeline.audit import records
 from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.records import (

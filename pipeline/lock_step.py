@@ -7,15 +7,13 @@ batch can be read together, in numpy. Batches that are still going when few othe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from stuntbroker.pipeline.arrays import Array
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import unzigzag
-
-Array = npt.NDArray[Any]
 
 LANES_MIN: Final = 96
 """Batches below which reading them one by one is faster."""
