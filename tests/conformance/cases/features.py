@@ -110,7 +110,9 @@ def several_features_at_once(side: Side) -> None:
             "two unknown ones": [("bogus", 1, 1), ("dubious", 2, 1)],
             "a bad one between unknown ones": [("bogus", 1, 1), (FEATURE, 3, 1), ("dubious", 2, 1)],
         }.items():
-            _update(side, version, note, *updates)
+            reply = _update(side, version, note, *updates)
+            if not any((reply.error_code, *(one.error_code for one in reply.results))):
+                _epoch_at(side, updates[-1][1])  # The broker hears of it some time after the answer.
             _show(side, f"v{version} {note}")
             _set_level(side, NEWEST)
 
