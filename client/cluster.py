@@ -213,6 +213,9 @@ class Cluster:
         if not answer.brokers:
             raise ConnectionFailed("the metadata names no broker")
         self._addresses = {one.node_id: Address(one.host, one.port) for one in answer.brokers}
+        gone = [key for key, node_id in self._coordinators.items() if node_id not in self._addresses]
+        for key in gone:
+            del self._coordinators[key]
         return answer
 
     # --- connections

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from aiokafka.record.memory_records import MemoryRecords
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.errors import BrokerError, ConnectionFailed, check
+from stuntbroker.client.errors import BrokerError, ConnectionFailed, TimedOut, check
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.fetch_response import FetchResponse, PartitionData
@@ -28,6 +28,7 @@ EARLIEST: Final = -2
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 FETCH_BYTES_MAX: Final = 8 << 20
+LOOK_AGAIN_S: Final = 0.02
 
 
 class Row(NamedTuple):
@@ -76,8 +77,16 @@ class LastValues:
         self._next: int | None = None
 
     def refresh(self) -> None:
-        """Everything that is committed by now."""
+        """Everything that is committed by now. Raises TimedOut.
+
+        What is behind an open transaction of somebody else may be committed, and is hidden: that one is waited for.
+        """
         cluster, (topic, partition) = self._cluster, self._where
+        written, deadline = end_offset(cluster, topic, partition, READ_UNCOMMITTED), cluster.start_operation()
+        while (stable := end_offset(cluster, topic, partition)) < written:
+            if not deadline.left_s():
+                raise TimedOut(f"{topic}-{partition} cannot be read behind offset {stable}: a transaction is open there")
+            cluster.pause(LOOK_AGAIN_S)
         if self._next is None:
             self._next = cluster.retrying(lambda: _offset(cluster, topic, partition, EARLIEST, READ_COMMITTED))
         rows, self._next = read_from(cluster, topic, partition, self._next)

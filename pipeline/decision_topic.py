@@ -55,6 +55,7 @@ class DecisionTopic:
     def take(self) -> int:
         make_decision_topic(self._cluster, self._topic)
         self._claim = None
+        self._current = False  # mode=single writes the same key with another transactional id.
 
         def next_owner(state: State) -> State:
             return state | {"owner": state["owner"] + 1}

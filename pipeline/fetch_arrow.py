@@ -19,6 +19,9 @@ from stuntbroker.protocol.records import CONTROL
 
 RECORD_BYTES_GUESS: Final = 1_024
 """Of a partition of which nothing has been read yet."""
+MISSING_S: Final = 2.0
+"""A partition is gone when it is missing for that long: a broker may have heard of it later than another one."""
+LOOK_AGAIN_S: Final = 0.2
 SPARE_BYTES: Final = 1 << 16
 """More than was expected; a batch that is cut off has to be fetched again."""
 
@@ -45,10 +48,16 @@ def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], N
     fetch = PartitionFetch(cluster, wanted.where, wanted.isolation, wanted.sizes)
     at, end = wanted.start, wanted.end
     record_bytes, deadline = float(RECORD_BYTES_GUESS), Deadline(wanted.timeout_s)
+    missing: Deadline | None = None
     while at < end:
         try:
             part = fetch.take(at, _bytes_for(record_bytes, end - at))
         except (NotFound, BrokerError) as fault:
+            if isinstance(fault, NotFound):
+                missing = missing or Deadline(MISSING_S)
+                if missing.left_s():
+                    cluster.pause(LOOK_AGAIN_S)
+                    continue
             at = _after_loss(cluster, wanted, at, fault, lost)
             continue
         batches = find_batches(part.records or b"")
@@ -58,7 +67,7 @@ def fetch_range(cluster: ChannelCluster, wanted: Wanted, lost: Callable[[str], N
                     f"{wanted.where}: nothing came at offset {at} in {wanted.timeout_s:g} s, though it had ended at {end}"
                 ) from None
             continue
-        following = batches.next_offset
+        following, missing = batches.next_offset, None
         if following <= at:
             raise BadBatch(
                 f"{wanted.where}: asked for offset {at}, the broker gave what ends before offset {following}"

@@ -13,9 +13,11 @@ from typing import Final
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.cluster import parse_bootstrap
-from stuntbroker.client.errors import NotFound
+from stuntbroker.client.errors import BrokerError, NotFound
 from stuntbroker.client.reader import LastValues
+from stuntbroker.client.topics import topic_config
 from stuntbroker.pipeline.decisions import Decisions, open_decisions
+from stuntbroker.pipeline.encode import BATCH_BYTES_MAX
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 
 LOOKS: Final = 15
@@ -78,6 +80,22 @@ def partition_counts(cluster: ChannelCluster) -> Callable[[str], int]:
         return known[topic]
 
     return count
+
+
+def batch_limits(cluster: ChannelCluster) -> Callable[[str], int]:
+    """The most bytes that a batch for a topic may have; it is asked for once."""
+    known: dict[str, int] = {}
+
+    def limit(topic: str) -> int:
+        if topic not in known:
+            try:
+                allowed = topic_config(cluster, topic, "max.message.bytes")
+            except BrokerError:  # As to users who may write, and not describe.
+                allowed = None
+            known[topic] = BATCH_BYTES_MAX if allowed is None else min(BATCH_BYTES_MAX, int(allowed))
+        return known[topic]
+
+    return limit
 
 
 def _partitions(cluster: ChannelCluster, topic: str) -> int:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stuntbroker.client.writer import now_ms
-from stuntbroker.pipeline.encode import compressed, encode, partitions_of
+from stuntbroker.pipeline.encode import BATCH_BYTES_MAX, compressed, encode, partitions_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -78,8 +78,9 @@ def pieces(
     compression: str = "none",
     first: int = 0,
     spread: bool = True,
+    bytes_max: Callable[[str], int] = lambda _: BATCH_BYTES_MAX,
 ) -> Iterator[Piece]:
-    """Batches of records, each for one partition. `partitions` is the number that a topic has.
+    """Batches of records, each for one partition. `partitions` is the number that a topic has, `bytes_max` what it takes.
 
     Rows without a key and without a partition go to one partition after the other, a few thousand together, from
     partition `first` on; without `spread` they all go to that one. Raises BadRows.
@@ -87,7 +88,7 @@ def pieces(
     sticky = first
     for chunk in _chunks(batches):
         for name, rows in _by_topic(chunk, topic):
-            yield from _encoded(rows, name, partitions(name), sticky, compression)
+            yield from _encoded(rows, name, partitions(name), sticky, compression, bytes_max(name))
         sticky += spread
 
 
@@ -127,7 +128,9 @@ def _by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
         yield name, rows.filter(pc.equal(names, name))
 
 
-def _encoded(rows: pa.RecordBatch, topic: str, partitions: int, sticky: int, compression: str) -> Iterator[Piece]:
+def _encoded(
+    rows: pa.RecordBatch, topic: str, partitions: int, sticky: int, compression: str, bytes_max: int
+) -> Iterator[Piece]:
     key, value = _column(rows, "key"), _column(rows, "value")
     count = rows.num_rows
     try:
@@ -145,7 +148,7 @@ def _encoded(rows: pa.RecordBatch, topic: str, partitions: int, sticky: int, com
             continue
         key, value, headers = (None if one is None else one[first:end] for one in columns)
         try:
-            for one in encode(key, value, now, headers=headers):
+            for one in encode(key, value, now, bytes_max, headers=headers):
                 yield Piece(topic, partition, compressed(one.data, compression), one.records)
         except ValueError as fault:
             raise BadRows(f"topic {topic!r}: {fault}") from fault

@@ -25,12 +25,14 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError, ProducerFenced, ProducerUnknown
 from stuntbroker.client.transactions import NOBODY, PreparedState, init_producer
 from stuntbroker.client.writer import TransactionalWriter, now_ms
-from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
+from stuntbroker.pipeline.decision_topic import make_decision_topic
 from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, to_json
+from stuntbroker.pipeline.recovery import settle
 from stuntbroker.pipeline.spark.claims import remember, remembered
-from stuntbroker.pipeline.spark.connections import connected, partition_counts, values_of
+from stuntbroker.pipeline.spark.connections import batch_limits, connected, partition_counts, store_of, values_of
 from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
+from stuntbroker.pipeline.spark.two_phase_sink import NoTwoPhaseCommit, check_two_phase_commit
 from stuntbroker.pipeline.spark.writing import Taken, TaskMessage
 from stuntbroker.protocol.records import build_batch
 
@@ -59,13 +61,19 @@ class SingleSink:
             make_decision_topic(cluster, self._topic)
             pair = init_producer(cluster, self._id, options.transaction_timeout_ms).pair
             remember(options, str(pair))
-            last = stored(self._state(cluster))
+            # A driver with mode=2pc that is still alive must not decide any more; what it has left is ended as it was decided.
+            store = store_of(cluster, options)
+            claim = store.take()
+            with suppress(NoTwoPhaseCommit):
+                check_two_phase_commit(cluster, options.sink_id)
+                settle(cluster, store, options.sink_id)
+            last = store.last()
             if last is not None and not last.done:
                 raise NotDone(
                     f"batch {last.decision.batch_id} of sink {options.sink_id!r} was decided with mode=2pc and is not all "
-                    "committed: start the query once more with mode=2pc"
+                    "committed, and these brokers cannot commit it"
                 )
-            return Taken(0, last, pair)
+            return Taken(claim, last, pair)
 
     def _state(self, cluster: ChannelCluster) -> dict[str, Any]:
         text = values_of(cluster, self._options).get(self._options.sink_id.encode(), b'{"owner": 0}')
@@ -82,7 +90,9 @@ class SingleSink:
             writer = TransactionalWriter(cluster, self._id)
             writer.join(taken.pair)
             try:
-                for one in pieces(batches, options.topic, partition_counts(cluster), options.compression, task, False):
+                for one in pieces(
+                    batches, options.topic, partition_counts(cluster), options.compression, task, False, batch_limits(cluster)
+                ):
                     writer.produce(one.topic, one.partition, one.data)
                 writer.flush()
             except (ProducerFenced, ProducerUnknown) as fault:

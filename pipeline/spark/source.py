@@ -25,7 +25,7 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.connection import Deadline
 from stuntbroker.client.errors import Unreachable
 from stuntbroker.client.fetching import TopicPartition, find_topics, list_offsets
-from stuntbroker.client.reader import EARLIEST, LATEST
+from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED
 from stuntbroker.pipeline.spark.offsets import (
     DataLoss,
     Offsets,
@@ -52,6 +52,9 @@ COLUMNS: Final = (
     "key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
 )
 HEADERS: Final = ",headers:array<struct<key:string,value:binary>>"
+
+MISSING_S: Final = 2.0
+"""After that a partition that is missing is looked for again before it counts as gone."""
 
 log = logging.getLogger(__name__)
 
@@ -230,6 +233,10 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             if self._target is not None:  # It was taken before the start was.
                 self._target |= {one: max(self._target.get(one, 0), offset) for one, offset in begin.items()}
         latest = self._latest = self._target or self._ends()
+        if self._target is None and begin.keys() - latest.keys():  # Gone, or the broker that was asked is behind.
+            self._connected().pause(MISSING_S)
+            latest = self._latest = self._ends()
+        self._wait_for_stable(begin, latest)
         for lost in gone(begin, latest):
             self._lost(lost)
         if isinstance(limit, ReadMinRows) and self._target is None and self._waits(new_offsets(begin, latest), limit):
@@ -274,6 +281,13 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         cluster = self._connected()
         with _telling_what_to_do():
             return self._offsets(cluster, self._partitions(cluster, all_of_them=False), LATEST)
+
+    def _wait_for_stable(self, begin: Offsets, latest: Offsets) -> None:
+        """Where reading stopped behind the last stable offset, as who reads uncommitted records does, there is nothing yet."""
+        behind = [one for one, offset in begin.items() if latest.get(one, offset) < offset]
+        if behind:
+            written = list_offsets(self._connected(), dict.fromkeys(behind, LATEST), READ_UNCOMMITTED)
+            latest.update({one: begin[one] for one in behind if begin[one] <= written[one]})
 
     def _earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self._offsets(self._connected(), partitions, EARLIEST) if partitions else {}

@@ -27,10 +27,10 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, UnsupportedVersion
 from stuntbroker.client.transactions import INIT_PRODUCER_ID, NOBODY, TWO_PHASE_FROM, PreparedState, init_producer
 from stuntbroker.client.writer import TransactionalWriter, Written
-from stuntbroker.pipeline.decisions import Decision, Transaction
-from stuntbroker.pipeline.recovery import before_batch, settle, transactional_id
+from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction
+from stuntbroker.pipeline.recovery import settle, transactional_id
 from stuntbroker.pipeline.spark.claims import remember, remembered
-from stuntbroker.pipeline.spark.connections import connected, partition_counts, store_of
+from stuntbroker.pipeline.spark.connections import batch_limits, connected, partition_counts, store_of
 from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.pipeline.spark.writing import Taken, TaskMessage
@@ -53,6 +53,10 @@ class TooLate(Exception):
     """The batch of this attempt has ended, or another driver has the sink."""
 
 
+class NotKnown(Exception):
+    """The decision may be stored or not."""
+
+
 class CommittedLater(Exception):
     """It is decided, and will be committed; just not now."""
 
@@ -65,11 +69,17 @@ class TwoPhaseSink:
         """Raises DecisionError, DecisionLost, NoTwoPhaseCommit, ClientError."""
         options = self._options
         with connected(options, patient=remembered(options) is not None) as cluster:
-            _check_two_phase_commit(cluster, options.sink_id)
+            check_two_phase_commit(cluster, options.sink_id)
             if options.topic is not None:
                 partition_counts(cluster)(options.topic)
+            if options.decisions.startswith("kafka:"):
+                # A driver with mode=single that is still alive must not commit any more; what it has committed is read next.
+                init_producer(cluster, f"{options.sink_id}-single", TIMEOUT_MS)
+            store = store_of(cluster, options)
+            claim = store.take()
             gate = init_producer(cluster, _gate(options.sink_id), TIMEOUT_MS).pair
-            claim, settled = before_batch(cluster, store_of(cluster, options), options.sink_id)
+            store.check()  # Whoever took the sink meanwhile lets his own tasks in, and not ours.
+            settled = settle(cluster, store, options.sink_id)
             remember(options, f"{claim} {gate}")
             return Taken(claim, settled.last, gate)
 
@@ -79,7 +89,9 @@ class TwoPhaseSink:
         assert context is not None
         task, number = context.partitionId(), context.attemptNumber()
         with connected(options) as cluster, Attempt(cluster, options.sink_id, taken.pair, task, number) as attempt:
-            for one in pieces(batches, options.topic, partition_counts(cluster), options.compression, task):
+            for one in pieces(
+                batches, options.topic, partition_counts(cluster), options.compression, task, True, batch_limits(cluster)
+            ):
                 attempt.produce(one.topic, one.partition, one.data)
             written = attempt.finish()
         rows = sum(one.records for one in written.values())
@@ -93,7 +105,7 @@ class TwoPhaseSink:
             store = store_of(cluster, options)
             store.resume(told[0].claim)
             if transactions:
-                store.decide(Decision(options.sink_id, told[0].query_id, batch_id, transactions))
+                _decide(store, told[0].claim, Decision(options.sink_id, told[0].query_id, batch_id, transactions))
             try:
                 _close(cluster, options.sink_id, told[0].pair)
                 settle(cluster, store, options.sink_id)
@@ -115,10 +127,26 @@ class TwoPhaseSink:
                 claim, pair = known.split()
                 store.resume(int(claim))
                 gate = PreparedState.parse(pair)
-            if not told:
-                store.take()  # It may be the claim of another query of this application, which may go on to decide.
+            store.take()  # Whoever has the same claim, in another process or query of this application, cannot decide now.
             _close(cluster, options.sink_id, gate)
             settle(cluster, store, options.sink_id)
+
+
+def _decide(store: Decisions, claim: int, decision: Decision) -> None:
+    """When the answer is lost, what is stored counts. Raises DecisionError, ClientError, NotKnown."""
+    try:
+        store.decide(decision)
+    except ClientError as fault:
+        try:
+            store.resume(claim)
+            last = store.last()
+        except ClientError:
+            raise NotKnown(
+                f"whether batch {decision.batch_id} of sink {decision.sink_id!r} is decided cannot be read: a stream finds it "
+                f"out when it is started again; do not repeat a batch write before its rows were looked for: {fault}"
+            ) from fault
+        if last is None or last.decision != decision:
+            raise
 
 
 def _gate(sink_id: str) -> str:
@@ -131,7 +159,7 @@ def _close(cluster: ChannelCluster, sink_id: str, gate: PreparedState) -> None:
         init_producer(cluster, _gate(sink_id), TIMEOUT_MS, owner=gate)
 
 
-def _check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
+def check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
     """As far as it can be told before the tasks. Raises NoTwoPhaseCommit."""
     name = transactional_id(sink_id, 0, 0)
 
@@ -183,6 +211,7 @@ class Attempt:
     def _begin(self) -> TransactionalWriter:
         for slot in range(self._number, self._number + SLOTS_MAX):
             writer = TransactionalWriter(self._cluster, transactional_id(self._sink_id, self._task, slot))
+            self._check_gate()  # What is being committed must not be kept, which would hide that it was.
             try:
                 if writer.init(two_phase=True, keep=True).ongoing is None:
                     self._check_gate()

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from stuntbroker.client.transactions import NOBODY, PreparedState
 from stuntbroker.client.writer import Written
-from stuntbroker.pipeline.decisions import Stored, Transaction, is_decided
+from stuntbroker.pipeline.decisions import BatchWentBack, Stored, Transaction, is_decided
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,9 +66,16 @@ def told_by(messages: Messages) -> list[TaskMessage]:
 
 
 def write_once(sink: Sink, taken: Taken, query_id: str, batch_id: int, batches: Any) -> TaskMessage:
-    """What a task does. Raises OtherQuery."""
+    """What a task does. Raises OtherQuery, BatchWentBack."""
     if not is_decided(taken.last, query_id, batch_id):
         return sink.write(taken, query_id, batch_id, batches)
+    assert taken.last is not None
+    if batch_id < taken.last.decision.batch_id:  # Spark repeats no batch but the last one.
+        raise BatchWentBack(
+            f"batch {batch_id} comes after batch {taken.last.decision.batch_id} was written: the checkpoint is older than what "
+            f"the sink {taken.last.decision.sink_id!r} has written, as one that was restored from a copy. Its batches may have "
+            "other rows now; begin with a new checkpoint and a new sinkId, behind what was written"
+        )
     for _ in batches:
         pass
     return TaskMessage(taken.claim, taken.pair, query_id, None, True, 0, {})

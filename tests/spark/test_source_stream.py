@@ -7,11 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from live_broker import make_topic, rows
+from live_broker import batch, make_topic, rows
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import _parse_datatype_string
 from source_query import Query, produce
 
 from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset
+from stuntbroker.client.writer import TransactionalWriter
+from stuntbroker.pipeline.spark.data_source import COLUMNS
+from stuntbroker.pipeline.spark.offsets import DataLoss
+from stuntbroker.pipeline.spark.source import StreamReader
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -132,3 +139,26 @@ def test_a_batch_waits_for_enough_rows_but_not_the_first_nor_longer_than_the_del
         assert seen == [1, 3]
     finally:
         running.stop()
+
+
+def test_a_stream_that_stopped_behind_an_open_transaction_waits_for_it(
+    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster
+) -> None:
+    """As one does that read uncommitted records, with Spark's own source; nothing is lost there."""
+    make_topic(cluster, "held")
+    produce(cluster, "held", 0, "before")
+    with broker.cluster() as own:
+        writer = TransactionalWriter(own, "held")
+        writer.init()
+        writer.produce("held", 0, batch("open", "too"))
+        writer.flush()
+        given = {"kafka.bootstrap.servers": str(broker.address), "subscribe": "held", "startingOffsets": "earliest"}
+        reader = StreamReader(given, _parse_datatype_string(COLUMNS))
+        stable, written = end_offset(cluster, "held", 0), end_offset(cluster, "held", 0, READ_UNCOMMITTED)
+        assert (stable, written) == (2, 4)
+        assert reader.latestOffset({"held": {"0": written}}, ReadAllAvailable()) == {"held": {"0": written}}
+        with pytest.raises(DataLoss, match="ends at 2 now"):
+            reader.latestOffset({"held": {"0": written + 1}}, ReadAllAvailable())
+        writer.commit()
+        assert reader.latestOffset({"held": {"0": written}}, ReadAllAvailable()) == {"held": {"0": written + 1}}
+        reader.stop()

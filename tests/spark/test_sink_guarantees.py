@@ -1,0 +1,257 @@
+"""Orders of events that no test with Spark brings about: what other drivers, other sinks and lost answers do meanwhile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from live_broker import committed, held_back, make_topic
+
+from stuntbroker.client.admin import Admin
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import ClientError, ProducerFenced, TimedOut
+from stuntbroker.client.topics import create_topic
+from stuntbroker.client.transactions import End, end_all
+from stuntbroker.client.writer import TransactionalWriter, now_ms
+from stuntbroker.pipeline.decisions import BatchWentBack, Decision, DecisionError, is_decided
+from stuntbroker.pipeline.spark import connections, single_sink, two_phase_sink
+from stuntbroker.pipeline.spark.single_sink import SingleSink
+from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
+from stuntbroker.pipeline.spark.two_phase_sink import TooLate, TwoPhaseSink
+from stuntbroker.pipeline.spark.writing import Sink, write_once
+from stuntbroker.protocol.records import build_batch
+
+if TYPE_CHECKING:
+    from live_broker import LiveBroker
+
+DECISIONS = "stuntbroker-decisions"
+ROWS = [pa.record_batch({"value": pa.array(["row"])})]
+Open = Callable[..., SinkOptions]
+
+
+class FirstAttempt:
+    """The context of a task of a local session."""
+
+    @staticmethod
+    def get() -> FirstAttempt:
+        return FirstAttempt()
+
+    def partitionId(self) -> int:
+        return 0
+
+    def attemptNumber(self) -> int:
+        return 0
+
+    def getLocalProperty(self, name: str) -> str:
+        return "local[2]"
+
+
+@pytest.fixture(autouse=True)
+def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (single_sink, two_phase_sink):
+        monkeypatch.setattr(module, "TaskContext", FirstAttempt)
+
+
+@pytest.fixture
+def name(cluster: ChannelCluster, request: pytest.FixtureRequest) -> str:
+    """Of the topic and the sink."""
+    made = re.sub("[^A-Za-z0-9]", "-", request.node.name)
+    make_topic(cluster, made)
+    return made
+
+
+@pytest.fixture
+def options(broker: LiveBroker, name: str) -> Open:
+    def made(**more: str) -> SinkOptions:
+        given = {"kafka.bootstrap.servers": str(broker.address), "topic": name, "sinkId": name}
+        return sink_options(given | {one.replace("_", "."): value for one, value in more.items()}, stream=True)
+
+    return made
+
+
+def another_process() -> None:
+    """Nothing that was read is known any more."""
+    for store in connections._stores.values():
+        store.close()
+    connections._stores.clear()
+    connections._values.clear()
+
+
+def run(sink: Sink, batch_id: int) -> None:
+    """What a driver and its task do for one batch, each in a process of its own."""
+    another_process()
+    taken = sink.take()
+    if is_decided(taken.last, "query", batch_id):
+        return
+    message = sink.write(taken, "query", batch_id, ROWS)
+    another_process()
+    sink.commit([message], batch_id)
+
+
+def check(cluster: ChannelCluster, name: str, rows: int) -> None:
+    found = {one.transactional_id for one in Admin(cluster).list_transactions(states=("Ongoing",)).listings}
+    assert [one for one in found if one.startswith(name)] == []
+    assert (committed(cluster, name), held_back(cluster, name)) == (["row"] * rows, [])
+
+
+@pytest.mark.parametrize("mode", ["2pc", "single"])
+def test_an_open_change_of_another_sink_hides_no_decision(
+    mode: str, broker: LiveBroker, cluster: ChannelCluster, options: Open, name: str
+) -> None:
+    """All sinks share the topic. A driver that died within a change holds it back until its time-out."""
+    chosen = options(mode=mode)
+    sink: Sink = TwoPhaseSink(chosen) if mode == "2pc" else SingleSink(chosen)
+    run(sink, 0)
+    with broker.cluster() as own:
+        dead = TransactionalWriter(own, f"{name}.other-decisions", 1_000)
+        dead.init()
+        dead.produce(DECISIONS, 0, build_batch([(b"other", b'{"owner": 1}')], now_ms()))
+        dead.flush()
+        run(sink, 1)
+        run(sink, 1)
+    check(cluster, name, 2)
+
+
+def test_what_is_held_back_for_longer_than_the_time_out_is_an_error(
+    broker: LiveBroker, options: Open, name: str
+) -> None:
+    run(TwoPhaseSink(options()), 0)
+    with broker.cluster() as own:
+        other = TransactionalWriter(own, f"{name}.other")
+        other.init()
+        other.produce(DECISIONS, 0, build_batch([(b"other", b"{}")], now_ms()))
+        other.flush()
+        another_process()
+        with pytest.raises(TimedOut, match="a transaction is open there"):
+            TwoPhaseSink(options(kafka_delivery_timeout_ms="300")).take()
+        other.abort()
+
+
+@pytest.mark.parametrize(("old", "new"), [(SingleSink, TwoPhaseSink), (TwoPhaseSink, SingleSink)])
+def test_a_driver_with_another_mode_cannot_commit_what_its_successor_has_written(
+    old: type[Sink], new: type[Sink], cluster: ChannelCluster, options: Open, name: str
+) -> None:
+    modes = {SingleSink: options(mode="single"), TwoPhaseSink: options()}
+    zombie, successor = old(modes[old]), new(modes[new])  # type: ignore[call-arg, index]
+    taken = zombie.take()
+    late = zombie.write(taken, "query", 0, ROWS)
+    after = successor.take()
+    message = successor.write(after, "query", 0, ROWS)
+    another_process()
+    with pytest.raises((DecisionError, ProducerFenced)):
+        zombie.commit([late], 0)
+    another_process()
+    successor.commit([message], 0)
+    check(cluster, name, 1)
+
+
+def test_single_ends_what_two_phase_commit_has_left(cluster: ChannelCluster, options: Open, name: str) -> None:
+    dead = TwoPhaseSink(options())
+    dead.write(dead.take(), "query", 0, ROWS)
+    run(SingleSink(options(mode="single")), 0)
+    check(cluster, name, 1)
+
+
+def test_single_commits_what_was_decided_with_two_phase_commit(
+    cluster: ChannelCluster, options: Open, name: str
+) -> None:
+    dead = TwoPhaseSink(options())
+    taken = dead.take()
+    message = dead.write(taken, "query", 0, ROWS)
+    assert message.transaction is not None
+    store = connections.store_of(cluster, options())
+    store.resume(taken.claim)
+    store.decide(Decision(name, "query", 0, (message.transaction,)))
+    run(SingleSink(options(mode="single")), 0)
+    check(cluster, name, 1)
+
+
+def test_a_checkpoint_that_is_older_than_the_sink_is_refused(options: Open) -> None:
+    """Batch 1 of a restored checkpoint may have other rows than the one that was written."""
+    sink = TwoPhaseSink(options())
+    for batch_id in range(3):
+        run(sink, batch_id)
+    taken = sink.take()
+    assert write_once(sink, taken, "query", 2, iter(ROWS)).decided
+    with pytest.raises(BatchWentBack, match="begin with a new checkpoint and a new sinkId"):
+        write_once(sink, taken, "query", 1, iter(ROWS))
+
+
+def test_a_late_attempt_does_not_hide_that_a_decided_transaction_was_committed(
+    cluster: ChannelCluster, options: Open, name: str
+) -> None:
+    """The driver dies between the commit and its mark; then an attempt with the same number wants to begin."""
+    sink = TwoPhaseSink(options())
+    taken = sink.take()
+    message = sink.write(taken, "query", 0, ROWS)
+    assert message.transaction is not None
+    store = connections.store_of(cluster, options())
+    store.resume(taken.claim)
+    store.decide(Decision(name, "query", 0, (message.transaction,)))
+    two_phase_sink._close(cluster, name, taken.pair)
+    end_all(cluster, [End(*message.transaction, True)])
+    with pytest.raises(TooLate):
+        sink.write(taken, "query", 0, ROWS)
+    run(sink, 0)
+    check(cluster, name, 1)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_when_the_answer_to_a_decision_is_lost_what_is_stored_counts(
+    is_stored: bool, cluster: ChannelCluster, options: Open, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = TwoPhaseSink(options())
+    message = sink.write(sink.take(), "query", 0, ROWS)
+    another_process()
+    commit = TransactionalWriter.commit
+
+    def lost(writer: TransactionalWriter) -> None:
+        monkeypatch.setattr(TransactionalWriter, "commit", commit)
+        (commit if is_stored else TransactionalWriter.abort)(writer)
+        raise TimedOut("no answer")
+
+    monkeypatch.setattr(TransactionalWriter, "commit", lost)
+    if is_stored:
+        sink.commit([message], 0)
+    else:
+        with pytest.raises(ClientError, match="no answer"):
+            sink.commit([message], 0)
+        sink.abort([message])
+    check(cluster, name, is_stored)
+
+
+def test_batches_are_as_small_as_the_topic_takes_them(broker: LiveBroker, cluster: ChannelCluster, name: str) -> None:
+    topic = f"{name}-small"
+    create_topic(cluster, topic, 1, {"max.message.bytes": "20000"})
+    given = {"kafka.bootstrap.servers": str(broker.address), "topic": topic, "sinkId": topic}
+    sink = TwoPhaseSink(sink_options(given, stream=True))
+    message = sink.write(sink.take(), "query", 0, [pa.record_batch({"value": pa.array(["x" * 100] * 2_000)})])
+    sink.commit([message], 0)
+    assert len(committed(cluster, topic)) == 2_000
+
+
+def test_two_drivers_that_start_at_once_leave_nothing_open(
+    cluster: ChannelCluster, options: Open, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one takes the sink between the claim and the gate of the first."""
+    first, second = TwoPhaseSink(options()), TwoPhaseSink(options())
+    init = two_phase_sink.init_producer
+    taken = []
+
+    def interrupted(made: ChannelCluster, transactional_id: str, *more: object, **named: object) -> object:
+        if transactional_id.endswith("-gate") and not taken:
+            taken.append(None)
+            another_process()
+            taken[0] = second.take()
+        return init(made, transactional_id, *more, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(two_phase_sink, "init_producer", interrupted)
+    with pytest.raises(DecisionError):
+        first.take()
+    with pytest.raises(TooLate):
+        second.write(taken[0], "query", 0, ROWS)  # type: ignore[arg-type]
+    run(second, 0)
+    check(cluster, name, 1)
