@@ -120,6 +120,10 @@ def audit(arguments: list[str]) -> int:
     from stuntbroker.cli.audit_report import report_of, text_of
 
     report = report_of(folder, made, findings, asked.timelines)
+    if asked.chain is not None:
+        chain = asked.chain
+        names = {"group": chain.group_id, "inputs": list(chain.inputs), "outputs": list(chain.outputs)}
+        report["compared"] = names | {"findings": len(compared)}
     sys.stdout.write(json.dumps(report, indent=2) + "\n" if asked.json else text_of(report))
     return 1 if report["severities"].keys() - {HARMLESS} else 0
 

@@ -85,6 +85,11 @@ def text_of(report: Report) -> str:
         lines.append("A broker has this folder open: what it writes meanwhile may look unfinished.\n")
     lines += [f"skipped {shown(one['name'])}: {shown(one['reason'])}\n" for one in report["skipped"]]
     lines.append(_findings(report["findings"]))
+    if "compared" in report and not report["compared"]["findings"]:
+        one = report["compared"]
+        inputs, outputs = ", ".join(one["inputs"]), ", ".join(one["outputs"])
+        said = f"Exactly once: what {one['group']} has committed of {inputs} is in {outputs}, and nothing else."
+        lines.append(f"\n{shown(said)}\n")
     lines += [_timeline_text(name, rows) for name, rows in report["timelines"].items()]
     if report["last_stable_offsets_held"]:
         lines.append(_held(report["last_stable_offsets_held"]))

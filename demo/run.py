@@ -103,19 +103,24 @@ def run_query(broker: Broker, rows_per_batch: int, struck_before: set[str]) -> i
         deadline = time.monotonic() + DRIVER_S_MAX
         while driver.poll() is None:
             broker.revive()
-            for name in sorted(names(FOLDER / "faults") - struck_before, reverse=True):
-                struck_before.add(name)
-                batch, _, which = name.partition(".")
-                say(f"  batch {batch}: {FAULTS[int(batch)]}" if which == "struck" else f"  batch {batch}: and once more")
+            tell_faults(struck_before)
             if time.monotonic() > deadline:
                 driver.kill()
                 sys.exit(f"the query hangs: see {log.name}")
             time.sleep(0.05)
         broker.revive()
+        tell_faults(struck_before)
         if driver.returncode == 0:
             return attempt
         say(f"  driver {attempt} is gone; the query is started again from its checkpoint")
     sys.exit(f"the query does not come to its end: see {FOLDER}/driver-*.log")
+
+
+def tell_faults(told: set[str]) -> None:
+    for name in sorted(names(FOLDER / "faults") - told, reverse=True):
+        told.add(name)
+        batch, _, which = name.partition(".")
+        say(f"  batch {batch}: {FAULTS[int(batch)]}" if which == "struck" else f"  batch {batch}: and once more")
 
 
 def names(folder: Path) -> set[str]:
@@ -181,12 +186,13 @@ def main() -> int:
     findings = audited["findings"]
     assert isinstance(findings, list)
     serious = [one for one in findings if one["severity"] != "information"]
+    aborts = audited["aborted_transactions"]
     say(f"""
   rows in              {orders.total():>9,}
   rows out             {payments.total():>9,}
   duplicates           {duplicates.total():>9,}
   lost                 {lost.total():>9,}
-  transactions         {audited["transactions"]:>9,}   of them aborted {audited["aborted_transactions"]}, still open {len(listed)}
+  transactions ended   {audited["transactions"]:>9,}   by partition; {aborts} of them aborts, {len(listed)} still open
   held from readers    {held:>9,}   offsets
   faults survived      {len(struck):>9,}   with {drivers} drivers, in {time.monotonic() - began:.0f} s
   audit                {len(serious):>9,}   findings

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from stuntbroker.pipeline.audit import offsets_log
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, Finding, finding
+from stuntbroker.pipeline.audit.folder import Folder, FolderError
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, last_rows, values
 from stuntbroker.pipeline.audit.transactions import outcomes_of
 
@@ -67,6 +68,16 @@ class Chain:
 
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.inputs, *self.outputs)))
+
+    def check(self, folder: Folder, committed: pa.Table) -> None:
+        """Whether there is something to compare. Raises FolderError, as a comparison of nothing would find nothing."""
+        there = {one.topic for one in folder.partitions}
+        if missing := [one for one in self.topics() if one not in there]:
+            raise FolderError(f"{folder.path} has no topic {missing[0]!r}, which was to be compared")
+        mine = committed.filter(pc.equal(committed["group_id"], self.group_id))
+        if not pc.any(pc.is_in(mine["topic"], pa.array(self.inputs, pa.string()))).as_py():
+            topics = ", ".join(map(repr, self.inputs))
+            raise FolderError(f"group {self.group_id!r} has committed no offset of {topics}: nothing can be compared")
 
     def tally(
         self, records: pa.Table, transactions: pa.Table, committed: pa.Table, transform: Transform = lambda t: t

@@ -162,7 +162,8 @@ def _whole_txn_log(lasts: pa.Table, bounds: pa.Table) -> bool:
 
 
 def compare(folder: Folder, found: Audit, chain: Chain, progress: Progress | None = None) -> list[Finding]:
-    """Whether the input of a group has become its output, exactly once: reads these topics once more."""
+    """Whether the input of a group has become its output, exactly once: reads these topics once more. Raises FolderError."""
+    chain.check(folder, found.committed)
     tally, unreadable = TALLY.empty_table(), []
     segments = folder.segments(*chain.topics())
     for number, segment in enumerate(segments):

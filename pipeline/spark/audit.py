@@ -130,6 +130,7 @@ def compare(
     """As `run.compare`; equal records are counted by Spark, so that they need not fit into one process."""
     from pyspark.sql import functions as f
 
+    chain.check(folder, found.committed)
     pieces = pieces_of(spark, bunches_of(folder, chain.topics()), partial(read_segment, with_records=True))
     tallies = pieces.mapInArrow(_tally_of(chain, found), "key binary, value binary, wanted long, found long, unreadable binary")
     sums = tallies.groupBy("key", "value", "unreadable").agg(*(f.sum(name).alias(name) for name in ("wanted", "found")))

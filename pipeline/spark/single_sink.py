@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import TaskContext
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.errors import ClientError, ProducerFenced, ProducerUnknown
+from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, ProducerUnknown
 from stuntbroker.client.transactions import NOBODY, PreparedState, init_producer
 from stuntbroker.client.writer import TransactionalWriter, now_ms
 from stuntbroker.pipeline.decision_topic import make_decision_topic
@@ -34,12 +34,18 @@ from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.pipeline.spark.two_phase_sink import NoTwoPhaseCommit, check_two_phase_commit
 from stuntbroker.pipeline.spark.writing import Taken, TaskMessage
+from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.records import build_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ONE_STAGE_ATTEMPT: Final = "spark.stage.maxConsecutiveAttempts"
+
+
+PARTITIONED: Final = (
+    "with mode=single all rows of a partition must be in one task, see stuntbroker.pipeline.spark.partitioning.partitioned"
+)
 
 
 class NotAlone(Exception):
@@ -95,7 +101,11 @@ class SingleSink:
                 ):
                     writer.produce(one.topic, one.partition, one.data)
                 writer.flush()
-            except (ProducerFenced, ProducerUnknown) as fault:
+            except BrokerError as fault:
+                if fault.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                    raise NotAlone(f"{fault}: another task writes to this partition too: {PARTITIONED}") from fault
+                if not isinstance(fault, ProducerFenced | ProducerUnknown):
+                    raise
                 raise ClientError(
                     f"{fault}: another driver has taken the sink, or the batch took longer than "
                     f"kafka.transaction.timeout.ms={options.transaction_timeout_ms}"
@@ -149,7 +159,6 @@ def _check_partitions(told: Sequence[TaskMessage]) -> None:
         for where in one.written:
             if where in owners:
                 raise NotAlone(
-                    f"two tasks wrote to {where[0]}-{where[1]}: with mode=single all rows of a partition must be in one task, "
-                    "see stuntbroker.pipeline.spark.partitioning.partitioned"
+                    f"two tasks wrote to {where[0]}-{where[1]}: {PARTITIONED}"
                 )
             owners[where] = number

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from stuntbroker.client.errors import Unreachable
 from stuntbroker.pipeline.decisions import Superseded
 from stuntbroker.pipeline.spark.rows import BadRows, check_schema
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
@@ -67,6 +68,14 @@ def abort(options: SinkOptions, messages: Messages) -> None:
         log.warning("nothing is left to abort: %s", fault)
 
 
+def take(options: SinkOptions) -> Taken:
+    """Before the tasks."""
+    try:
+        return sink_of(options).take()
+    except Unreachable as fault:
+        raise Unreachable(f"{fault}: see that a broker runs there, or correct kafka.bootstrap.servers") from fault
+
+
 class StreamWriter(DataSourceStreamArrowWriter):
     """As the driver has it. Pickled it becomes the tasks' writer."""
 
@@ -76,7 +85,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._taken is None:  # Spark pickles it twice.
-            self._taken = sink_of(self._options).take()
+            self._taken = take(self._options)
         return StreamTask, (self._options, self._taken)
 
     def write(self, iterator: Any) -> WriterCommitMessage:
@@ -116,7 +125,7 @@ class JobWriter(DataSourceArrowWriter):
 
     def _take(self) -> Taken:
         if self._taken is None:
-            self._taken = sink_of(self._options).take()
+            self._taken = take(self._options)
         return self._taken
 
     def _batch_id(self) -> int:

@@ -84,8 +84,10 @@ def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
 def _check_names(options: Mapping[str, str]) -> None:
     known = {name.lower(): name for name in KNOWN}
     for name in sorted(options.keys() - known.keys() - OF_SPARK):
-        near = get_close_matches(name, known, 1, 0.5)
+        near = [one for one in get_close_matches(name, known, 1, 0.7) if ("." in one) == ("." in name)]
         hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(KNOWN)}"
+        if name.startswith("kafka.") and not near:
+            hint = f"it always writes idempotently with acks=all, take it out; {hint}"
         raise BadOption(f"the stuntbroker sink has no option {name!r}: {hint}")
 
 

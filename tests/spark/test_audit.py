@@ -91,6 +91,7 @@ def test_what_cannot_be_read_is_told_when_records_are_compared(spark: SparkSessi
     broken[57:61] = (2).to_bytes(4, "big")
     seal(broken)
     world.log[A].append(broken)
+    world.commit_offset("g", A, 0)
     folder = read_folder(str(tmp_path))
     found, chain = run.audit(folder), Chain("g", ("t",), ("t",))
     theirs = run.compare(folder, found, chain)
