@@ -1,6 +1,7 @@
 """mode=single: one transaction for a batch, which all tasks write into. Any Kafka from 2.5 on does.
 
-    driver, before the tasks    InitProducerId: what an earlier run left open is ended; then the last batch is read
+    driver, before the tasks    InitProducerId: what an earlier run left open is ended; then the sink is taken, and what mode=2pc
+                                left is ended too
     task                        writes with the driver's producer id and epoch, into partitions that no other task has
     driver, after the tasks     puts the number of the batch into the same transaction, and commits it
 
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ONE_STAGE_ATTEMPT: Final = "spark.stage.maxConsecutiveAttempts"
-
-
 PARTITIONED: Final = (
     "with mode=single all rows of a partition must be in one task, see stuntbroker.pipeline.spark.partitioning.partitioned"
 )
@@ -158,7 +157,5 @@ def _check_partitions(told: Sequence[TaskMessage]) -> None:
     for number, one in enumerate(told):
         for where in one.written:
             if where in owners:
-                raise NotAlone(
-                    f"two tasks wrote to {where[0]}-{where[1]}: {PARTITIONED}"
-                )
+                raise NotAlone(f"two tasks wrote to {where[0]}-{where[1]}: {PARTITIONED}")
             owners[where] = number

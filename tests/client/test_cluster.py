@@ -187,6 +187,19 @@ def test_coordinators_are_asked_for_all_at_once_where_that_can_be_done(
     assert found == [(newest, 1)] * requests
 
 
+def test_a_coordinator_that_has_left_the_cluster_is_asked_for_again(broker: FakeBroker, cluster: Cluster) -> None:
+    """When the metadata, asked for some other reason, does not have it any more."""
+    answer = broker.handlers[FIND_COORDINATOR]
+    broker.handlers[FIND_COORDINATOR] = lambda request, version: FindCoordinatorResponse(
+        coordinators=[Coordinator("a", 7, *broker.address)]
+    )
+    assert cluster.coordinators(["a"]) == {"a": 7}
+    broker.handlers[FIND_COORDINATOR] = answer
+    assert cluster.coordinators(["a"]) == {"a": 7}
+    cluster.partitions(["t"])
+    assert cluster.coordinators(["a"]) == {"a": 1}
+
+
 @pytest.mark.parametrize(
     "answer, fault",
     [

@@ -177,6 +177,21 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_told(cluster: ChannelCluste
     assert said == [f"partition deleted-0 is gone with the offsets from {len(found)} to 299"]
 
 
+def test_a_partition_that_is_missing_for_a_moment_is_not_lost(
+    cluster: ChannelCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that has not heard of it yet was asked."""
+    where, take, faults = produced(cluster, "moment", 10), PartitionFetch.take, [NotFound("no such partition")]
+
+    def missing_at_first(fetch: PartitionFetch, offset: int, bytes_max: int) -> object:
+        if faults:
+            raise faults.pop()
+        return take(fetch, offset, bytes_max)
+
+    monkeypatch.setattr(PartitionFetch, "take", missing_at_first)
+    assert len(fetched(cluster, where, 0, 10)) == 10
+
+
 def test_what_was_asked_for_ahead_is_no_answer_to_another_offset(cluster: ChannelCluster) -> None:
     where = produced(cluster, "ahead", 5)
     fetch = PartitionFetch(cluster, where, READ_COMMITTED, SMALL)

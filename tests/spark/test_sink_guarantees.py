@@ -18,7 +18,7 @@ from stuntbroker.client.transactions import End, end_all
 from stuntbroker.client.writer import TransactionalWriter, now_ms
 from stuntbroker.pipeline.decisions import BatchWentBack, Decision, DecisionError, is_decided
 from stuntbroker.pipeline.spark import connections, single_sink, two_phase_sink
-from stuntbroker.pipeline.spark.single_sink import SingleSink
+from stuntbroker.pipeline.spark.single_sink import NotAlone, SingleSink
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
 from stuntbroker.pipeline.spark.two_phase_sink import TooLate, TwoPhaseSink
 from stuntbroker.pipeline.spark.writing import Sink, write_once
@@ -146,6 +146,14 @@ def test_a_driver_with_another_mode_cannot_commit_what_its_successor_has_written
     another_process()
     successor.commit([message], 0)
     check(cluster, name, 1)
+
+
+def test_tasks_that_write_to_one_partition_are_told_how_to_avoid_it(options: Open) -> None:
+    sink = SingleSink(options(mode="single"))
+    taken = sink.take()
+    sink.write(taken, "query", 0, ROWS)
+    with pytest.raises(NotAlone, match=r"another task writes to this partition too: .*partitioning.partitioned"):
+        sink.write(taken, "query", 0, ROWS * 2)
 
 
 def test_single_ends_what_two_phase_commit_has_left(cluster: ChannelCluster, options: Open, name: str) -> None:

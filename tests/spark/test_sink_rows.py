@@ -31,6 +31,7 @@ def test_options_have_defaults_and_no_case() -> None:
 WRONG_OPTIONS = {
     "unknown, with a near one": ({"sink_id": "x"}, "has no option 'sink_id': did you mean sinkId?"),
     "unknown": ({"zzz": "x"}, "has no option 'zzz': there are kafka.bootstrap.servers, topic"),
+    "of a producer": ({"kafka.acks": "1"}, "it always writes idempotently with acks=all, take it out"),
     "of Kafka's client": ({"kafka.compression": "x"}, "did you mean kafka.compression.type?"),
     "no sink": ({"sinkId": ""}, "option sinkId is missing: a name that no other query has"),
     "a sink that is no name": ({"sinkId": "a/b"}, "option sinkId: sink id 'a/b': it must be 1 to 180 of letters"),
