@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.protocol.api_keys import APIS
 
@@ -68,21 +68,26 @@ NO_ANSWER: Final = object()
 Handler = Callable[["Connection", Any, int], Any]
 
 
-class Route(NamedTuple):
+class Route:
     """One version of one API: how to read it, what to do, how to answer."""
 
-    key: int
-    version: int
-    decode: Callable[..., Any]
-    """The request's own, or one that its handler brings."""
-    handle: Handler
-    flexible_request: bool
-    """The request header ends with tagged fields."""
-    flexible_response: bool
-    in_parts: bool
-    """The response carries records, which are never copied into it."""
-    reads: bool
-    """It may look at files: what this turn has appended must be in them."""
+    __slots__ = ("decode", "flexible_request", "flexible_response", "handle", "in_parts", "key", "reads", "version")
+
+    def __init__(
+        self, key: int, version: int, decode: Callable[..., Any], handle: Handler, *, flexible: bool, in_parts: bool, reads: bool
+    ) -> None:
+        self.key = key
+        self.version = version
+        self.decode = decode
+        """The request's own, or one that its handler brings."""
+        self.handle = handle
+        self.flexible_request = flexible
+        """The request header ends with tagged fields."""
+        self.flexible_response = flexible and key != API_VERSIONS
+        self.in_parts = in_parts
+        """The response carries records, which are never copied into it."""
+        self.reads = reads
+        """It may look at files: what this turn has appended must be in them."""
 
 
 _routes: dict[int, Route] = {}
@@ -115,17 +120,15 @@ def route(key: int, version: int) -> Route | None:
     name = api.module
     request = getattr(import_module(f"stuntbroker.protocol.messages.{name}_request"), f"{api.name}Request")
     response = getattr(import_module(f"stuntbroker.protocol.messages.{name}_response"), f"{api.name}Response")
-    flexible = version >= api.flexible_from
     handler = import_module(f"stuntbroker.broker.handlers.{served[2]}")
     made = Route(
         key,
         version,
         getattr(handler, "decode", request.decode),
         _counted(handler.handle, key << 16 | version) if _counting else handler.handle,
-        flexible,
-        flexible and key != API_VERSIONS,
-        hasattr(response, "encode_parts"),
-        key not in ONLY_APPEND,
+        flexible=version >= api.flexible_from,
+        in_parts=hasattr(response, "encode_parts"),
+        reads=key not in ONLY_APPEND,
     )
     ROUTES[key << 16 | version] = made
     return made

@@ -30,6 +30,8 @@ GROWTH: Final = 8
 KEPT_BUFFER: Final = 65_536
 """A larger buffer is given back when its connection falls silent."""
 HEADER_MIN: Final = 10
+START_SIZE: Final = 12
+"""The size of a frame and what its header begins with."""
 CLIENT_ID_AT: Final = 8
 NO_CLIENT_ID: Final = b"\xff\xff"
 # Unlike Kafka: it keeps all of it.
@@ -97,9 +99,13 @@ class Connection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=self.broker.config["stuntbroker.write.buffer.bytes"])
 
     def get_buffer(self, hint: int) -> memoryview:
-        if self._high == len(self.buffer):
-            self._make_room(max(self._high - self._low + 1, len(self.buffer)))
-        return self._view[self._high :]
+        high = self._high
+        if not high:
+            return self._view
+        if high == len(self.buffer):
+            self._make_room(max(high - self._low + 1, high))
+            high = self._high
+        return self._view[high:]
 
     def buffer_updated(self, count: int) -> None:
         self._high += count
@@ -146,8 +152,14 @@ class Connection(asyncio.BufferedProtocol):
         self._cutting = True
         try:
             low, high = self._low, self._high
-            while high - low >= 4 and not self._paused:
-                size = _unpack_i(self.buffer, low)[0]
+            while not self._paused:
+                left = high - low
+                if left >= START_SIZE:
+                    size, key, version, correlation = _unpack_start(self.buffer, low)
+                elif left >= 4:
+                    size, key, version, correlation = _unpack_i(self.buffer, low)[0], 0, 0, 0
+                else:
+                    break
                 if not 0 <= size <= self.broker.frame_size_max:
                     self.fail("frame_refused", size=size, size_max=self.broker.frame_size_max)
                     return
@@ -155,29 +167,26 @@ class Connection(asyncio.BufferedProtocol):
                 if stop > high:
                     # Only a full buffer grows: a frame that drips in is not copied again for every drop.
                     if stop > len(self.buffer) and (low or high == len(self.buffer)):
-                        self._make_room(max(len(self.buffer), min(4 + size, GROWTH * max(high - low, FIRST_BUFFER))))
+                        self._make_room(max(len(self.buffer), min(4 + size, GROWTH * max(left, FIRST_BUFFER))))
                     return
-                self._low = stop
-                if not self._frame(low, stop):
+                self._low, self.correlation = stop, correlation
+                if not self._frame(low + 4, stop, key, version) or self.open:
                     return
-                if self.open:
-                    return
+                if stop == high:
+                    break
                 low = stop
-            if low == high:
+            if self._low == high:
                 self._low = self._high = 0
         finally:
             self._cutting = False
 
-    def _frame(self, low: int, stop: int) -> bool:
+    def _frame(self, low: int, stop: int, key: int, version: int) -> bool:
         """Reads one request and hands it to its handler; False when the connection had to be closed."""
-        if stop - low < 4 + HEADER_MIN:
+        size = stop - low
+        if size < HEADER_MIN:
             self.fail("request_malformed", reason="the frame is shorter than a request header")
             return False
-        _, key, version, self.correlation = _unpack_start(self.buffer, low)
-        low += 4
-        frame: Buffer = self._view[low:stop]
-        if stop - low < COPIED_BELOW:
-            frame = bytes(frame)
+        frame: Buffer = bytes(self._view[low:stop]) if size < COPIED_BELOW else self._view[low:stop]
         found = ROUTES.get(key << 16 | version) or route(key, version)
         try:
             pos = self._client_id_stop

@@ -9,7 +9,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader, Record, read_records
-from stuntbroker.storage.partition import NO_LIMIT, LogConfig
+from stuntbroker.storage.log_config import NO_LIMIT, LogConfig
 
 # Unlike Kafka: larger ones are stored unread, so that produce stays as fast as the network and a compression bomb costs nothing.
 OPENED_BELOW: Final = 16_384

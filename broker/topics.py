@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from stuntbroker.broker.config import TOPIC, BrokerConfig
 from stuntbroker.storage.data_dir import DataDir
-from stuntbroker.storage.partition import LogConfig, PartitionLog
+from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.syncer import Syncer
 from stuntbroker.storage.turn import Turn
 

@@ -138,13 +138,11 @@ class Transactions:
         self.producer_ids.take()
 
     def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
+        transactional_id = txn.transactional_id
+        key = self._keys.get(transactional_id) or self._key_of(transactional_id)
         log = self._log[actor.log_partition]
-        key = self._keys.get(txn.transactional_id) or self._key_of(txn.transactional_id)
-        value = value_of(txn, self._value_version)
-        if late:
-            log.append_late(key, value, txn.updated_at_ms)
-        else:
-            log.append_record(key, value, txn.updated_at_ms)
+        append = log.append_late if late else log.append_record
+        append(key, value_of(txn, self._value_version), txn.updated_at_ms)
         return self._at_once
 
     def _key_of(self, transactional_id: str) -> bytes:
@@ -166,22 +164,23 @@ class Transactions:
 
     def write_markers(self, txn: Txn) -> bool:
         broker = self.broker
-        commit = txn.phase is PREPARE_COMMIT
-        producer_id, epoch, version, now_ms = txn.producer_id, txn.producer_epoch, txn.client_version, txn.updated_at_ms
+        _, producer_id, _, _, epoch, _, _, _, phase, partitions, _, now_ms, version, _, _ = txn
+        commit = phase is PREPARE_COMMIT
         body = marker_body(commit, producer_id, epoch, COORDINATOR_EPOCH, now_ms, LEADER_EPOCH)
-        log_of = broker.topics.log
-        for name, index in txn.partitions:
-            log = log_of(name, index)
-            if log is None:
+        topics = broker.topics.by_name
+        for name, index in partitions:
+            topic = topics.get(name)
+            if topic is None or not 0 <= index < len(topic.partitions):
                 continue  # The topic is gone, and the transaction with it.
+            log = topic.partitions[index]
             error = log.append_marker(commit, producer_id, epoch, COORDINATOR_EPOCH, version, now_ms, body)
             if error is not OK:
                 # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
                 broker.events.warning(
-                    "txn_marker_refused", topic=name, partition=index, error=error.name, producer_id=txn.producer_id
+                    "txn_marker_refused", topic=name, partition=index, error=error.name, producer_id=producer_id
                 )
-            elif name == OFFSETS:
-                broker.groups.apply_marker(index, txn.producer_id, commit)
+            elif topic.internal and name == OFFSETS:
+                broker.groups.apply_marker(index, producer_id, commit)
         return self._at_once
 
     def seal(self, txn: Txn) -> None:

@@ -27,6 +27,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 MAILBOX_LENGTH_MAX: Final = 1_000
 MARKERS_WRITTEN: Final = MarkersWritten()
+PHASE: Final = Txn._fields.index("phase")
 Done = Callable[[Reply], None]
 
 
@@ -87,8 +88,12 @@ class Actor:
             return
         self.busy = True
         suspended = False
-        try:
-            suspended = self._decide(request, done, ports)
+        try:  # As `_decide` does it.
+            context = ports.context()
+            _, effects, took_spare = decide(self.txn, request, context)
+            if took_spare:
+                ports.took_spare()
+            suspended = self._perform(effects, 0, request, done, ports, context)
         finally:
             if not suspended:
                 if self.mailbox is None:
@@ -152,7 +157,7 @@ class Actor:
         """Append, then become."""
         synced = ports.append(self, txn, late)
         before, self.txn = self.txn, txn
-        if txn.phase is not before.phase:
+        if txn[PHASE] is not before[PHASE]:
             ports.changed(self, before)
         return synced
 

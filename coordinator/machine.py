@@ -43,6 +43,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 EPOCH_FENCE: Final = 32_767
 NOBODY: Final[frozenset[tuple[str, int]]] = frozenset()
+NOW_MS: Final = Context._fields.index("now_ms")
 
 _new = tuple.__new__
 """Makes a named tuple at a third of the price, where every transaction pays it."""
@@ -198,25 +199,31 @@ def _was_timed_out(txn: Txn, producer_id: int, producer_epoch: int) -> bool:
 
 
 def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decision:
-    phase = txn.phase
-    if error := _owner_error(txn, request.producer_id, request.producer_epoch):
+    asked_id, asked_epoch, partitions, client_version = request
+    (
+        transactional_id, producer_id, _, _, epoch, next_epoch, last_epoch, timeout_ms, phase, known, started_at_ms, _, _, _,
+        init_version,
+    ) = txn  # fmt: skip
+    if (asked_id != producer_id or asked_epoch != epoch or next_epoch != -1) and (
+        error := _owner_error(txn, asked_id, asked_epoch)
+    ):
         return _stay(txn, error)
     if phase in PREPARED:
         return _stay(txn, _CONCURRENT)
+    now_ms = context[NOW_MS]
     if phase is ONGOING:
         if txn.kept:
             return _stay(txn, _INVALID_STATE)  # It was prepared; all that is left is to end it (KIP-939).
-        if request.partitions <= txn.partitions:
+        if partitions <= known:
             return _stay(txn, _OK)
-        started_at_ms, partitions = txn.started_at_ms, txn.partitions | request.partitions
+        partitions |= known
     else:
-        started_at_ms, partitions = context.now_ms, request.partitions
+        started_at_ms = now_ms
     after = _new(Txn, (
-        txn.transactional_id, txn.producer_id, txn.producer_id, -1, txn.producer_epoch, -1, txn.last_producer_epoch,
-        txn.timeout_ms, ONGOING, partitions, started_at_ms, context.now_ms, request.client_version, -1,
-        txn.init_version,
+        transactional_id, producer_id, producer_id, -1, epoch, -1, last_epoch, timeout_ms, ONGOING, partitions,
+        started_at_ms, now_ms, client_version, -1, init_version,
     ))  # fmt: skip
-    check_step(phase, after.phase)
+    check_step(phase, ONGOING)
     return _new(Decision, (after, (_new(Append, (after,)), _OK), False))
 
 
@@ -251,21 +258,24 @@ def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
 
 def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     """KIP-890: every end bumps the epoch, a retry is told from the epoch that it carries, an empty abort is legal."""
-    phase, epoch, stored = txn.phase, request.producer_epoch, txn.producer_epoch
-    if _was_timed_out(txn, request.producer_id, epoch):
+    asked_id, epoch, commit, _ = request
+    _, producer_id, previous_id, _, stored, next_epoch, last_epoch, timeout_ms, phase, _, _, _, _, timed_out_epoch, _ = txn
+    prepare, complete = OUTCOME[commit]
+    current = stored == epoch and asked_id == producer_id
+    if current and phase is ONGOING and next_epoch == timed_out_epoch == -1:
+        return _prepare_bumped(txn, prepare, context)
+    if _was_timed_out(txn, asked_id, epoch):
         return _stay(txn, _TIMED_OUT)
-    if txn.kept:
+    if next_epoch != -1:
         return _end_kept_v2(txn, request, context)
-    overflow_retry = request.producer_id == txn.previous_producer_id and epoch == EPOCH_LAST and stored == 0
-    if request.producer_id != txn.producer_id and not overflow_retry:
+    overflow_retry = asked_id == previous_id and epoch == EPOCH_LAST and stored == 0
+    if asked_id != producer_id and not overflow_retry:
         return _stay(txn, _NOT_THIS_PRODUCER)
     retry = stored == epoch + 1 or overflow_retry
-    if txn.timeout_ms == TIMEOUT_NONE and epoch != txn.last_producer_epoch:
+    if timeout_ms == TIMEOUT_NONE and epoch != last_epoch:
         # Unlike Kafka: there one epoch less is a retry. Behind a transaction that was kept and ended without a bump
         # (EndTxn v4) it is somebody else's.
         retry = False
-    current = stored == epoch and request.producer_id == txn.producer_id
-    prepare, complete = OUTCOME[request.commit]
     if phase is ONGOING:
         return _prepare_bumped(txn, prepare, context) if current else _stay(txn, _FENCED)
     if phase in PREPARED:
@@ -275,15 +285,15 @@ def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     if phase is EMPTY:
         if not current:
             return _stay(txn, _FENCED)
-        return _stay(txn, _INVALID_STATE) if request.commit else _prepare_bumped(txn, prepare, context)
+        return _stay(txn, _INVALID_STATE) if commit else _prepare_bumped(txn, prepare, context)
     assert phase in COMPLETED
     if retry:
         if phase is complete:
-            return _stay(txn, Reply(OK, txn.producer_id, stored))
+            return _stay(txn, Reply(OK, producer_id, stored))
         return _stay(txn, _INVALID_STATE)
     if not current:
         return _stay(txn, _FENCED)
-    return _stay(txn, _INVALID_STATE) if request.commit else _prepare_bumped(txn, prepare, context)
+    return _stay(txn, _INVALID_STATE) if commit else _prepare_bumped(txn, prepare, context)
 
 
 def _end_kept_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
@@ -320,13 +330,14 @@ def _marker_epoch(txn: Txn) -> int:
 def _prepare(
     txn: Txn, phase: Phase, epoch: int, last: int, next_producer_id: int, client_version: int, now_ms: int, reply: Reply
 ) -> Decision:
-    started_at_ms = txn.started_at_ms if txn.phase is ONGOING else now_ms
-    partitions = txn.partitions if txn.phase is ONGOING else NOBODY
+    transactional_id, producer_id, _, _, _, _, _, timeout_ms, before, partitions, started_at_ms, _, _, _, init_version = txn
+    if before is not ONGOING:
+        partitions, started_at_ms = NOBODY, now_ms
     after = _new(Txn, (
-        txn.transactional_id, txn.producer_id, txn.producer_id, next_producer_id, epoch, -1, last,
-        txn.timeout_ms, phase, partitions, started_at_ms, now_ms, client_version, -1, txn.init_version,
+        transactional_id, producer_id, producer_id, next_producer_id, epoch, -1, last, timeout_ms, phase, partitions,
+        started_at_ms, now_ms, client_version, -1, init_version,
     ))  # fmt: skip
-    check_step(txn.phase, phase)
+    check_step(before, phase)
     return _new(Decision, (after, (_new(Append, (after,)), _new(WriteMarkers, (after,)), reply), False))
 
 
@@ -393,16 +404,19 @@ def timed_out(txn: Txn, now_ms: int) -> bool:
 
 
 def _markers_written(txn: Txn, request: MarkersWritten, context: Context) -> Decision:
-    phase = COMPLETION[txn.phase]
-    producer_id, producer_epoch, previous_id = txn.producer_id, txn.producer_epoch, txn.producer_id
-    if txn.kept:
-        (producer_id, producer_epoch), previous_id = txn.client_pair, txn.previous_producer_id
-    elif txn.next_producer_id >= 0:
-        producer_id, producer_epoch = txn.next_producer_id, 0
+    (
+        transactional_id, producer_id, previous_id, next_id, epoch, next_epoch, last_epoch, timeout_ms, phase, _,
+        started_at_ms, _, client_version, timed_out_epoch, init_version,
+    ) = txn  # fmt: skip
+    if next_epoch != -1:  # The transaction was kept.
+        producer_id, epoch = next_id, next_epoch
+    else:
+        previous_id = producer_id
+        if next_id >= 0:
+            producer_id, epoch = next_id, 0
     after = _new(Txn, (
-        txn.transactional_id, producer_id, previous_id, -1, producer_epoch, -1, txn.last_producer_epoch,
-        txn.timeout_ms, phase, NOBODY, txn.started_at_ms, context.now_ms, txn.client_version, txn.timed_out_epoch,
-        txn.init_version,
+        transactional_id, producer_id, previous_id, -1, epoch, -1, last_epoch, timeout_ms, COMPLETION[phase], NOBODY,
+        started_at_ms, context[NOW_MS], client_version, timed_out_epoch, init_version,
     ))  # fmt: skip
     return _new(Decision, (after, (_new(Append, (after,)),), False))
 

@@ -27,19 +27,17 @@ def value_of(txn: Txn, version: int) -> bytes:
 
     Written by hand: a transaction stores three of them. A test holds it against the generated codec.
     """
-    # Unlike Kafka: at level 0 it forgets at a restart what version 0 has no place for.
-    if version == 0 and (
-        txn.next_producer_id == txn.next_producer_epoch == txn.last_producer_epoch == txn.timed_out_epoch
-        == txn.init_version == -1
-    ):  # fmt: skip
-        return _value_v0(txn)
     (
         _, producer_id, previous_id, next_id, epoch, next_epoch, last_epoch, timeout_ms, phase, partitions,
         started_at_ms, updated_at_ms, client_version, timed_out_epoch, init_version,
     ) = txn  # fmt: skip
+    usual = next_id == next_epoch == timed_out_epoch == init_version == -1
+    # Unlike Kafka: at level 0 it forgets at a restart what version 0 has no place for.
+    if version == 0 and usual and last_epoch == -1:
+        return _value_v0(txn)
     start = _pack_start(1, producer_id, epoch, timeout_ms, phase)
-    encoded = _partitions(partitions) if phase else b"\x00"
-    if previous_id != -1 and client_version and next_id == next_epoch == timed_out_epoch == init_version == -1:
+    encoded = (_encoded.get(partitions) or _partitions(partitions)) if phase else b"\x00"
+    if usual and previous_id != -1 and client_version:
         # As nearly every record is: it has the tags 0, 2 and mostly that of the last epoch.
         if last_epoch == -1:
             return start + encoded + _pack_end_2(updated_at_ms, started_at_ms, 2, 8, previous_id, 0x202, client_version)
@@ -80,21 +78,19 @@ _encoded: dict[frozenset[TopicPartition], bytes] = {}
 
 
 def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
-    found = _encoded.get(partitions)
-    if found is None:
-        topics: dict[str, list[int]] = {}
-        for topic, index in sorted(partitions):
-            topics.setdefault(topic, []).append(index)
-        out = bytearray()
-        write_uvarint(out, len(topics) + 1)
-        for topic, indexes in topics.items():
-            write_compact_string(out, topic)
-            write_uvarint(out, len(indexes) + 1)
-            out += pack(f">{len(indexes)}i", *indexes)
-            out.append(0)
-        if len(_encoded) >= _ENCODED_MAX:
-            _encoded.clear()
-        found = _encoded[partitions] = bytes(out)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        topics.setdefault(topic, []).append(index)
+    out = bytearray()
+    write_uvarint(out, len(topics) + 1)
+    for topic, indexes in topics.items():
+        write_compact_string(out, topic)
+        write_uvarint(out, len(indexes) + 1)
+        out += pack(f">{len(indexes)}i", *indexes)
+        out.append(0)
+    if len(_encoded) >= _ENCODED_MAX:
+        _encoded.clear()
+    found = _encoded[partitions] = bytes(out)
     return found
 
 

@@ -25,7 +25,9 @@ COUNT_MAX: Final = 0x7F
 _unpack_acks = Struct(">hiB").unpack_from
 _unpack_topic = Struct(">16sB").unpack_from
 _unpack_partition = Struct(">iBBB").unpack_from
-_pack_partition = Struct(">ihqqqBBB").pack
+pack_partition = Struct(">ihqqqBBB").pack
+"""Index, error, base offset, log append time in ms, log start offset, then 1, 0, 0: no record errors, message or tags."""
+_pack_start = Struct(">iix").pack
 _LAST = bytes(6)
 """Tags of the topic, throttle time, tags of the response."""
 
@@ -122,11 +124,24 @@ def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) 
     for one in partitions:
         if one.error_message is not None or one.record_errors or one.current_leader is not None:
             return False
-        parts.append(_pack_partition(
+        parts.append(pack_partition(
             one.index, one.error_code, one.base_offset, one.log_append_time_ms, one.log_start_offset, 1, 0, 0
         ))  # fmt: skip
     if len(parts) >= COUNT_MAX or len(head) >= COUNT_MAX:
         return False
-    sized = b"\x02" if version >= TOPIC_IDS_FROM else bytes((ONE, len(head) + 1))
-    out += b"".join((sized, head, bytes((len(parts) + 1,)), *parts, _LAST))
+    out += _one_topic(version, head, parts)
     return True
+
+
+def _one_topic(version: int, head: bytes, partitions: list[bytes]) -> bytes:
+    """The response, from its topics on; `head` is the topic's name or its id."""
+    sized = b"\x02" if version >= TOPIC_IDS_FROM else bytes((ONE, len(head) + 1))
+    return b"".join((sized, head, bytes((len(partitions) + 1,)), *partitions, _LAST))
+
+
+def pack_one_topic(correlation: int, version: int, head: bytes, partitions: list[bytes]) -> bytearray:
+    """The whole answer from the frame's length on, of partitions that `pack_partition` packed; fewer than COUNT_MAX."""
+    body = _one_topic(version, head, partitions)
+    out = bytearray(_pack_start(len(body) + 5, correlation))
+    out += body
+    return out

@@ -203,10 +203,6 @@ _pack_body_head = Struct(">iibI").pack
 _pack_marker = Struct(">hiqqqhii").pack
 _pack_times = Struct(">6xqq").pack
 """Attributes and last offset delta, both 0, and both timestamps."""
-_NOBODYS_ONE = Struct(">qhii").pack(-1, -1, -1, 1)
-"""The rest of the header of a batch with one record and without a producer."""
-_ONE_RECORD = b"\x00\x00\x00"
-"""Attributes, timestamp delta and offset delta of a batch's only record."""
 
 
 def _varint(value: int) -> bytes:
@@ -215,23 +211,25 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-_VARINTS: Final = tuple(_varint(value) for value in range(256))
+_SMALL: Final = 256
+_VARINTS: Final = tuple(_varint(value) for value in range(_SMALL))
+_NOBODYS_ONE: Final = Struct(">qhii").pack(-1, -1, -1, 1)
+"""The rest of the header of a batch with one record and without a producer."""
+_ONE_RECORD: Final = tuple(_NOBODYS_ONE + size + b"\x00\x00\x00" for size in _VARINTS)
+"""That, and the record's size, attributes, timestamp delta and offset delta, by its size."""
 
 
 def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytes:
     """A whole batch of one record, as build_batch makes it, in a third of the time: transaction logs live on it."""
     key_size = len(key)
-    if value is None:
-        value, value_size, sized = b"", 0, b"\x01"
+    if value is not None and key_size + (value_size := len(value)) < _SMALL - 8:
+        key_sized, sized = _VARINTS[key_size], _VARINTS[value_size]
+        start = _ONE_RECORD[4 + len(key_sized) + key_size + len(sized) + value_size]
     else:
-        value_size = len(value)
-        sized = _VARINTS[value_size] if value_size < 256 else _varint(value_size)
-    key_sized = _VARINTS[key_size] if key_size < 256 else _varint(key_size)
-    size = 4 + len(key_sized) + key_size + len(sized) + value_size
-    tail = b"".join((
-        _pack_times(timestamp_ms, timestamp_ms), _NOBODYS_ONE, _VARINTS[size] if size < 256 else _varint(size),
-        _ONE_RECORD, key_sized, key, sized, value, b"\x00",
-    ))  # fmt: skip
+        key_sized, sized = _varint(key_size), b"\x01" if value is None else _varint(len(value))
+        value = value or b""
+        start = _NOBODYS_ONE + _varint(4 + len(key_sized) + key_size + len(sized) + len(value)) + b"\x00\x00\x00"
+    tail = b"".join((_pack_times(timestamp_ms, timestamp_ms), start, key_sized, key, sized, value, b"\x00"))
     return _pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
 
 

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from stuntbroker.storage.errors import DataDirLocked, StorageError
-from stuntbroker.storage.partition import LogConfig, PartitionLog
+from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import recover
 
 CLEAN: Final = ".kafka_cleanshutdown"

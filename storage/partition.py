@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    TRANSACTIONAL,
     BatchHeader,
     marker_body,
     one_record_batch,
@@ -24,6 +24,7 @@ from stuntbroker.protocol.records import (
     seal,
 )
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.producers import AbortedTxn, ProducerStates, RememberedBatch, aborted_between, last_offset_of
 from stuntbroker.storage.segment import INDEX_INTERVAL, Segment, segment_name
 from stuntbroker.storage.turn import Turn
@@ -34,32 +35,12 @@ OFFSETS_MAX: Final = 0x7FFF_FFFF
 """Offsets of one segment, counted from its first."""
 GATHERED_BELOW: Final = 8_192
 """Smaller appends are gathered for the end of the turn, larger ones written at once."""
-NO_LIMIT: Final = 2**63 - 1
 OK = ErrorCode.NONE
 _stamp = Struct(">q")
 _pack_offset = _stamp.pack
 _stamp_epoch = Struct(">i")
 _stamped = Struct(">qii").pack
 _MAX_TIMESTAMP_AT: Final = 35
-
-
-@dataclass(slots=True)
-class LogConfig:
-    """What a topic's configuration says about its log. Kafka's names, units last."""
-
-    segment_bytes: int = 1 << 30
-    segment_ms: int = 604_800_000
-    retention_ms: int = 604_800_000
-    retention_bytes: int = -1
-    compact: bool = False
-    delete: bool = True
-    delete_retention_ms: int = 86_400_000
-    log_append_time: bool = False
-    max_message_bytes: int = 1_048_588
-    timestamp_after_ms_max: int = 3_600_000
-    timestamp_before_ms_max: int = NO_LIMIT
-    zstd: bool = False
-    """The topic's `compression.type` is zstd."""
 
 
 Appended = tuple[ErrorCode, int, int]
@@ -138,30 +119,45 @@ class PartitionLog:
         self, batch: Buffer, header: BatchHeader, now_ms: int, must_start_at_zero: bool = False
     ) -> Appended:
         """Appends a client's batch whose header and CRC were checked. Raises StorageError."""
-        if header.length > self.config.segment_bytes - LOG_OVERHEAD:
+        _, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
+        config, producers, producer = self.config, self.producers, None
+        if length > config.segment_bytes - LOG_OVERHEAD:
             return ErrorCode.RECORD_LIST_TOO_LARGE, -1, -1
-        producers = self.producers
-        producer_id = header.producer_id
         if producer_id >= 0:
-            admitted = producers.admit(header, must_start_at_zero)
-            if admitted is not OK:
-                if isinstance(admitted, RememberedBatch):
-                    return OK, admitted.first_offset, admitted.timestamp
-                return admitted, -1, -1
+            producer = producers.producers.get(producer_id)
+            if (
+                producer is None
+                or producer.next_sequence != sequence
+                or producer.epoch != epoch
+                or not attributes & TRANSACTIONAL
+                or producers.doubts
+            ):
+                admitted = producers.admit(header, must_start_at_zero)
+                if admitted is not OK:
+                    if isinstance(admitted, RememberedBatch):
+                        return OK, admitted.first_offset, admitted.timestamp
+                    return admitted, -1, -1
+                producer = None
+            # Else it goes on where its producer is, and `admit` would say OK.
         stamped_ms = -1
-        if self.config.log_append_time:
+        if config.log_append_time:
             batch, stamped_ms = self._stamp_time(batch, header, now_ms), now_ms
-            header = read_header(batch)
+            header, max_timestamp = read_header(batch), now_ms
         base_offset = self.next_offset
+        size = length + LOG_OVERHEAD
         if batch.__class__ is bytes:
-            batch = _stamped(base_offset, header.length, LEADER_EPOCH) + batch[16:]
-        elif len(batch) < GATHERED_BELOW:  # It may lie in a buffer that is used again before the turn is over.
-            batch = _stamped(base_offset, header.length, LEADER_EPOCH) + bytes(batch[16:])
+            batch = _stamped(base_offset, length, LEADER_EPOCH) + batch[16:]
+        elif size < GATHERED_BELOW:  # It may lie in a buffer that is used again before the turn is over.
+            batch = _stamped(base_offset, length, LEADER_EPOCH) + bytes(batch[16:])
         else:
             _stamp.pack_into(batch, 0, base_offset)
             _stamp_epoch.pack_into(batch, 12, LEADER_EPOCH)
-        self._write(batch, base_offset + header.last_offset_delta, header.max_timestamp)
-        if producer_id >= 0:
+        self._write(batch, size, base_offset + delta, max_timestamp)
+        if producer is not None:
+            if producer.txn_first_offset < 0:
+                producer.txn_first_offset = producers.open_txns[producer_id] = base_offset
+            producer.remember(sequence, delta, base_offset, max_timestamp)
+        elif producer_id >= 0:
             producers.appended(header, base_offset)
         return OK, base_offset, stamped_ms
 
@@ -177,7 +173,7 @@ class PartitionLog:
         header = read_header(batch)
         base_offset = self.next_offset
         _stamp.pack_into(batch, 0, base_offset)
-        self._write(batch, base_offset + header.last_offset_delta, header.max_timestamp)
+        self._write(batch, len(batch), base_offset + header.last_offset_delta, header.max_timestamp)
         if header.producer_id >= 0:
             self.producers.appended(header, base_offset)
         return base_offset
@@ -189,7 +185,8 @@ class PartitionLog:
             self.turn.flush()
             self.gather_late()
         offset = self.next_offset
-        self._write(one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value), offset, timestamp_ms)
+        batch = one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value)
+        self._write(batch, len(batch), offset, timestamp_ms)
         return offset
 
     def append_late(self, key: bytes, value: bytes, timestamp_ms: int) -> None:
@@ -208,7 +205,8 @@ class PartitionLog:
         late, self.late = self.late, []
         for key, value, timestamp_ms in late:
             offset = self.next_offset
-            self._write(one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value), offset, timestamp_ms, late=True)
+            batch = one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value)
+            self._write(batch, len(batch), offset, timestamp_ms, late=True)
 
     def settle(self) -> None:
         """Writes everything that was gathered, whether the turn is over or not."""
@@ -233,44 +231,47 @@ class PartitionLog:
         `body`: the `marker_body` of these arguments, from a caller who ends the transaction in many partitions.
         """
         producers = self.producers
-        error = producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
-        if error is not OK:
-            return error
+        producer = producers.producers.get(producer_id)
+        if producer is None or producer.epoch >= producer_epoch or producer.coordinator_epoch > coordinator_epoch:
+            error = producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+            if error is not OK:
+                return error
         offset = self.next_offset
         if body is None or self.config.log_append_time:
             stamp = LOG_APPEND_TIME if self.config.log_append_time else 0
             body = marker_body(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, LEADER_EPOCH, stamp)
-        self._write(_pack_offset(offset) + body, offset, now_ms)
+        self._write(_pack_offset(offset) + body, 8 + len(body), offset, now_ms)
         entry = producers.marker_appended(producer_id, producer_epoch, coordinator_epoch, now_ms, offset, commit)
         if entry is not None:
             self.aborted.append(entry)
             self.segments[-1].aborted.append(entry)
         return OK
 
-    def _write(self, batch: Buffer, last_offset: int, max_timestamp: int, late: bool = False) -> None:
+    def _write(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, late: bool = False) -> None:
         """Every append ends here: small ones are gathered for the end of the turn, `late` ones for the write after it."""
-        size = len(batch)
-        turn = self.turn
-        if turn is None or (size >= GATHERED_BELOW and not late):
-            self._write_now(batch, size, last_offset, max_timestamp)
-            return
         segments = self.segments
         segment = segments[-1] if segments else self._roll()
-        if segment.size > segment.look_at or max_timestamp > segment.look_after or size >= GATHERED_BELOW:
-            segment = self._segment_for(size, last_offset, max_timestamp)
-            segment.gathered.append(batch)
-            segment.note(size, last_offset, max_timestamp)
-            segment.look_at = min(segment.look_at, segment.indexed_to + INDEX_INTERVAL)
-        else:  # As `note` does it, while there is nothing to index.
-            segment.gathered.append(batch)
+        if segment.size <= segment.look_at and max_timestamp <= segment.look_after and size < GATHERED_BELOW:
+            segment.gathered.append(batch)  # As below, while there is nothing to index.
             segment.size += size
             if max_timestamp > segment.max_timestamp:
                 segment.max_timestamp = max_timestamp
                 segment.max_timestamp_offset = last_offset
+        elif self.turn is None or (size >= GATHERED_BELOW and not late):
+            self._write_now(batch, size, last_offset, max_timestamp)
+            return
+        else:
+            segment, config = self._segment_for(size, last_offset, max_timestamp), self.config
+            segment.gathered.append(batch)
+            segment.note(size, last_offset, max_timestamp)
+            # Until one of these is passed, nothing need be asked again.
+            near_its_end = last_offset - segment.base_offset >= OFFSETS_MAX // 2
+            look_at = min(config.segment_bytes - GATHERED_BELOW, segment.indexed_to + INDEX_INTERVAL)
+            segment.look_at, segment.look_after = -1 if near_its_end else look_at, segment.first_timestamp + config.segment_ms
         self.next_offset = last_offset + 1
         if not self.dirty and not late:
             self.dirty = True
-            turn.touched(self)
+            self.turn.touched(self)  # type: ignore[union-attr]
 
     def _write_now(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         if self.turn is not None and self.turn.armed:
@@ -298,17 +299,14 @@ class PartitionLog:
         ):
             segment = self._roll()
             segment.first_timestamp = max_timestamp
-        # Until one of these is passed, `_write` need not ask again.
-        near_its_end = last_offset - segment.base_offset >= OFFSETS_MAX // 2
-        segment.look_at = -1 if near_its_end else config.segment_bytes - GATHERED_BELOW
-        segment.look_after = segment.first_timestamp + config.segment_ms
         return segment
 
     def flush(self) -> None:
         """Writes what this turn has appended. Raises StorageError."""
         self.dirty = False
-        if self.segments:
-            self.segments[-1].flush()
+        segments = self.segments
+        if segments:
+            segments[-1].flush()
 
     def _roll(self) -> Segment:
         """Closes the active segment and begins another at the end of the log. Raises StorageError."""

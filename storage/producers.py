@@ -39,7 +39,7 @@ class RememberedBatch(NamedTuple):
 class Producer:
     """One producer id in one partition. Offsets are -1 where there are none."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "sealed", "txn_first_offset")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "next_sequence", "sealed", "txn_first_offset")
 
     def __init__(
         self, epoch: int, last_timestamp: int, coordinator_epoch: int = -1, txn_first_offset: int = -1
@@ -47,6 +47,8 @@ class Producer:
         self.epoch = epoch
         self.batches: list[RememberedBatch] = []
         """The last batches of this epoch, at most BATCHES_REMEMBERED, oldest first."""
+        self.next_sequence = 0
+        """The one that its next batch begins with."""
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = coordinator_epoch
         self.txn_first_offset = txn_first_offset
@@ -56,6 +58,20 @@ class Producer:
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else -1
+
+    def remember(self, sequence: int, delta: int, base_offset: int, timestamp: int) -> None:
+        """Takes note of a batch that was appended, of `delta` + 1 records."""
+        batches = self.batches
+        if len(batches) == BATCHES_REMEMBERED:
+            del batches[0]
+        last = sequence + delta
+        if last < SEQUENCE_MAX:
+            self.next_sequence = last + 1
+        else:
+            last = add_sequence(sequence, delta)
+            self.next_sequence = add_sequence(last, 1)
+        batches.append(_new_tuple(RememberedBatch, (sequence, last, base_offset, base_offset + delta, timestamp)))
+        self.last_timestamp = timestamp
 
 
 class Doubt(NamedTuple):
@@ -166,9 +182,7 @@ class ProducerStates:
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
         """Takes note of a data batch that is in the log now."""
-        (
-            _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _,
-        ) = header  # fmt: skip
+        _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self.producers[producer_id] = Producer(epoch, timestamp)
@@ -176,15 +190,7 @@ class ProducerStates:
             producer.epoch = epoch
             producer.batches = []
         if sequence >= 0:
-            batches = producer.batches
-            if len(batches) == BATCHES_REMEMBERED:
-                del batches[0]
-            last = sequence + delta
-            if last > SEQUENCE_MAX:
-                last -= SEQUENCE_MAX + 1
-            batches.append(
-                _new_tuple(RememberedBatch, (sequence, last, base_offset, base_offset + delta, timestamp))
-            )
+            producer.remember(sequence, delta, base_offset, timestamp)
         producer.last_timestamp = timestamp
         if attributes & TRANSACTIONAL:
             if producer.txn_first_offset < 0:
@@ -192,6 +198,16 @@ class ProducerStates:
                 self.open_txns[producer_id] = base_offset
             if self.doubts:
                 self.doubts.pop(producer_id, None)
+
+    def is_open(self, header: BatchHeader) -> bool:
+        """The batch's transaction is open here, and takes records."""
+        producer = self.producers.get(header.producer_id)
+        return (
+            producer is not None
+            and producer.txn_first_offset >= 0
+            and producer.epoch == header.producer_epoch
+            and not producer.sealed
+        )
 
     def doubt(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
         """Takes note of a transaction's first batch that was announced to its coordinator, and then not appended.
@@ -240,6 +256,7 @@ class ProducerStates:
         elif producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches = []
+            producer.next_sequence = 0
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp_ms
         first, producer.txn_first_offset = producer.txn_first_offset, -1
@@ -300,6 +317,7 @@ class ProducerStates:
                 entry.epoch, entry.timestamp, entry.coordinator_epoch, entry.current_txn_first_offset
             )
             if entry.last_offset >= 0:
+                producer.next_sequence = add_sequence(entry.last_sequence, 1)
                 first = entry.last_sequence - entry.offset_delta
                 producer.batches.append(
                     RememberedBatch(

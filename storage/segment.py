@@ -105,27 +105,26 @@ class Segment:
     def flush(self) -> None:
         """Writes what was gathered."""
         gathered = self.gathered
-        if not gathered:
-            return
-        self.gathered = []
-        data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
-        size = len(data)
-        self._put(data, size, self.size - size)
+        if gathered:
+            self.gathered = []
+            data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+            size = len(data)
+            self._put(data, size, self.size - size)
 
     def _put(self, data: Buffer, size: int, position: int) -> None:
-        fd = self.fd if self.fd >= 0 else self.open()
+        fd = self.fd
         try:
-            written = pwrite(fd, data, position)
+            written = pwrite(fd if fd >= 0 else self.open(), data, position)
             if written != size:
-                self._write_rest(fd, memoryview(data), written, position)
+                self._write_rest(memoryview(data), written, position)
         except OSError as fault:
             with contextlib.suppress(OSError):  # What it leaves is overwritten, or cut at the next start.
-                os.ftruncate(fd, position)
+                os.ftruncate(self.fd, position)
             raise StorageError(f"cannot write to {self.path}.log: {fault.strerror}") from fault
 
-    def _write_rest(self, fd: int, data: memoryview, written: int, position: int) -> None:
+    def _write_rest(self, data: memoryview, written: int, position: int) -> None:
         while written < len(data):
-            written += pwrite(fd, data[written:], position + written)
+            written += pwrite(self.fd, data[written:], position + written)
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Brings size and indexes up to date for a batch that is in the file at `self.size`."""

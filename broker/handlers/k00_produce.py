@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker import plain_produce
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.produce_checks import check_content, record_errors
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
@@ -18,7 +19,7 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, Asked, read_request
 from stuntbroker.protocol.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.partition import NO_LIMIT, PartitionLog
+from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_ID
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ Taken = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
 
 
 def handle(connection: Connection, asked: Asked, version: int) -> Any:
+    if version >= IMPLICIT_ADD_FROM and plain_produce.handle(connection, asked, version):
+        return None
     transactional_id, acks, wanted = asked
     broker = connection.broker
     topics = broker.topics
@@ -54,25 +57,35 @@ def handle(connection: Connection, asked: Asked, version: int) -> Any:
     mixed = False
     for name, topic_id, parts in wanted:
         topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
+        logs = () if topic is None or topic.internal else topic.partitions
         partitions: list[PartitionProduceResponse] = []
         responses.append(TopicProduceResponse(name, topic_id, partitions))
         for index, records in parts.items():
             response = PartitionProduceResponse(index, OK, -1)
             partitions.append(response)
-            one = _accept(topic, index, records, version, now_ms, response)
-            if one is None:
+            header: BatchHeader | None = None
+            if records is not None and 0 <= index < len(logs):
+                log = logs[index]
+                config = log.config
+                header = plain_header(records, config.plain_bytes_max, now_ms + config.timestamp_after_ms_max)
+            if header is not None:
+                assert records is not None
+                one = response, log, records, header
+            elif (accepted := _accept(topic, index, records, version, now_ms, response)) is not None:
+                one = accepted
+                _, log, _, header = one
+            else:
                 failed = True
                 continue
             if acks_wrong:
                 _refuse(response, ErrorCode.INVALID_REQUIRED_ACKS)
             taken.append(one)
-            _, log, _, header = one
             if header[ATTRIBUTES] & TRANSACTIONAL:
+                producer_id, epoch = header[PRODUCER_ID], header[PRODUCER_EPOCH]
                 if first is None:
-                    first = header
-                elif header[PRODUCER] != first[PRODUCER]:
+                    first, first_id, first_epoch = header, producer_id, epoch
+                elif producer_id != first_id or epoch != first_epoch:
                     mixed = True
-                producer_id, epoch = header.producer_id, header.producer_epoch
                 producer = log.producers.producers.get(producer_id)
                 if producer is None:
                     if producer_id >= 0:  # Nobody's batch is in no transaction, whatever its flag says.
@@ -89,8 +102,8 @@ def handle(connection: Connection, asked: Asked, version: int) -> Any:
         if not transactional_id:
             return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if mixed:
-            headers = [one[3] for one in taken if one[3].attributes & TRANSACTIONAL]
-            if len({header[PRODUCER] for header in headers if header.producer_id >= 0}) > 1:
+            headers = [each[3] for each in taken if each[3].attributes & TRANSACTIONAL]
+            if len({each[PRODUCER] for each in headers if each.producer_id >= 0}) > 1:
                 return _refuse_all(connection, acks, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if to_add or stale:
             _Enlisting(connection, acks, version, answer, taken, to_add).start(transactional_id, stale, now_ms)
@@ -110,7 +123,7 @@ def _has_transactional(wanted: Sequence[tuple[str, bytes, dict[int, Buffer | Non
 def _accept(
     topic: Topic | None, index: int, records: Buffer | None, version: int, now_ms: int, response: PartitionProduceResponse
 ) -> Taken | None:
-    """What can be told before transactions are looked at; None when that is all there is to say.
+    """What can be told of a batch that is not plain before transactions are looked at; None when that is all there is to say.
 
     A batch that is refused for what is in it belongs to its transaction all the same: the response has its error already.
     """
@@ -124,10 +137,6 @@ def _accept(
         response.error_message = f"Cannot append to internal topic {topic.name}"
         return None
     config = log.config
-    if records is not None and not config.compact and config.timestamp_before_ms_max == NO_LIMIT:
-        plain = plain_header(records, config.max_message_bytes, now_ms + config.timestamp_after_ms_max)
-        if plain is not None:
-            return response, log, records, plain
     header, error, message = check_batch(records, version, config.max_message_bytes)
     if error is OK:
         assert header is not None and records is not None
@@ -188,18 +197,6 @@ def _refuse_all(connection: Connection, acks: int, answer: Answer, error: ErrorC
             part.error_code = error
             part.base_offset = -1
     return _unacknowledged(connection, True) if acks == 0 else answer
-
-
-def _is_open(one: Taken) -> bool:
-    """The batch's transaction is open in its partition, and takes records."""
-    _, log, _, header = one
-    producer = log.producers.producers.get(header.producer_id)
-    return (
-        producer is not None
-        and producer.txn_first_offset >= 0
-        and producer.epoch == header.producer_epoch
-        and not producer.sealed
-    )
 
 
 def _is_sealed(one: Taken) -> bool:
@@ -283,7 +280,7 @@ class _Enlisting:
             for one in self.taken
             if id(one) not in asked and not one[0].error_code and one[3].attributes & TRANSACTIONAL and one[3].producer_id >= 0
         ]
-        if all(map(_is_open, others)):
+        if all(one[1].producers.is_open(one[3]) for one in others):
             return False
         self.to_add = [one for one in (*self.to_add, *others) if not one[0].error_code]
         return True
@@ -308,6 +305,6 @@ class _Enlisting:
             for one in self.to_add:
                 response, log, _, header = one
                 # Refused, or in the log already: the first batch of the transaction is still to come here.
-                if response.error_code or not _is_open(one):
+                if response.error_code or not log.producers.is_open(header):
                     log.producers.doubt(header, implicit, now_ms)
         self.connection.reply(_unacknowledged(self.connection, failed) if self.acks == 0 else self.answer)

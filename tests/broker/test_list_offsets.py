@@ -6,7 +6,8 @@ from pathlib import Path
 
 from stuntbroker.broker.handlers.k02_list_offsets import _first_at
 from stuntbroker.protocol.records import HEADER, HEADER_SIZE, build_batch, read_header, seal, zigzag
-from stuntbroker.storage.partition import LogConfig, PartitionLog
+from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.partition import PartitionLog
 
 
 def batch_of_times(*times: int) -> bytearray:

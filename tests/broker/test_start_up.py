@@ -36,9 +36,9 @@ OURS = {
     "stuntbroker.protocol.hashing", "stuntbroker.protocol.messages", "stuntbroker.protocol.messages.producer_snapshot",
     "stuntbroker.protocol.messages.transaction_log_key", "stuntbroker.protocol.messages.transaction_log_value",
     "stuntbroker.protocol.primitives", "stuntbroker.protocol.records",
-    "stuntbroker.storage.data_dir", "stuntbroker.storage.errors", "stuntbroker.storage.partition",
-    "stuntbroker.storage.producers", "stuntbroker.storage.recovery", "stuntbroker.storage.segment",
-    "stuntbroker.storage.syncer", "stuntbroker.storage.turn",
+    "stuntbroker.storage.data_dir", "stuntbroker.storage.errors", "stuntbroker.storage.log_config",
+    "stuntbroker.storage.partition", "stuntbroker.storage.producers", "stuntbroker.storage.recovery",
+    "stuntbroker.storage.segment", "stuntbroker.storage.syncer", "stuntbroker.storage.turn",
 }  # fmt: skip
 """A module that is not here wants a reason. One that is here and not loaded is a pleasure: take it off."""
 

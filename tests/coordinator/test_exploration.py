@@ -17,8 +17,6 @@ from txn_faults import FAULTS, Seed
 from txn_scenes import DEEP, LAST, ONCE, REMEMBERED, SCENES, TROUBLE, TV1, TV2, TWO_PHASE, two
 from txn_world import Budget, Log, Rules
 
-from stuntbroker.broker.handlers import k00_produce
-
 
 def told(found: Found) -> str:
     counts = f"{found.states} states, {found.steps} steps, {found.depth} deep {found.broken}"
@@ -57,9 +55,9 @@ def test_a_partition_is_open_to_whom_it_is_open_in_the_broker() -> None:
         if is_sealed:
             log = log.seal(1)
             states.seal(1)
-        taken: Any = (None, SimpleNamespace(producers=states), b"", SimpleNamespace(producer_id=1, producer_epoch=asked))
+        header: Any = SimpleNamespace(producer_id=1, producer_epoch=asked)
 
-        assert k00_produce._is_open(taken) == log.takes((1, asked))
+        assert states.is_open(header) == log.takes((1, asked))
 
 
 # --- what Kafka's rules let happen: the explorer must see it

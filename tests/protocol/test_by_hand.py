@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 from struct import pack_into
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from message_samples import encoded
 
+from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.broker.handlers.k26_end_txn import answer_v5
 from stuntbroker.broker.produce_checks import check_content
-from stuntbroker.protocol.batch_check import check_batch, plain_header
+from stuntbroker.protocol.batch_check import check_batch, plain_header, records_fill
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import (
@@ -26,8 +30,16 @@ from stuntbroker.protocol.messages.produce_response import (
 )
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.produce_codec import Answer, Asked, read_request
-from stuntbroker.protocol.records import build_batch, marker_body, one_record_batch, read_header, seal
-from stuntbroker.storage.partition import LogConfig
+from stuntbroker.protocol.records import (
+    BatchHeader,
+    build_batch,
+    marker_body,
+    one_record_batch,
+    read_header,
+    seal,
+    unzigzag,
+)
+from stuntbroker.storage.log_config import LogConfig
 
 NOW = 1_790_000_000_000
 SIZE_MAX = 1_000
@@ -247,6 +259,69 @@ def test_a_plain_batch_is_one_that_no_check_refuses(
         assert plain is None or accepted(spoilt)
         codec = len(spoilt) > 22 and spoilt[22] & 7
         assert plain is not None or codec or not accepted(spoilt)
+
+
+def chain_fills(batch: bytes | memoryview, header: BatchHeader) -> bool:
+    """Record by record."""
+    pos = 61
+    try:
+        for _ in range(header.count):
+            length, pos = unzigzag(batch, pos)
+            pos += length
+            if length < 0 or pos > len(batch):
+                return False
+    except (IndexError, DecodeError):
+        return False
+    return pos == len(batch)
+
+
+counts = st.sampled_from([1, 2, 5, 6, 15, 16, 63, 64, 65, 130])
+rows = st.lists(st.tuples(counts, st.sampled_from([0, 9, 55, 56, 60, 120, 8_300])), min_size=1, max_size=4)
+
+
+@given(rows=rows, seed=st.integers(), view=st.booleans())
+def test_rows_of_records_of_one_size_fill_a_batch_as_their_chain_does(
+    rows: list[tuple[int, int]], seed: int, view: bool
+) -> None:
+    random = Random(seed)
+    batch = build_batch([(None, b"\x70" * size) for count, size in rows for _ in range(count)], NOW)
+    header = read_header(batch)
+    made: Any = memoryview if view else bytes
+    assert records_fill(made(batch), header)
+
+    for _ in range(10):
+        spoilt = bytearray(batch)
+        at = random.randrange(61, len(spoilt))
+        spoilt[at] = random.choice([0, 1, 2, 0x7E, 0x80, 0x81, 0xFE, spoilt[at] ^ 2, spoilt[at] ^ 1])
+        changed = header._replace(count=header.count + random.choice([0, 0, 0, -1, 1]))
+        expected = chain_fills(bytes(spoilt), changed)
+
+        assert records_fill(made(spoilt), changed) == expected
+
+
+int64, int16 = st.integers(-(2**63), 2**63 - 1), st.integers(-(2**15), 2**15 - 1)
+ends = st.builds(EndTxnRequest, st.text(max_size=140), int64, int16, st.booleans())
+
+
+@given(request=ends, version=st.sampled_from(k26_end_txn.VERSIONS), tags=st.booleans(), cut=st.integers(0, 20))
+def test_end_txn_is_read_as_the_generated_codec_reads_it(request: EndTxnRequest, version: int, tags: bool, cut: int) -> None:
+    out = bytearray(b"head")
+    request.encode(out, version)
+    if tags and version >= k26_end_txn.FLEXIBLE_FROM:
+        out[-1:] = b"\x01\x05\x02ab"
+    frame = bytes(out[: len(out) - cut if cut < 15 else None])
+
+    def outcome(read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except (DecodeError, IndexError):  # Both are what a connection takes for malformed.
+            return None
+
+    def generated() -> tuple[str, int, int, bool]:
+        made = EndTxnRequest.decode(frame, version, 4)
+        return made.transactional_id, made.producer_id, made.producer_epoch, made.committed
+
+    assert outcome(lambda: k26_end_txn.decode(frame, version, 4)) == outcome(generated)
 
 
 def test_a_batch_that_is_late_long_empty_or_damaged_is_not_plain() -> None:

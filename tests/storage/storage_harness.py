@@ -22,7 +22,8 @@ from stuntbroker.protocol.records import (
 )
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.compression import compress, decompress
-from stuntbroker.storage.partition import LogConfig, PartitionLog
+from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import recover
 
 NOW_MS = 1_700_000_000_000

@@ -17,7 +17,8 @@ from storage_harness import batch, files_of, killed, put, view
 
 from stuntbroker.storage.data_dir import CLEAN, JOURNAL, JOURNAL_SLACK, METADATA, START_OFFSETS, DataDir, uuid_text
 from stuntbroker.storage.errors import DataDirLocked, StorageError
-from stuntbroker.storage.partition import LogConfig, PartitionLog
+from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.partition import PartitionLog
 
 TOPIC_ID = bytes(range(16))
 

@@ -1,0 +1,115 @@
+"""Produce as the client of a transaction sends it: one topic, one producer, batches that are plain (Produce 12 on, KIP-890).
+
+A transaction consists of such a request and its EndTxn, so it is answered from here in half the time. Whatever may need
+more is left to the general handler, with nothing done yet. A test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply
+from stuntbroker.protocol.batch_check import plain_header
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, Asked, pack_one_topic, pack_partition
+from stuntbroker.protocol.records import TRANSACTIONAL, BatchHeader
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.producers import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_ID
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+OK: Final = ErrorCode.NONE
+ALL: Final = -1
+"""`acks` of whoever writes in a transaction."""
+FENCED: Final = (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT)
+ERROR: Final = slice(4, 6)
+"""Of a packed partition."""
+OK_BYTES: Final = bytes(2)
+RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
+_new = tuple.__new__
+
+Taken = tuple[int, PartitionLog, Buffer, BatchHeader]
+
+
+def handle(connection: Connection, asked: Asked, version: int) -> bool:
+    """False, and nothing done, when the request is not such a one."""
+    transactional_id, acks, wanted = asked
+    if acks != ALL or not transactional_id or len(wanted) != 1:
+        return False
+    name, topic_id, parts = wanted[0]
+    broker = connection.broker
+    topic = broker.topics.get(name) if version < TOPIC_IDS_FROM else broker.topics.by_id(topic_id)
+    if topic is None or topic.internal or len(name) >= COUNT_MAX or len(parts) >= COUNT_MAX:
+        return False
+    head = name.encode() if version < TOPIC_IDS_FROM else topic_id
+    now_ms = broker.clock.now_ms()
+    logs = topic.partitions
+    count = len(logs)
+    taken: list[Taken] = []
+    new: list[tuple[str, int]] = []  # Partitions that the transaction is not open in.
+    producer_id = epoch = -1
+    for index, records in parts.items():
+        if records is None or not 0 <= index < count:
+            return False
+        log = logs[index]
+        config = log.config
+        header = plain_header(records, config.plain_bytes_max, now_ms + config.timestamp_after_ms_max)
+        if header is None or not header[ATTRIBUTES] & TRANSACTIONAL:
+            return False
+        if not taken:
+            producer_id, epoch = header[PRODUCER_ID], header[PRODUCER_EPOCH]
+            if producer_id < 0:
+                return False
+        elif header[PRODUCER_ID] != producer_id or header[PRODUCER_EPOCH] != epoch:
+            return False
+        producer = log.producers.producers.get(producer_id)
+        if producer is None:
+            new.append(log.name)
+        elif producer.epoch > epoch:
+            return False
+        elif producer.txn_first_offset < 0 or producer.epoch != epoch or producer.sealed:
+            new.append(log.name)
+        taken.append((index, log, records, header))
+    if not new:
+        _write(connection, version, head, taken, False, OK, now_ms)
+        return True
+    if len(new) != len(taken):
+        return False  # While the coordinator is waited for, the transaction may end where it is open.
+    waited = False
+
+    def added(reply: Reply) -> None:
+        _write(connection, version, head, taken, True, reply[0], broker.clock.now_ms() if waited else now_ms)
+
+    broker.transactions.ask(transactional_id, _new(AddPartitions, (producer_id, epoch, frozenset(new), 2)), added)
+    waited = True
+    return True
+
+
+def _write(
+    connection: Connection, version: int, head: bytes, taken: list[Taken], first: bool, refused: int, now_ms: int
+) -> None:
+    """Appends the batches, which may be the `first` of the transaction, unless the coordinator has refused them; answers."""
+    if refused in FENCED:
+        refused = ErrorCode.INVALID_PRODUCER_EPOCH
+    failed, rows = False, []
+    for index, log, records, header in taken:
+        error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
+        if error is OK:
+            try:
+                error, base_offset, stamped_ms = log.append_client(records, header, now_ms, True)
+                if error is not RECORD_LIST_TOO_LARGE:
+                    log_start_offset = log.log_start_offset
+            except StorageError as fault:
+                connection.broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
+                error = ErrorCode.KAFKA_STORAGE_ERROR
+        if error is not OK:
+            failed = True
+        rows.append(pack_partition(index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
+    if failed and first:
+        for (_, log, _, header), row in zip(taken, rows, strict=True):
+            if row[ERROR] != OK_BYTES or not log.producers.is_open(header):
+                log.producers.doubt(header, True, now_ms)
+    connection.reply_whole(pack_one_topic(connection.correlation, version, head, rows))

@@ -1,0 +1,33 @@
+"""What a topic's configuration says about its log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+NO_LIMIT: Final = 2**63 - 1
+
+
+@dataclass(slots=True)
+class LogConfig:
+    """Kafka's names, units last."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    compact: bool = False
+    delete: bool = True
+    delete_retention_ms: int = 86_400_000
+    log_append_time: bool = False
+    max_message_bytes: int = 1_048_588
+    timestamp_after_ms_max: int = 3_600_000
+    timestamp_before_ms_max: int = NO_LIMIT
+    zstd: bool = False
+    """The topic's `compression.type` is zstd."""
+    plain_bytes_max: int = field(init=False)
+    """Up to it a batch may be taken for its header and the chain of its records; -1 where every record is to be looked at."""
+
+    def __post_init__(self) -> None:
+        every_record = self.compact or self.timestamp_before_ms_max != NO_LIMIT
+        self.plain_bytes_max = -1 if every_record else self.max_message_bytes

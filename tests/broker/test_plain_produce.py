@@ -1,0 +1,225 @@
+"""Produce in a transaction has a way of its own: it answers, appends and remembers what the general one does.
+
+Two brokers get the same random requests, one of them without that way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from broker_harness import Client, Rig, decode, frame, rig
+from test_durability import Disk
+
+from stuntbroker.broker import plain_produce
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.primitives import Message
+from stuntbroker.protocol.records import build_batch
+
+STEPS = 150
+TOPICS: dict[str, dict[str, str]] = {
+    "plain": {},
+    "stamped": {"message.timestamp.type": "LogAppendTime"},
+    "compacted": {"cleanup.policy": "compact"},
+    "small": {"segment.bytes": "1048576", "max.message.bytes": "200"},
+}
+IDS = {name: bytes([number]) * 16 for number, name in enumerate(TOPICS, 1)}
+TXNS = ("a", "b", "c")
+
+
+@dataclass
+class Owner:
+    """What a client knows of its id, and what it writes next in each partition."""
+
+    producer_id: int
+    epoch: int
+    sequences: dict[tuple[str, int], int]
+
+
+class Twin:
+    """One of the two brokers; every id has a connection of its own, so that a request may wait."""
+
+    def __init__(self, rig: Rig, disk: Disk | None) -> None:
+        self.rig = rig
+        self.disk = disk
+        self.clients = {name: rig.client() for name in TXNS}
+        for name, configs in TOPICS.items():
+            rig.broker.topics.create(name, 3, configs, IDS[name])
+
+    def send(self, txn: str, request: Message, version: int) -> None:
+        client: Client = self.clients[txn]
+        client.feed(frame(request, version))
+
+    def answers(self, txn: str) -> list[bytes]:
+        return self.clients[txn].answers()
+
+    def books(self) -> Any:
+        """What is in the logs, and what they remember."""
+        self.rig.broker.turn.end()
+        found = []
+        for name in TOPICS:
+            for log in self.rig.logs(name):
+                log.settle()
+                producers = {
+                    key: [getattr(one, slot) for slot in one.__slots__] for key, one in log.producers.producers.items()
+                }
+                data = b"".join(bytes(data) for _, data in log.batches())
+                found.append((name, log.index, data, producers, log.producers.open_txns, log.producers.doubts))
+        return found
+
+
+def init(txn: str, keep: bool = False) -> InitProducerIdRequest:
+    """Transactions of the first id time out, those of the last are in two phases, taken over as they are, and then sealed."""
+    two_phase = txn == TXNS[-1]
+    timeout_ms = 60_000 if txn == TXNS[0] else 900_000
+    return InitProducerIdRequest(txn, timeout_ms, enable_2pc=two_phase, keep_prepared_txn=two_phase and keep)
+
+
+def some_batch(random: Random, owner: Owner, where: tuple[str, int], now_ms: int) -> bytes:
+    """Mostly the next one of its owner."""
+    sequence = owner.sequences.get(where, 0)
+    count = random.choice((1, 2, 3, 20))
+    owner.sequences[where] = sequence + count
+    match random.randrange(40):
+        case 0:
+            sequence += random.choice((-1, 1, 5))
+        case 1:
+            sequence -= count
+    epoch = owner.epoch + random.choice((0,) * 60 + (-1, 1))
+    attributes = random.choice((0x10,) * 40 + (0,))
+    records = [(random.choice((b"k", b"k", None)), b"v" * random.choice((1, 9, 100)))] * count
+    batch = bytearray(
+        build_batch(
+            records, now_ms + random.choice((0,) * 30 + (10**9,)), attributes=attributes,
+            producer_id=owner.producer_id + random.choice((0,) * 50 + (1,)), producer_epoch=max(epoch, 0),
+            base_sequence=max(sequence, 0),
+        )
+    )  # fmt: skip
+    if not random.randrange(40):
+        batch[random.randrange(len(batch))] ^= 1
+    return bytes(batch)
+
+
+def some_request(random: Random, txn: str, owner: Owner, now_ms: int) -> tuple[Message, int]:
+    if not random.randrange(4):
+        return EndTxnRequest(txn, owner.producer_id, owner.epoch, random.random() < 0.7), random.choice((5, 5, 5, 4))
+    if not random.randrange(25):
+        return init(txn, keep=random.random() < 0.5), 6
+    version = random.choice((9, 11, 12, 12, 12, 12, 13, 13, 13, 13))
+    topics, names = [], random.sample(("plain", "plain", *TOPICS), random.choice((1,) * 9 + (2,)))
+    for name in names if random.randrange(20) else ["nobody's"]:
+        parts = [
+            PartitionProduceData(index, some_batch(random, owner, (name, index), now_ms))
+            for index in random.sample(range(3), random.randint(1, 3))
+        ]
+        if not random.randrange(30):
+            parts.append(PartitionProduceData(7, parts[0].records))
+        topics.append(TopicProduceData(name, IDS.get(name, bytes(16)), partition_data=parts))
+    acks = random.choice((-1,) * 20 + (0, 1, 2))
+    return ProduceRequest(random.choice((txn,) * 30 + ("b", None)), acks, 1_000, topics), version
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_plain_transactional_produce_does_what_the_general_way_does(
+    seed: int, durability: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random(seed)
+    way, taken = plain_produce.handle, [0]
+
+    async with contextlib.AsyncExitStack() as stack:
+        twins = []
+        for name in ("with", "without"):
+            disk = Disk() if durability == "power" else None
+            properties = {"transaction.two.phase.commit.enable": "true"}
+            twins.append(Twin(await stack.enter_async_context(rig(tmp_path / name, properties, durability, disk)), disk))
+
+        def handle(connection: Any, asked: Any, version: int) -> bool:
+            took = connection.broker is twins[0].rig.broker and way(connection, asked, version)
+            taken[0] += took
+            return took
+
+        monkeypatch.setattr(plain_produce, "handle", handle)
+
+        def sync() -> None:
+            for twin in twins:
+                if twin.disk is not None:
+                    twin.disk.rest()
+
+        def heard(txn: str) -> list[bytes]:
+            first, second = (twin.answers(txn) for twin in twins)
+            assert first == second
+            return first
+
+        owners, waiting = {}, dict.fromkeys(TXNS, False)
+        for txn in TXNS:
+            for twin in twins:
+                twin.send(txn, init(txn), 6)
+                twin.rig.broker.turn.end()
+            sync()
+            made = decode(heard(txn)[0], 22, 6)
+            owners[txn] = Owner(made.producer_id, made.producer_epoch, {})
+        asked: dict[str, tuple[Message, int]] = {}
+        for _ in range(STEPS):
+            txn = random.choice(TXNS)
+            if twins[0].clients[txn].transport.closed:  # As it may be told that nothing is to be acknowledged.
+                for twin in twins:
+                    assert twin.clients[txn].transport.closed
+                    twin.clients[txn] = twin.rig.client()
+                waiting[txn] = False
+            if not waiting[txn]:
+                asked[txn] = some_request(random, txn, owners[txn], twins[0].rig.clock.ms)
+                for twin in twins:
+                    twin.send(txn, *asked[txn])
+                request = asked[txn][0]
+                waiting[txn] = not (isinstance(request, ProduceRequest) and request.acks == 0)
+            if random.random() < 0.5:
+                sync()
+            if random.random() < 0.3:
+                ms = random.choice((1, 1_000, 61_000))
+                for twin in twins:
+                    twin.rig.pass_time(ms)
+            for name in TXNS:
+                for answer in heard(name):
+                    waiting[name] = False
+                    request, version = asked[name]
+                    if isinstance(request, EndTxnRequest | InitProducerIdRequest):
+                        made = decode(answer, 26 if isinstance(request, EndTxnRequest) else 22, version)
+                        if not made.error_code and getattr(made, "producer_id", -1) >= 0:
+                            owners[name] = Owner(made.producer_id, made.producer_epoch, {})
+        sync()
+        assert twins[0].books() == twins[1].books()
+    assert taken[0] > STEPS // 15
+
+
+async def test_a_batch_that_was_known_is_doubted_when_another_of_its_request_is_refused(tmp_path: Path) -> None:
+    """Nothing of this transaction is in the log of the first partition, though its batch was answered as written."""
+    async with rig(tmp_path) as made:
+        twin = Twin(made, None)
+        twin.send("b", init("b"), 4)
+        owner = decode(twin.answers("b")[0], 22, 4)
+
+        def produce(*sequences: int) -> list[int]:
+            parts = [
+                PartitionProduceData(index, bytes(build_batch(
+                    [(None, b"v")], made.clock.ms, attributes=0x10, producer_id=owner.producer_id,
+                    producer_epoch=owner.producer_epoch, base_sequence=sequence,
+                )))
+                for index, sequence in enumerate(sequences)
+            ]  # fmt: skip
+            twin.send("b", ProduceRequest("b", -1, 1_000, [TopicProduceData("plain", partition_data=parts)]), 12)
+            answer = decode(twin.answers("b")[0], 0, 12)
+            return [part.error_code for part in answer.responses[0].partition_responses]
+
+        assert produce(0) == [0]
+        twin.send("b", EndTxnRequest("b", owner.producer_id, owner.producer_epoch, True), 4)
+        assert decode(twin.answers("b")[0], 26, 4).error_code == 0
+
+        assert produce(0, 5) == [0, 45]
+        assert list(made.log("plain", 0).producers.doubts) == [owner.producer_id]

@@ -1,0 +1,83 @@
+"""`append_client` and `append_marker` ask their producer themselves where it plainly goes on; the rules say the same."""
+
+from __future__ import annotations
+
+import tempfile
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from storage_harness import NOW_MS, OK, batch, killed, new_log
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.records import SEQUENCE_MAX, BatchHeader, read_header
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.producers import ProducerStates, RememberedBatch
+
+producers = st.integers(0, 1)
+epochs = st.integers(0, 2)
+EXPECTED = -1
+"""The number that the log has noted for its producer's next batch."""
+sequences = st.none() | st.just(EXPECTED) | st.sampled_from([0, 1, 2, 5, SEQUENCE_MAX - 1, SEQUENCE_MAX])
+flags = st.booleans()
+headers = st.tuples(producers, epochs, sequences, st.integers(1, 3), st.sampled_from([True, True, True, False]))
+steps = st.one_of(
+    st.tuples(st.just("data"), headers, flags),
+    st.tuples(st.just("data"), headers, flags),
+    st.tuples(st.just("doubt"), headers, flags),
+    st.tuples(st.just("mark"), producers, epochs, epochs, st.sampled_from([0, 1, 2]), flags),
+    st.tuples(st.just("restart")),
+)
+
+
+def facts(states: ProducerStates) -> object:
+    return (
+        {key: [getattr(one, name) for name in one.__slots__] for key, one in states.producers.items()},
+        list(states.open_txns.items()),
+        states.doubts,
+    )
+
+
+def made(log: PartitionLog, header: tuple[int, int, int | None, int, bool]) -> tuple[bytes, BatchHeader]:
+    """Without a sequence number: the one that follows."""
+    pid, epoch, sequence, count, txn = header
+    known = log.producers.producers.get(pid)
+    if sequence is None:
+        sequence = (known.last_sequence + 1) % 2**31 if known else 0
+    elif sequence == EXPECTED:
+        sequence = known.next_sequence if known else 0
+    data = batch(count, pid=pid, epoch=epoch, seq=sequence, txn=txn)
+    return data, read_header(data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(walk=st.lists(steps, min_size=12, max_size=40))
+def test_any_walk_ends_where_the_rules_lead_it(walk: list[tuple[object, ...]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log, rules = new_log(f"{folder}/t-0"), ProducerStates()
+        for step in walk:
+            match step:
+                case ("data", header, bool(zero)):
+                    data, read = made(log, header)  # type: ignore[arg-type]
+                    verdict = rules.admit(read, zero)
+                    error, offset, _ = log.append_client(data, read, NOW_MS, zero)
+                    if isinstance(verdict, RememberedBatch):
+                        assert (error, offset) == (OK, verdict.first_offset)
+                    else:
+                        assert error is verdict
+                        if verdict is OK:
+                            rules.appended(read, offset)
+                case ("doubt", header, bool(zero)):
+                    _, read = made(log, header)  # type: ignore[arg-type]
+                    for states in (rules, log.producers):
+                        states.doubt(read, zero, NOW_MS)
+                case ("mark", int(pid), int(epoch), int(coordinator), int(version), bool(commit)):
+                    wrong: ErrorCode = rules.check_marker(pid, epoch, coordinator, version)
+                    offset = log.next_offset
+                    assert log.append_marker(commit, pid, epoch, coordinator, version, NOW_MS) is wrong
+                    if wrong is OK:
+                        rules.marker_appended(pid, epoch, coordinator, NOW_MS, offset, commit)
+                case _:
+                    rules = ProducerStates.from_snapshot(rules.snapshot())
+                    log.producers = ProducerStates.from_snapshot(log.producers.snapshot())
+            assert facts(log.producers) == facts(rules)
+        killed(log)
