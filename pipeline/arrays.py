@@ -1,4 +1,4 @@
-"""Bytes of record batches as arrays: the headers of many batches at once, byte strings of many records at once."""
+"""Bytes of record batches as arrays: headers of many batches, numbers and byte strings of many records at once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from stuntbroker.protocol.records import HEADER, HEADER_SIZE, BatchHeader
 
 Array = npt.NDArray[Any]
 
+FAR: Final = 1 << 59
+"""A position behind every end; a few of them can be added up in 64 bits."""
 _NUMPY = {"q": ">i8", "i": ">i4", "I": ">u4", "h": ">i2", "b": "i1"}
 HEADER_TYPE: Final = np.dtype(list(zip(BatchHeader._fields, map(_NUMPY.__getitem__, HEADER.format[1:]), strict=True)))
 """A batch's header as it is in the file."""
@@ -22,6 +24,34 @@ def headers_at(data: Array, positions: Array) -> Array:
     """The headers at these positions, with the fields of BatchHeader; each must be whole."""
     gathered = data[positions[:, None] + np.arange(HEADER_SIZE)]
     return gathered.view(HEADER_TYPE).ravel().astype(_NATIVE)
+
+
+def varints(data: Array, at: Array) -> tuple[Array, Array]:
+    """(zigzag varlongs at these positions, the positions behind them); one of more than 64 bits ends at FAR."""
+    byte = data.take(at, mode="clip")
+    longer = byte >= 0x80
+    if not longer.any():
+        return ((byte >> 1) ^ -(byte & 1)).view(np.int8).astype(np.int64), at + 1
+    second = data.take(at + 1, mode="clip")
+    pair = np.where(longer, (byte & 0x7F) | (second & 0x7F).astype(np.uint16) << 7, byte)
+    value = ((pair >> 1) ^ -(pair & 1)).view(np.int16).astype(np.int64)
+    at = at + (longer + np.uint8(1))
+    more = np.flatnonzero(longer & (second >= 0x80))
+    if not len(more):
+        return value, at
+    bits, end, going = pair[more].astype(np.uint64), at[more], np.arange(len(more))
+    for shift in range(14, 64, 7):
+        byte = data.take(end[going], mode="clip")
+        bits[going] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        end[going] += 1
+        if shift == 63:
+            end[going[byte > 1]] = FAR
+        going = going[byte >= 0x80]
+        if not len(going):
+            break
+    value[more] = (bits >> np.uint64(1)).astype(np.int64) ^ -(bits & np.uint64(1)).astype(np.int64)
+    at[more] = end
+    return value, at
 
 
 def byte_strings(buffer: pa.Buffer, at: Array, sizes: Array) -> pa.Array:

@@ -1,8 +1,7 @@
 """Record batches, as a Fetch brings them, as Arrow columns.
 
-Python looks at the size of each record, to find where the next one begins; all else is done for all records of
-a response at once, in numpy and Arrow. What is between two fields is taken for an array element too, and left out when
-the fields are copied.
+Batches are checked one by one; the records of all batches of a response are read at once, in numpy and Arrow. What is
+between two fields is taken for an array element too, and left out when the fields are copied.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from stuntbroker.pipeline.arrays import Array, byte_strings, headers_at
-from stuntbroker.pipeline.lock_step import find_headers, varints
+from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
 from stuntbroker.pipeline.payloads import PayloadError, open_payload
 from stuntbroker.protocol.crc import crc32c
-from stuntbroker.protocol.primitives import Buffer, DecodeError
+from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import (
     CODEC_MASK,
     CONTROL,
@@ -27,7 +26,6 @@ from stuntbroker.protocol.records import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     TRANSACTIONAL,
-    unzigzag,
 )
 
 OPEN_BYTES_MAX: Final = 1 << 24
@@ -162,85 +160,41 @@ def _opened(batches: Batches) -> Iterator[tuple[list[int], list[Buffer]]]:
     yield rows, parts
 
 
-def find_records(data: bytes, starts: Sequence[int], ends: Sequence[int], counts: Sequence[int]) -> array[int] | int:
-    """Where the records of all batches begin, or the index of the first batch that has not as many as it counts."""
-    found = array("q")
-    append = found.append
-    for row, (at, end, count) in enumerate(zip(starts, ends, counts, strict=True)):
-        before = len(found)
-        try:
-            while at < end:
-                append(at)
-                size = data[at]
-                if size < 0x80:
-                    at += 1 + (size >> 1)
-                    continue
-                second = data[at + 1]
-                if second < 0x80:
-                    at += 2 + (size >> 1 & 0x3F | second << 6)
-                    continue
-                size, at = unzigzag(data, at)
-                if size < 0:
-                    return row
-                at += size
-        except (IndexError, DecodeError):
-            return row
-        if at != end or len(found) - before != count:
-            return row
-    return found
-
-
 def _columns(data: bytes, starts: Array, ends: Array, headers: Array, with_headers: bool) -> Columns:
-    found = find_records(data, starts.tolist(), ends.tolist(), headers["count"].tolist())
-    if isinstance(found, int):
-        raise _not_as_declared(headers[found])
-    view = np.frombuffer(data, np.uint8)
-    begins = np.frombuffer(found, np.int64)
-    batch = np.repeat(np.arange(len(headers)), headers["count"])
-    size, at = varints(view, begins)
-    stops = at + size
-    time_delta, at = varints(view, at + 1)
-    offset_delta, at = varints(view, at)
-    key_size, key_at = varints(view, at)
-    value_size, value_at = varints(view, _behind(view, key_at, key_size))
-    header_count, headers_start = varints(view, _behind(view, value_at, value_size))
-    # Positions only rise: what runs past its record anywhere does so here.
-    wrong = (size < 0) | (headers_start > stops)
-    wrong |= (header_count < 0) | ((header_count == 0) & (headers_start != stops))
-    wrong |= (offset_delta < 0) | (offset_delta > headers["last_offset_delta"][batch])
-    if wrong.any():
-        raise _not_as_declared(headers[batch[np.argmax(wrong)]])
+    places, bad = find_records(data, starts, ends, headers["count"], headers["last_offset_delta"])
+    if bad.any():
+        raise _not_as_declared(headers[np.argmax(bad)])
+    counts = headers["count"]
     buffer = pa.py_buffer(data)
     stamped = (headers["attributes"] & LOG_APPEND_TIME) != 0
-    timestamps = headers["base_timestamp"][batch] + time_delta
+    timestamps = np.repeat(headers["base_timestamp"], counts) + places.timestamp_delta
     if stamped.any():
-        timestamps = np.where(stamped[batch], headers["max_timestamp"][batch], timestamps)
+        timestamps = np.where(np.repeat(stamped, counts), np.repeat(headers["max_timestamp"], counts), timestamps)
     made = None
     if with_headers:
-        made = _headers(view, buffer, headers_start, stops, header_count)
+        made = _headers(np.frombuffer(data, np.uint8), buffer, places)
         if isinstance(made, int):
-            raise _not_as_declared(headers[batch[made]])
+            raise _not_as_declared(headers[places.batch[made]])
     return Columns(
-        headers["base_offset"][batch] + offset_delta, timestamps, stamped.astype(np.int32)[batch],
-        byte_strings(buffer, key_at, key_size), byte_strings(buffer, value_at, value_size), made,
-    )  # fmt: skip
-
-
-def _behind(view: Array, at: Array, size: Array) -> Array:
-    """Behind a field of that size; at the buffer's end for one that would go beyond it, whatever its size."""
-    found: Array = np.minimum(at + np.clip(size, 0, len(view)), len(view))
-    return found
+        np.repeat(headers["base_offset"], counts) + places.offset_delta,
+        timestamps,
+        np.repeat(stamped.astype(np.int32), counts),
+        byte_strings(buffer, places.key_at, places.key_size),
+        byte_strings(buffer, places.value_at, places.value_size),
+        made,
+    )
 
 
 def _not_as_declared(header: Any) -> BadBatch:
     return BadBatch(f"the records of the batch at offset {int(header['base_offset'])} are not as it declares them")
 
 
-def _headers(view: Array, buffer: pa.Buffer, starts: Array, stops: Array, counts: Array) -> pa.Array | int:
+def _headers(view: Array, buffer: pa.Buffer, places: Places) -> pa.Array | int:
     """Rows of HEADERS, or the index of a record whose headers do not fit into it."""
+    counts = places.header_count
     if not counts.any():
         return pa.nulls(len(counts), HEADERS)
-    found, bad = find_headers(view, starts, stops, counts)
+    found, bad = find_headers(view, places.headers_at, places.stop, counts)
     if bad.any():
         return int(np.argmax(bad))
     offsets = np.zeros(len(counts) + 1, np.int32)

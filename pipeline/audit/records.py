@@ -144,7 +144,7 @@ def _joined(parts: list[Any], headers: Array, positions: Array) -> _Payloads:
 def _decode(segment: Segment, chunk: _Payloads) -> Decoded:
     headers = chunk.headers
     counts, deltas = headers["count"].astype(np.int64), headers["last_offset_delta"].astype(np.int64)
-    places, bad = find_records(chunk.data, chunk.starts, chunk.ends, counts, deltas)
+    places, bad = find_records(chunk.data.data, chunk.starts, chunk.ends, counts, deltas)
     listed = np.flatnonzero((places.header_count > 0) & ~bad[places.batch])
     found, wrong = find_headers(
         chunk.data, places.headers_at[listed], places.stop[listed], places.header_count[listed]

@@ -12,7 +12,8 @@ from audit_harness import Log, batch_with_headers, compressed, records_of, segme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stuntbroker.pipeline import lock_step
+from stuntbroker.pipeline import record_starts
+from stuntbroker.pipeline.arrays import varints
 from stuntbroker.pipeline.audit import records
 from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.protocol.primitives import DecodeError
@@ -66,6 +67,12 @@ def one_by_one(data: bytes) -> list[dict[str, Any]]:
     return found
 
 
+def in_lanes_from(patch: pytest.MonkeyPatch, lanes: int) -> None:
+    """As if steps of so many batches, or lanes, were worth it."""
+    patch.setattr(record_starts, "GUESS_RECORDS_MIN", 1)
+    patch.setattr(record_starts, "LANES_MIN", lanes)
+
+
 @given(
     written=st.lists(batches(), min_size=1, max_size=6), lanes=st.sampled_from([1, 3, 1_000]),
     chunk=st.sampled_from([1, 500, 1 << 26]),
@@ -78,7 +85,7 @@ def test_all_at_once_is_one_by_one(
     for batch in written:
         log.append(batch)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lock_step, "LANES_MIN", lanes)
+        in_lanes_from(patch, lanes)
         patch.setattr(records, "CHUNK_BYTES", chunk)
         found, faults = records_of(segment_at(log.path), rows_max=4)
 
@@ -105,7 +112,7 @@ def test_a_batch_that_is_not_as_it_declares_is_left_out_and_told(
         expected = one_by_one(data[: len(good)]) + one_by_one(data[-len(good) :])
         told = 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lock_step, "LANES_MIN", lanes)
+        in_lanes_from(patch, lanes)
         found, faults = records_of(segment_at(log.path))
 
     assert (found, len(faults)) == (expected, told)
@@ -141,7 +148,7 @@ def longer(batch: bytearray, data: bytes = b"\x00") -> bytearray:
 def test_malformed_batches_are_left_out_and_told(
     make: Callable[[], bytearray], lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock_step, "LANES_MIN", lanes)
+    in_lanes_from(monkeypatch, lanes)
     broken = make()
     seal(broken)
     log = Log(tmp_path, "t")
@@ -173,7 +180,7 @@ def test_varints_of_any_length_are_read() -> None:
         at.append(len(log))
         zigzag(log, number)
 
-    found, behind = lock_step.varints(np.frombuffer(bytes(log), np.uint8), np.array(at))
+    found, behind = varints(np.frombuffer(bytes(log), np.uint8), np.array(at))
 
     assert found.tolist() == numbers
     assert behind.tolist() == [*at[1:], len(log)]
@@ -182,7 +189,7 @@ def test_varints_of_any_length_are_read() -> None:
 @pytest.mark.parametrize("last", [b"\x02", b"\x7f", b"\x80\x00"])
 def test_a_varint_of_more_than_64_bits_ends_behind_everything(last: bytes) -> None:
     data = np.frombuffer(b"\xff" * 9 + last + bytes(8), np.uint8)
-    _, behind = lock_step.varints(data, np.array([0]))
+    _, behind = varints(data, np.array([0]))
 
     assert behind[0] > len(data)
 
