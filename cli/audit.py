@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -97,7 +98,11 @@ def audit(arguments: list[str]) -> int:
         return _failed(f"{NEEDS} ({fault.name} is not there)")
     progress = Progress(asked.json)
     try:
+        if asked.html is not None:
+            check_page(asked.html)
         folder = read_folder(asked.folder)
+        if asked.chain is not None:
+            asked.chain.check_topics(folder)
         tables = _tables(asked)
         made, compared = _made(asked, folder, tables, progress)
         findings = made.findings()
@@ -111,9 +116,12 @@ def audit(arguments: list[str]) -> int:
             from stuntbroker.pipeline.report import write_report
 
             write_report(asked.html, made, folder, findings)
-    except (FolderError, OSError) as fault:
+    except FolderError as fault:
         progress.clear()
         return _failed(str(fault))
+    except OSError as fault:
+        progress.clear()
+        return _failed(str(fault) if fault.filename is None else f"{fault.filename}: {fault.strerror}")
     except ModuleNotFoundError as fault:
         return _failed(f"{NEEDS} ({fault.name} is not there)")
     progress.clear()
@@ -126,6 +134,25 @@ def audit(arguments: list[str]) -> int:
         report["compared"] = names | {"findings": len(compared)}
     sys.stdout.write(json.dumps(report, indent=2) + "\n" if asked.json else text_of(report))
     return 1 if report["severities"].keys() - {HARMLESS} else 0
+
+
+def check_page(path: str) -> None:
+    """What would fail at the end is told before the work. Raises OSError, ModuleNotFoundError."""
+    from importlib.util import find_spec
+
+    for name in ("jinja2", "plotly"):
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    folder = os.path.dirname(path) or "."
+    why = ""
+    if os.path.isdir(path):
+        why = "it is a folder"
+    elif not os.path.isdir(folder):
+        why = f"there is no folder {folder}"
+    elif not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        why = "this user may not"
+    if why:
+        raise OSError(f"cannot write {path}: {why}; give another --html")
 
 
 def _tables(asked: Asked) -> TableWriter | None:

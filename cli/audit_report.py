@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.cli.tables import instant, shown, table
+from stuntbroker.pipeline.counting import count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +18,7 @@ Report = dict[str, Any]
 ROWS_MAX: Final = 1_000
 """Of any list in the text, and of lists by transactional id in the JSON document."""
 SLOWEST_MAX: Final = 10
+SKIPPED_MAX: Final = 20
 EVERY_DAY: Final = ("first", "first_seen", "end", "init", "init_by_owner")
 """Reasons of bumps that are no fence."""
 
@@ -77,13 +79,17 @@ def _slowest(latencies: pa.Table, most: int) -> list[Report]:
 def text_of(report: Report) -> str:
     ratio = report["aborted_bytes_ratio"]
     lines = [
-        f"{report['partitions']} partitions, {report['batches']} batches, {report['bytes']} bytes, "
-        f"{report['transactional_ids']} transactional ids; {report['transactions']} ends of transactions in partitions, "
-        f"{report['aborted_transactions']} of them aborts" + (f" with {100 * ratio:.1f} % of the bytes\n" if ratio else "\n")
+        f"{count(report['partitions'], 'partition')}, {count(report['batches'], 'batch', 'batches')}, "
+        f"{count(report['bytes'], 'byte')}, {count(report['transactional_ids'], 'transactional id')}; "
+        f"{count(report['transactions'], 'end of a transaction in a partition', 'ends of transactions in partitions')}, "
+        f"{count(report['aborted_transactions'], 'abort')} among them"
+        + (f" with {100 * ratio:.1f} % of the bytes\n" if ratio else "\n")
     ]
     if report["in_use"]:
         lines.append("A broker has this folder open: what it writes meanwhile may look unfinished.\n")
-    lines += [f"skipped {shown(one['name'])}: {shown(one['reason'])}\n" for one in report["skipped"]]
+    lines += [f"skipped {shown(one['name'])}: {shown(one['reason'])}\n" for one in report["skipped"][:SKIPPED_MAX]]
+    if (left := len(report["skipped"]) - SKIPPED_MAX) > 0:
+        lines.append(f"and {left} more are skipped: --json has them all\n")
     lines.append(_findings(report["findings"]))
     if "compared" in report and not report["compared"]["findings"]:
         one = report["compared"]

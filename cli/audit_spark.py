@@ -45,12 +45,12 @@ def audit_with_spark(
 
 
 def need_java() -> None:
-    """Raises SparkError without a JDK that Spark can run on."""
+    """Raises SparkError without a JDK that Spark can run on: that in JAVA_HOME, else that on the PATH, as Spark itself looks."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    where = f"JAVA_HOME, which is {home}" if home else "the PATH, and JAVA_HOME is not set"
+    where = f"in JAVA_HOME, which is {home}" if home else "on the PATH, and JAVA_HOME is not set"
     if java is None:
-        raise SparkError(f"a JDK {JAVA_MIN} or newer is needed: there is no java on {where}")
+        raise SparkError(f"a JDK {JAVA_MIN} or newer is needed: there is no java {where}")
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
     version = int(found[2] if found[1] == "1" and found[2] else found[1]) if found else None

@@ -10,6 +10,7 @@ from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.cli.main import UsageError
 from stuntbroker.coordinator.records import read_record as read_txn
 from stuntbroker.coordinator.state import Txn
+from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.records import (
@@ -52,7 +53,7 @@ def lines(data: bytes, topic: str) -> Iterator[str]:
     pos = 0
     while pos < len(data):
         if pos + HEADER_SIZE > len(data):
-            yield f"! position {pos}: {len(data) - pos} bytes are left, too few for a batch"
+            yield f"! position {pos}: {count(len(data) - pos, 'byte is', 'bytes are')} left, too few for a batch"
             return
         header = read_header(data, pos)
         batch = data[pos : pos + header.size]

@@ -17,7 +17,8 @@ from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING, Finding, file_of, finding, rows_at
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, last_rows, values
 from stuntbroker.pipeline.audit.transactions import TRANSACTIONS
-from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
+from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE, TOPIC
+from stuntbroker.pipeline.counting import count
 
 SWEEP_MS: Final = 10_000
 """How much longer than its time-out a transaction may live: brokers look for them at this interval."""
@@ -107,10 +108,15 @@ class Coordination:
             fits &= values(rest, "producer_epoch")[data] <= values(decisions, "producer_epoch")
         key = codes(mine, decisions["producer_epoch"], decisions["marker"])
         from_end, from_start = _rank(key[::-1])[::-1], _rank(key)
-        newest = fits & (missing > 0) & (from_end == 0) & ~told
+        # What waits for the decision that its id stands at: of that no count is needed. Before KIP-890 there may be more
+        # markers than decisions, as those are compacted and markers are sent again.
+        waits = fits & values(decisions, "is_last")
+        newest = (from_end == 0) & (waits | (fits & (missing > 0) & ~told))
+        told &= ~waits
         short = newest | (from_start < missing - np.bincount(key, newest, len(key) + 1)[key])
         damaged = values(self.bounds, "is_damaged")[bound]
-        cut = ~newest & ~told & (damaged | self._cut_off(bound, values(decisions, "update_ms")))
+        decided_ms = values(decisions, "update_ms")
+        cut = ~newest & ~told & (damaged | self._cut_off(bound, decided_ms) | self._before_all(bound, decided_ms))
         found = self._unknown(decisions, short & cut, bound)
         for at in np.flatnonzero(short & ~cut & ~(newest & damaged)).tolist():
             (row,) = rows_at(decisions, [at])
@@ -119,7 +125,7 @@ class Coordination:
         return found, opened[data[newest]]
 
     def _balance(self, decisions: pa.Table) -> tuple[Array, Array]:
-        """(how many markers are missing, whether there are too many of the other kind), with the epoch of each."""
+        """(how many markers are missing, whether there are too many of the other kind, also since), with the epoch of each."""
         marks = self.transactions.filter(pc.not_equal(self.transactions["marker"], "open"))
         names = ("topic", "partition", "producer_id")
         mine, theirs = codes_of_both(
@@ -131,7 +137,12 @@ class Coordination:
             np.bincount(mine[commits == kind], minlength=size) - np.bincount(theirs[says == kind], minlength=size)
             for kind in (True, False)
         )
-        return np.where(commits, commit[mine], abort[mine]), np.where(commits, abort[mine], commit[mine]) < 0
+        latest = np.full((2, size), -1, np.int64)
+        for kind in (True, False):
+            np.maximum.at(latest[int(kind)], theirs[says == kind], values(marks, "marker_timestamp")[says == kind])
+        since = latest[(~commits).astype(np.int64), mine] >= values(decisions, "update_ms")
+        other = np.where(commits, abort[mine], commit[mine])
+        return np.where(commits, commit[mine], abort[mine]), (other < 0) & since
 
     def _cut_off(self, bound: Array, decided_ms: Array) -> Array:
         """Whether a marker of that time may have been before what there is to see. Markers have the broker's time."""
@@ -146,28 +157,50 @@ class Coordination:
         found: Array = (from_offset[bound] > 0) & (decided_ms <= earliest[bound])
         return found
 
+    def _before_all(self, bound: Array, decided_ms: Array) -> Array:
+        """Whether a decision is older than all transactions in the partition: of a topic that had its name before."""
+        place, own = codes_of_both(
+            (self.transactions["topic"], self.transactions["partition"]), (self.bounds["topic"], self.bounds["partition"])
+        )
+        row = find(own, place)
+        began, ended = values(self.transactions, "first_timestamp"), values(self.transactions, "marker_timestamp")
+        is_lone = values(self.transactions, "first_offset") < 0
+        time = np.where(is_lone, ended, np.where(ended < 0, began, np.minimum(began, ended)))
+        never = np.iinfo(np.int64).max
+        earliest = np.full(len(self.bounds), never)
+        np.minimum.at(earliest, row[row >= 0], time[row >= 0])
+        earliest = np.where(earliest == never, values(self.bounds, "created_ms"), earliest)
+        found: Array = decided_ms < earliest[bound]
+        return found
+
     def _unknown(self, decisions: pa.Table, unknown: Array, bound: Array) -> list[Finding]:
         counts = np.bincount(bound[unknown], minlength=len(self.bounds))
         return [
             finding(
                 "unknown_before", INFORMATION, row,
-                f"{counts[at]} decisions list the partition, whose markers would have been before offset {row['known_from']}",
-                last_offset=row["known_from"] - 1,
+                f"{count(int(counts[at]), 'decision lists', 'decisions list')} the partition, whose markers would have been "
+                + _where(row),
+                first_offset=None if row["known_from"] else row["log_start_offset"],
+                last_offset=row["known_from"] - 1 if row["known_from"] else None,
             )
             for at, row in zip(np.flatnonzero(counts).tolist(), rows_at(self.bounds, np.flatnonzero(counts)), strict=True)
         ]  # fmt: skip
 
 
-def open_findings(waiting: pa.Table, lasts: pa.Table, bounds: pa.Table, now_ms: int) -> list[Finding]:
+def open_findings(
+    waiting: pa.Table, lasts: pa.Table, bounds: pa.Table, now_ms: int, is_partial: bool = False, in_use: bool = False
+) -> list[Finding]:
     """What keeps transactions without a marker open.
 
-    `waiting` have ids, `lasts` is the last record of every id; `now_ms` is the time that ages are told at.
+    `waiting` have ids, `lasts` is the last record of every id; `now_ms` is the time that ages are told at. `is_partial`:
+    some of the transaction log is elsewhere. `in_use`: the partitions may be younger than what was read of it.
     """
     if not len(waiting):
         return []
     wanted = lasts.filter(pc.is_in(lasts["transactional_id"], waiting["transactional_id"].combine_chunks()))
     ids = {row["transactional_id"]: row for row in wanted.drop_columns(["partitions"]).to_pylist()}
     places = {(row["topic"], row["partition"]): row for row in bounds.to_pylist()}
+    broken = {row["partition"] for row in bounds.to_pylist() if row["topic"] == TOPIC and row["is_damaged"]}
     found = []
     for row in waiting.to_pylist():
         bound = places[row["topic"], row["partition"]]
@@ -175,9 +208,43 @@ def open_findings(waiting: pa.Table, lasts: pa.Table, bounds: pa.Table, now_ms: 
         state = ids.get(row["transactional_id"])
         if row["is_added"] and state is not None:
             found += _held(row, state, behind, now_ms)
-        elif not bound["is_damaged"]:  # Else the marker may be in the piece that is broken, which is told already.
+        elif bound["is_damaged"] or (broken if state is None else state["log_partition"] in broken):
+            continue  # The marker, or what the coordinator says, may be in the piece that is broken, which is told already.
+        elif in_use and (state is None or row["last_epoch"] >= state["producer_epoch"] >= 0):
+            continue
+        elif state is None and is_partial:
+            text = f"its coordinator's part of the transaction log is not in this folder; {behind}"
+            found.append(finding("unknown_owner", INFORMATION, row, text))
+        else:
             found.append(_hanging(row, state, behind))
     return found
+
+
+def undecided(transactions: pa.Table, lasts: pa.Table, bounds: pa.Table) -> list[Finding]:
+    """Markers above the epoch that their id stands at: its coordinator writes down a decision before any marker."""
+    broken = [row["partition"] for row in bounds.to_pylist() if row["topic"] == TOPIC and row["is_damaged"]]
+    lasts = lasts.filter(pc.invert(pc.is_in(lasts["log_partition"], pa.array(broken, pa.int32()))))
+    row = find(values(lasts, "producer_id"), values(transactions, "producer_id"))
+    if not len(lasts):
+        return []
+    above = (row >= 0) & (values(transactions, "marker_epoch") > values(lasts, "producer_epoch")[row])
+    at = np.flatnonzero(above)
+    return [
+        finding(
+            "marker_undecided", ERROR, one,
+            f"a marker ({one['marker']}) of epoch {one['marker_epoch']}, but {state['state']} with epoch "
+            f"{state['producer_epoch']} at offset {state['log_offset']} of the transaction log is the last of its id",
+            producer_epoch=one["marker_epoch"], first_offset=one["marker_offset"], last_offset=one["marker_offset"],
+        )
+        for one, state in zip(rows_at(transactions, at), rows_at(lasts, row[at]), strict=True)
+    ]  # fmt: skip
+
+
+def _where(bound: Finding) -> str:
+    """Where markers would have been that cannot be seen."""
+    if bound["known_from"]:
+        return f"before offset {bound['known_from']}"
+    return "in the piece that is broken" if bound["is_damaged"] else "in one that had its name before"
 
 
 def _rank(key: Array) -> Array:

@@ -69,11 +69,15 @@ class Chain:
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.inputs, *self.outputs)))
 
-    def check(self, folder: Folder, committed: pa.Table) -> None:
-        """Whether there is something to compare. Raises FolderError, as a comparison of nothing would find nothing."""
+    def check_topics(self, folder: Folder) -> None:
+        """Before anything is read. Raises FolderError."""
         there = {one.topic for one in folder.partitions}
         if missing := [one for one in self.topics() if one not in there]:
             raise FolderError(f"{folder.path} has no topic {missing[0]!r}, which was to be compared")
+
+    def check(self, folder: Folder, committed: pa.Table) -> None:
+        """Whether there is something to compare. Raises FolderError, as a comparison of nothing would find nothing."""
+        self.check_topics(folder)
         mine = committed.filter(pc.equal(committed["group_id"], self.group_id))
         if not pc.any(pc.is_in(mine["topic"], pa.array(self.inputs, pa.string()))).as_py():
             topics = ", ".join(map(repr, self.inputs))
@@ -103,21 +107,24 @@ class Chain:
         """What is missing from the output, there too often, or there without an input.
 
         What was cut off from the input may have made any output, and the output that was cut off may be any of what is
-        missing: then these are unknown.
+        missing: then these are unknown. So they are when a piece of it is broken.
         """
         wrong = tally.filter(pc.not_equal(tally["wanted"], tally["found"]))
         wrong = wrong.sort_by([("key", "ascending"), ("value", "ascending")])
         starts = {(row["topic"], row["partition"]): row["known_from"] for row in bounds.to_pylist()}
+        broken = {(row["topic"], row["partition"]) for row in bounds.to_pylist() if row["is_damaged"]}
         found, unknown = [], set()
         for row in wrong.to_pylist():
             behind = self.outputs if row["found"] < row["wanted"] else self.inputs
-            cut = [place for place, start in starts.items() if place[0] in behind and start]
+            cut = [place for place, start in starts.items() if place[0] in behind and (start or place in broken)]
             unknown.update(cut)
             if not cut:
                 found.append(self._finding(row))
         for topic, number in sorted(unknown):
-            place = {"topic": topic, "partition": number, "last_offset": starts[topic, number] - 1}
-            text = f"input and output of {self.group_id} cannot be compared before offset {starts[topic, number]}"
+            start = starts[topic, number]
+            place = {"topic": topic, "partition": number, "last_offset": start - 1 if start else None}
+            where = f"before offset {start}" if start else "where a piece is broken"
+            text = f"input and output of {self.group_id} cannot be compared {where}"
             found.append(finding("unknown_before", INFORMATION, place, text))
         return found
 

@@ -4,21 +4,25 @@
 |---|---|---|
 | corrupt | error | bytes in a segment that are no valid batch |
 | format | error | messages older than record batches: nothing can be said of them |
-| torn_tail | information | the active segment ends in a batch that was never whole; the broker cuts it off |
-| offset_order | error | a batch whose offsets are not above those before it |
+| torn_tail | information | the newest segment, not closed in order, has no whole batch at its end; the broker cuts that off |
+| gone | information | a segment that a broker deleted while the folder was read |
+| offset_order | error | a batch whose offsets do not rise with those around it |
 | hanging | error | records of a transaction that nobody will end: its coordinator is done with it, or never knew of them |
 | overdue | warning | a transaction is open beyond its time-out, and was not aborted |
 | open_two_phase | warning | a transaction of KIP-939 waits for its owner, and holds back readers meanwhile |
+| unknown_owner | information | open, and its coordinator's part of the transaction log is not in this folder |
 | marker_pending | warning | decided, its markers not all written; the coordinator does that when it is started again |
 | marker_missing | error | decided and said to be complete, but a partition of it has no marker |
 | marker_contradicts | error | a partition was told another outcome than was decided |
+| marker_undecided | error | a marker of an epoch that the coordinator has not given out yet |
 | marker_without_data | information | a transaction without records in a partition that was added to it, or a repeated marker |
-| marker_suspicious | warning | the same, but by an older coordinator, for an older epoch, or for a producer that nobody knows |
+| marker_suspicious | warning | the same by an older coordinator, for an older epoch or of an unknown producer; below its data |
 | mixed_epochs | error | an epoch went up within a transaction, which only its end may do |
+| stale_epoch | error | records of an epoch below one that the partition had seen: their producer was fenced |
 | duplicate | error | sequence numbers that were there before |
 | gap | error | sequence numbers that are missing |
 | undecodable | error | a batch or a record with a right CRC that cannot be read |
-| unknown_before | information | decided, but what would be its marker may have been cut off |
+| unknown_before | information | decided, but its marker may have been cut off, or in a topic that had the name before |
 | output_missing, output_duplicate, output_unexpected | error | see `eos` |
 
 What retention, compaction or a fault has taken is unknown, never missing.

@@ -2,9 +2,14 @@
 
     <topic>-<partition>/<20-digit base offset>.log     record batches, what the audit reads
     log-start-offset-checkpoint                        "0", number of lines, then `topic partition offset` a line
+    .kafka_cleanshutdown                               there when the last broker closed its logs in order
 
 Folders that a broker has renamed, to delete, to move or because nobody claims them, are no partitions any more; they
-are skipped with a reason, as is everything that an unfinished compaction left.
+are skipped with a reason, as is everything that an unfinished compaction left. But for one thing: from the moment that
+the segments which it replaces begin to go, a compaction's `.swap` file is the log, and a broker that starts takes it.
+
+    <20-digit base offset>.log.swap                    Kafka's
+    <base offset>-<end>.swap                           ours, for segments that begin from the one to below the other
 """
 
 from __future__ import annotations
@@ -12,15 +17,29 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import stat
 from dataclasses import dataclass
 from typing import Final
 
+from stuntbroker.protocol.records import HEADER_SIZE, read_header
+
 START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEAN: Final = ".kafka_cleanshutdown"
 CONTROLLER_TOPIC: Final = "__cluster_metadata"
-_PARTITION = re.compile(r"(.+)-(\d+)")
-_RENAMED = re.compile(r".+-\d+\.[\w-]+-(delete|future|stray)")
-_SEGMENT = re.compile(r"(\d{20})\.log")
+TXN_TOPIC: Final = "__transaction_state"
+JOURNAL: Final = "metadata.journal"
+"""Only our brokers have one; they have no more than one folder, and make those of partitions on first use."""
+METADATA: Final = "partition.metadata"
+PARTITION_MAX: Final = 2**31 - 1
+OFFSET_MAX: Final = 2**63 - 1
+_PARTITION = re.compile(r"(.+)-(0|[1-9][0-9]*)", re.DOTALL)
+_RENAMED = re.compile(r".+-\d+\.[\w-]+-(delete|future|stray)", re.DOTALL)
+_SEGMENT = re.compile(r"([0-9]{20})\.log")
+_SWAP = re.compile(r"([0-9]{20})\.log\.swap|([0-9]{1,19})-([0-9]{1,19})\.swap")
+_START_OFFSET = re.compile(r"(\S+) ([0-9]{1,10}) ([0-9]{1,19})")
 _UNFINISHED = (".cleaned", ".swap", ".deleted", ".new")
+_NO_RECORDS = re.compile(r".*\.(index|timeindex|txnindex|snapshot)\.\w+", re.DOTALL)
+UNFINISHED: Final = "left by a compaction or deletion that was not finished"
 _REASONS: Final = {
     "delete": "its topic was deleted",
     "future": "a copy on its way from another folder",
@@ -34,7 +53,10 @@ class FolderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of batches. The last one of its partition is `active`: only there a broken end is no fault."""
+    """One file of batches.
+
+    The last one of its partition is `active`, unless the broker closed it in order: only there a broken end is no fault.
+    """
 
     topic: str
     partition: int
@@ -52,6 +74,8 @@ class Partition:
     """Records below it were deleted, although a segment may still hold them."""
     segments: tuple[Segment, ...]
     """By base offset."""
+    created_ms: int = -1
+    """When its folder was made, or copied without its times; -1 where nothing tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +93,8 @@ class Folder:
     skipped: tuple[Skipped, ...]
     in_use: bool
     """A process works in it: what that writes meanwhile may be seen half, and look like a fault."""
+    is_partial: bool = False
+    """Some of the transaction log is elsewhere: in another folder of `log.dirs`, or with another broker."""
 
     def segments(self, *topics: str) -> list[Segment]:
         """Of these topics or of all, largest first: so that work that is handed out ends at about the same time."""
@@ -85,51 +111,120 @@ def read_folder(path: str) -> Folder:
     if any(_SEGMENT.fullmatch(name) for name in names):
         raise FolderError(f"{path} is the folder of one partition: give the data folder that it is in")
     starts = _read_start_offsets(path)
-    partitions, skipped = [], []
+    is_clean = CLEAN in names
+    partitions: list[Partition] = []
+    skipped: list[Skipped] = []
     for name in names:
-        if not os.path.isdir(f"{path}/{name}"):
+        found = _PARTITION.fullmatch(name)
+        renamed = _RENAMED.fullmatch(name)
+        if not (found or renamed) or not os.path.isdir(f"{path}/{name}"):
             continue
-        if renamed := _RENAMED.fullmatch(name):
-            skipped.append(Skipped(name, _REASONS[renamed[1]]))
-        elif found := _PARTITION.fullmatch(name):
-            if found[1] == CONTROLLER_TOPIC:
-                skipped.append(Skipped(name, "the controllers' own log, which is no topic"))
-                continue
-            made = _read_partition(path, name, found[1], int(found[2]), starts, skipped)
-            if made is not None:
-                partitions.append(made)
+        if renamed:
+            skipped.append(_skip(name, _REASONS[renamed[1]]))
+        elif found and found[1] == CONTROLLER_TOPIC:
+            skipped.append(_skip(name, "the controllers' own log, which is no topic"))
+        elif found and _is_text(name) and int(found[2]) <= PARTITION_MAX:
+            partitions += _read_partition(path, found[1], int(found[2]), starts, is_clean, skipped)
+        else:
+            skipped.append(_skip(name, "not the name of a partition"))
     if not partitions:
         raise FolderError(f"no partition in {path}: give a broker's data folder (log.dirs in Kafka, --data-dir here)")
     partitions.sort(key=lambda one: (one.topic, one.partition))
-    return Folder(path, tuple(partitions), tuple(skipped), _in_use(path))
+    return Folder(path, tuple(partitions), tuple(skipped), _in_use(path), JOURNAL not in names and _is_partial(partitions))
 
 
 def _read_partition(
-    path: str, name: str, topic: str, number: int, starts: dict[tuple[str, int], int], skipped: list[Skipped]
-) -> Partition | None:
-    """None when it never had a record."""
-    found = []
+    path: str, topic: str, number: int, starts: dict[tuple[str, int], int], is_clean: bool, skipped: list[Skipped]
+) -> list[Partition]:
+    """Nothing when it never had a record, or is gone by now."""
+    name = f"{topic}-{number}"
+    found: dict[int, tuple[str, int]] = {}
+    swaps: list[tuple[int, int | None, str]] = []
     try:
         for file in sorted(os.listdir(f"{path}/{name}")):
-            if matched := _SEGMENT.fullmatch(file):
-                full = f"{path}/{name}/{file}"
-                found.append((int(matched[1]), full, os.stat(full).st_size))
+            if (matched := _SEGMENT.fullmatch(file)) and int(matched[1]) <= OFFSET_MAX:
+                if (size := _size_of(f"{path}/{name}/{file}")) is not None:
+                    found[int(matched[1])] = file, size
+            elif matched := _SWAP.fullmatch(file):
+                swaps.append((int(matched[1] or matched[2]), int(matched[3]) if matched[3] else None, file))
+            elif _NO_RECORDS.fullmatch(file):
+                continue
             elif file.endswith(_UNFINISHED):
-                skipped.append(Skipped(f"{name}/{file}", "left by a compaction or deletion that was not finished"))
+                skipped.append(_skip(f"{name}/{file}", UNFINISHED))
             elif file.endswith(".log"):
-                skipped.append(Skipped(f"{name}/{file}", "not the name of a segment"))
+                skipped.append(_skip(f"{name}/{file}", "not the name of a segment"))
+        for base, end, file in swaps:
+            if not _take(found, f"{path}/{name}", base, end, file):
+                skipped.append(_skip(f"{name}/{file}", UNFINISHED))
+    except FileNotFoundError:  # A broker works here, and its topic was deleted just now.
+        return []
     except OSError as fault:
         raise FolderError(f"cannot read {fault.filename}: {fault.strerror}") from fault
     if not found:
+        return []
+    last = max(found)
+    segments = tuple(
+        Segment(topic, number, base, f"{path}/{name}/{file}", size, base == last and not is_clean)
+        for base, (file, size) in sorted(found.items())
+    )
+    start = max(starts.get((topic, number), 0), segments[0].base_offset)
+    return [Partition(topic, number, start, segments, _created_ms(f"{path}/{name}/{METADATA}"))]
+
+
+def _is_partial(partitions: list[Partition]) -> bool:
+    """Kafka makes the folders of all partitions of a topic at once: those that are not here are somewhere else."""
+    numbers = [one.partition for one in partitions if one.topic == TXN_TOPIC]
+    return numbers != list(range(len(numbers)))
+
+
+def _created_ms(path: str) -> int:
+    """The time of a file that is written once, with the partition."""
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return -1
+
+
+def _size_of(path: str) -> int | None:
+    """In bytes; None for what is no file, or is gone by now."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
         return None
-    last = found[-1][0]
-    segments = tuple(Segment(topic, number, base, full, size, base == last) for base, full, size in found)
-    return Partition(topic, number, max(starts.get((topic, number), 0), segments[0].base_offset), segments)
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _take(found: dict[int, tuple[str, int]], folder: str, base: int, end: int | None, file: str) -> bool:
+    """Puts a compaction's outcome in the place of what it replaces, if that has begun to go; whether it had.
+
+    The first one goes first. Where the name does not say what else should have gone, it is what begins before the
+    outcome's own end.
+    """
+    if base in found or (size := _size_of(f"{folder}/{file}")) is None:
+        return False
+    end = _end_of(f"{folder}/{file}", base) if end is None else end
+    for other in [other for other in found if base <= other < end]:
+        del found[other]
+    found[base] = file, size
+    return True
+
+
+def _end_of(path: str, base: int) -> int:
+    """The offset behind the last batch of a file, by lengths alone."""
+    end, at = base, 0
+    with open(path, "rb") as file:
+        while len(head := file.read(HEADER_SIZE)) == HEADER_SIZE:
+            header = read_header(head)
+            if header.size < HEADER_SIZE:
+                break
+            end, at = max(end, header.next_offset), at + header.size
+            file.seek(at)
+    return end
 
 
 def _read_start_offsets(path: str) -> dict[tuple[str, int], int]:
     try:
-        with open(f"{path}/{START_OFFSETS}", encoding="utf-8") as file:
+        with open(f"{path}/{START_OFFSETS}", encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()[2:]
     except FileNotFoundError:
         return {}
@@ -137,12 +232,21 @@ def _read_start_offsets(path: str) -> dict[tuple[str, int], int]:
         raise FolderError(f"cannot read {path}/{START_OFFSETS}: {fault.strerror}") from fault
     found = {}
     for line in lines:
-        topic, _, rest = line.partition(" ")
-        number, _, offset = rest.partition(" ")
-        if not (number.isdigit() and offset.isdigit()):
+        matched = _START_OFFSET.fullmatch(line)
+        if matched is None or int(matched[3]) > OFFSET_MAX:
             raise FolderError(f"{path}/{START_OFFSETS} has a line that is no `topic partition offset`: {line!r}")
-        found[topic, int(number)] = int(offset)
+        found[matched[1], int(matched[2])] = int(matched[3])
     return found
+
+
+def _is_text(name: str) -> bool:
+    """Whether it can be written down: a folder's name may have any bytes."""
+    return "\n" not in name and not any(0xD800 <= ord(letter) < 0xE000 for letter in name)
+
+
+def _skip(name: str, reason: str) -> Skipped:
+    """Bytes that are no UTF-8 are shown as escapes."""
+    return Skipped(os.fsencode(name).decode("utf-8", "backslashreplace"), reason)
 
 
 def _in_use(path: str) -> bool:

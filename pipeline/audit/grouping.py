@@ -59,8 +59,12 @@ def running_max(numbers: Array, group: Array) -> Array:
     if not len(group):
         return numbers
     step = np.cumsum(follows(group) == 0)
-    low = numbers.min()
-    height = numbers.max() - low + 1  # Each group on a floor of its own.
+    low, high = int(numbers.min()), int(numbers.max())
+    height = high - low + 1  # Each group on a floor of its own.
+    if height * (int(step[-1]) + 1) > np.iinfo(np.int64).max:  # By rank then: there may be any number in a header.
+        unique, rank = np.unique(numbers, return_inverse=True)
+        ranked: Array = unique[running_max(rank, group)]
+        return ranked
     found: Array = np.maximum.accumulate(numbers - low + step * height) - step * height + low
     return found
 

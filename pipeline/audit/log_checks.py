@@ -1,7 +1,11 @@
-"""Findings that a partition's batches show by themselves: broken bytes and sequence numbers."""
+"""Findings that a partition's batches show by themselves: broken bytes, offsets, epochs and sequence numbers.
+
+Batches of a partition stand in the order of its files.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
@@ -13,20 +17,25 @@ from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, Finding, finding, rows_at
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, running_max, values
 from stuntbroker.pipeline.audit.scan import END_FAULTS
+from stuntbroker.pipeline.counting import count
 from stuntbroker.protocol.records import SEQUENCE_MAX
 
-OF_FILES: Final = ("corrupt", "format", "torn_tail")
+OF_FILES: Final = ("corrupt", "format", "torn_tail", "gone")
 """Kinds of what is no valid batch."""
+OFFSET_SPAN_MAX: Final = 2**31 - 1
+"""From a segment's base offset: its index holds the difference in 32 bits."""
 
 
 def file_findings(batches: pa.Table) -> list[Finding]:
     found = []
     for row in batches.filter(pc.is_valid(batches["fault"])).to_pylist():
-        where = f"{row['size']} bytes from position {row['position']} on"
+        where = f"{count(row['size'], 'byte')} from position {row['position']} on"
         if row["fault"] in END_FAULTS:
             what = "are zeros" if row["fault"] == "zeros" else "are no whole batch"
             severity = INFORMATION
             kind = "torn_tail"
+        elif row["fault"] == "gone":
+            what, kind, severity = "were deleted while the folder was read", "gone", INFORMATION
         else:
             what = "have a wrong CRC" if row["crc_ok"] is False else "are no record batch"
             kind, severity = row["fault"], ERROR
@@ -36,21 +45,61 @@ def file_findings(batches: pa.Table) -> list[Finding]:
     return found
 
 
-def offset_findings(batches: pa.Table) -> list[Finding]:
-    """Batches whose offsets are not above those before them; their CRC does not cover the base offset."""
-    rows = batches.filter(pc.is_null(batches["fault"])).combine_chunks()
+def offset_findings(batches: pa.Table) -> tuple[Array, list[Finding]]:
+    """(which batches have a wrong base offset, findings about them); a CRC does not cover the base offset.
+
+    They are what has to go so that all others rise; a segment's offsets begin with its own and span less than 2^31.
+    """
+    wrong = np.zeros(len(batches), bool)
+    good = np.flatnonzero(batches["fault"].is_null().to_numpy())
+    rows = batches.select(["topic", "partition", "segment_base_offset", "base_offset", "last_offset"])
+    rows = rows.take(good) if len(good) < len(batches) else rows
     place = codes(rows["topic"], rows["partition"])
-    order = np.lexsort((values(rows, "position"), values(rows, "segment_base_offset"), place))
-    place, base = place[order], values(rows, "base_offset")[order]
-    reached = running_max(values(rows, "last_offset")[order], place)
-    wrong = np.flatnonzero(follows(place) & (base <= np.roll(reached, 1)))
-    return [
+    order = np.argsort(place, kind="stable")
+    place, segment = place[order], values(rows, "segment_base_offset")[order]
+    base, last = values(rows, "base_offset")[order], values(rows, "last_offset")[order]
+    far = (base < segment) | (base - segment > OFFSET_SPAN_MAX) | (last < base)
+    breaks = follows(place) & (base <= np.roll(last, 1))
+    if not far.any() and not breaks.any():
+        return wrong, []
+    out = far.copy()
+    for one in np.unique(place[far | breaks]).tolist():
+        mine = np.flatnonzero((place == one) & ~far)
+        out[np.setdiff1d(mine, mine[_rising(base[mine].tolist(), last[mine].tolist())])] = True
+    # What is right and before it, in the same partition.
+    before = np.maximum.accumulate(np.where(~out, np.arange(len(out)), -1))
+    at = before[out]
+    known = (at >= 0) & (place[at] == place[out])
+    wrong[good[order[out]]] = True
+    pairs = zip(rows_at(batches, good[order[out]]), np.where(known, last[at], -1).tolist(), strict=True)
+    return wrong, [
         finding(
             "offset_order", ERROR, row, f"base offset {row['base_offset']} at position {row['position']} follows {before}",
             first_offset=row["base_offset"],
         )
-        for row, before in zip(rows_at(rows, order[wrong]), reached[wrong - 1].tolist(), strict=True)
+        for row, before in pairs
     ]  # fmt: skip
+
+
+def _rising(base: list[int], last: list[int]) -> list[int]:
+    """The most rows that can stay so that each begins above the end of the one before: patience sorting."""
+    ends: list[int] = []
+    tails: list[int] = []
+    before: list[int] = []
+    for at, (first, end) in enumerate(zip(base, last, strict=True)):
+        length = bisect_left(ends, first)
+        before.append(tails[length - 1] if length else -1)
+        if length == len(ends):
+            ends.append(end)
+            tails.append(at)
+        elif end < ends[length]:
+            ends[length], tails[length] = end, at
+    kept = []
+    at = tails[-1] if tails else -1
+    while at >= 0:
+        kept.append(at)
+        at = before[at]
+    return kept[::-1]
 
 
 def undecodable(topic: str, partition: int, faults: Iterable[tuple[int, str]], unit: str = "position") -> list[Finding]:
@@ -62,7 +111,8 @@ def undecodable(topic: str, partition: int, faults: Iterable[tuple[int, str]], u
 def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
     """Duplicates and gaps by (producer id, epoch) in each partition.
 
-    A gap counts only when nothing is missing from the log between its sides, or before it for an epoch's first batch.
+    A gap counts only when nothing is missing from the log between its sides, or before it for an epoch's first batch. Of
+    a producer that it does not know a broker takes any sequence number, so that nothing is wrong with its first batch.
     """
     good = pc.and_(pc.is_null(batches["fault"]), pc.greater_equal(batches["producer_id"], 0))
     rows = batches.filter(good).combine_chunks()
@@ -73,9 +123,8 @@ def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
         (rows["topic"], rows["partition"]), (bounds["topic"], bounds["partition"])
     )
     owner = codes(place, rows["producer_id"], rows["producer_epoch"])
-    base = values(rows, "base_offset")
-    order = np.lexsort((base, owner))
-    owner, base = owner[order], base[order]
+    order = np.argsort(owner, kind="stable")  # As they stand in the files: an offset may be wrong.
+    owner = owner[order]
     first = values(rows, "base_sequence")[order].astype(np.int64)
     span = (values(rows, "last_offset") - values(rows, "base_offset"))[order]
     begins = ~follows(owner)
@@ -91,13 +140,50 @@ def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
     holes = _holes(batches, rows, order)
     known = values(bounds, "known_from")[find(here, place[order])]
     sure = np.where(begins, known == 0, holes == np.roll(holes, 1))
+    is_first = begins & _is_first(batches, rows, order)
     found = []
-    late, early = np.flatnonzero(run < expected), np.flatnonzero((run > expected) & sure)
+    late, early = np.flatnonzero(run < expected), np.flatnonzero((run > expected) & sure & ~is_first)
     for kind, at in (("duplicate", late), ("gap", early)):
         for row, sequence in zip(rows_at(rows, order[at]), expected[at].tolist(), strict=True):
             text = f"base sequence {row['base_sequence']} where {sequence % (SEQUENCE_MAX + 1)} should follow"
             found.append(finding(kind, ERROR, row, text, first_offset=row["base_offset"]))
+    for row in rows_at(rows, order[np.flatnonzero((run > expected) & sure & is_first)]):
+        text = f"its first base sequence here is {row['base_sequence']}: those before may be of a topic that had this name"
+        found.append(finding("unknown_before", INFORMATION, row, text, first_offset=row["base_offset"]))
     return found
+
+
+def _is_first(batches: pa.Table, rows: pa.Table, order: Array) -> Array:
+    """For each of `rows` in that order, whether it is the first that its partition has of its producer, markers counted."""
+    good = batches.filter(pc.and_(pc.is_null(batches["fault"]), pc.greater_equal(batches["producer_id"], 0)))
+    names = ("topic", "partition", "producer_id")
+    theirs, mine = codes_of_both(tuple(good[n] for n in names), tuple(rows[n] for n in names))
+    size = int(theirs.max(initial=-1)) + 1
+    oldest = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(oldest, theirs, values(good, "base_offset"))
+    found: Array = (values(rows, "base_offset") <= oldest[mine])[order]
+    return found
+
+
+def epoch_findings(batches: pa.Table) -> list[Finding]:
+    """Records of an epoch below one that the partition had seen of their producer: a broker refuses them (KIP-98).
+
+    Markers count for what was seen; what they say themselves is for `marker_checks`.
+    """
+    rows = batches.filter(pc.and_(pc.is_null(batches["fault"]), pc.greater_equal(batches["producer_id"], 0)))
+    rows = rows.combine_chunks()
+    owner = codes(rows["topic"], rows["partition"], rows["producer_id"])
+    order = np.argsort(owner, kind="stable")
+    owner, epoch = owner[order], values(rows, "producer_epoch")[order].astype(np.int64)
+    seen = np.where(follows(owner), np.roll(running_max(epoch, owner), 1), -1)
+    late = np.flatnonzero((epoch < seen) & ~values(rows, "is_control")[order])
+    return [
+        finding(
+            "stale_epoch", ERROR, row, f"epoch {row['producer_epoch']} where the partition had seen {before}",
+            first_offset=row["base_offset"],
+        )
+        for row, before in zip(rows_at(rows, order[late]), seen[late].tolist(), strict=True)
+    ]  # fmt: skip
 
 
 def _holes(batches: pa.Table, rows: pa.Table, order: Array) -> Array:

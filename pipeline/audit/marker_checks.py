@@ -11,8 +11,16 @@ from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, foll
 
 
 def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
-    """Markers without data, and epochs that went up without a marker."""
-    mixed = np.flatnonzero(values(transactions, "producer_epoch") != values(transactions, "last_epoch"))
+    """Markers without data, or for data of a newer epoch, and epochs that went up without a marker."""
+    place, here = codes_of_both(
+        (transactions["topic"], transactions["partition"]), (bounds["topic"], bounds["partition"])
+    )
+    bound = find(here, place)
+    known, damaged = values(bounds, "known_from")[bound], values(bounds, "is_damaged")[bound]
+    first, marker = values(transactions, "first_offset"), values(transactions, "marker_offset")
+    is_mixed = values(transactions, "producer_epoch") != values(transactions, "last_epoch")
+    # Else the marker between may be what was taken.
+    mixed = np.flatnonzero(is_mixed & (first >= known) & ~damaged)
     found = [
         finding(
             "mixed_epochs", ERROR, row,
@@ -20,11 +28,16 @@ def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
         )
         for row in rows_at(transactions, mixed)
     ]  # fmt: skip
-    place, here = codes_of_both(
-        (transactions["topic"], transactions["partition"]), (bounds["topic"], bounds["partition"])
-    )
-    known = values(bounds, "known_from")[find(here, place)]
-    first, marker = values(transactions, "first_offset"), values(transactions, "marker_offset")
+    marked = values(transactions, "marker_epoch")
+    old = np.flatnonzero((marked >= 0) & (marked < values(transactions, "last_epoch")))
+    found += [
+        finding(
+            "marker_suspicious", WARNING, row,
+            f"a marker ({row['marker']}) of epoch {row['marker_epoch']} at offset {row['marker_offset']} ends records of epoch "
+            f"{row['last_epoch']}",
+        )
+        for row in rows_at(transactions, old)
+    ]  # fmt: skip
     owner = codes(place, transactions["producer_id"])
     order = np.lexsort((np.maximum(first, marker), owner))
     epochs = _highest_before(values(transactions, "marker_epoch"), owner, order)

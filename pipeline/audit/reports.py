@@ -163,7 +163,9 @@ def last_stable_offsets(transactions: pa.Table, bounds: pa.Table) -> pa.Table:
     row = np.where(row >= 0, len(theirs) - 1 - row, -1)
     holder = opened.take(pa.array(row, mask=row < 0))
     made = {name: bounds[name] for name in ("topic", "partition", "log_end_offset")}
-    made["last_stable_offset"] = pc.fill_null(holder["first_offset"].combine_chunks(), bounds["log_end_offset"].combine_chunks())
+    stable = pc.fill_null(holder["first_offset"].combine_chunks(), bounds["log_end_offset"].combine_chunks())
+    # Of a transaction whose first records were deleted, readers wait where the log now begins.
+    made["last_stable_offset"] = pc.max_element_wise(stable, bounds["log_start_offset"].combine_chunks())
     made |= {name: holder[name] for name in ("transactional_id", "producer_id", "producer_epoch", "first_timestamp")}
     return pa.table(made).select(LSO.names).cast(LSO)
 

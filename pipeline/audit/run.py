@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stuntbroker.pipeline.audit.coordination import open_findings
+from stuntbroker.pipeline.audit.coordination import open_findings, undecided
 from stuntbroker.pipeline.audit.eos import TALLY, Chain, add
 from stuntbroker.pipeline.audit.findings import Finding, as_findings
 from stuntbroker.pipeline.audit.folder import Folder, Segment
@@ -62,11 +62,14 @@ class Audit:
     known: tuple[Finding, ...]
     """Findings that time has no part in."""
     is_whole: bool
+    is_partial: bool
+    in_use: bool
+    """As in `Folder`."""
 
     def findings(self, now_ms: int | None = None) -> pa.Table:
         """Rows of FINDINGS, errors first. Ages are told at `now_ms`, without it at the newest time in the logs."""
         now_ms = self.newest_ms() if now_ms is None else now_ms
-        found = [*self.known, *open_findings(self.waiting, self.lasts, self.bounds, now_ms)]
+        found = [*self.known, *open_findings(self.waiting, self.lasts, self.bounds, now_ms, self.is_partial, self.in_use)]
         return as_findings(sorted(found, key=_rank))
 
     def newest_ms(self) -> int:
@@ -105,7 +108,7 @@ def audit(
     if progress is not None:
         progress("deciding", 0.0)
     made += [decide(one["bounds"], one["transactions"], listed.get(number, none)) for number, one in enumerate(made)]
-    return assembled(made, keep)
+    return assembled(made, keep, folder)
 
 
 def read_and_write(segment: Segment, tables: TableWriter | None) -> Iterable[tuple[str, pa.RecordBatch]]:
@@ -125,22 +128,27 @@ def joined(made: Iterable[Mapping[str, pa.Table]], name: str) -> pa.Table:
     return pa.concat_tables([SHARED[name].empty_table(), *(one[name] for one in made if name in one)])
 
 
-def assembled(made: Iterable[Tables], keep: bool) -> Audit:
+def assembled(made: Iterable[Tables], keep: bool, folder: Folder) -> Audit:
     """One audit of what `tables_of` and `decide` have made of every share, in the order of the shares."""
     made = list(made)
     all_of = {name: joined(made, name) for name in SHARED}
     owners = all_of["owners"].sort_by("producer_id")
     known = _named(all_of["findings"].to_pylist(), owners)
-    if _whole_txn_log(all_of["lasts"], all_of["bounds"]):
+    if not folder.is_partial and _whole_txn_log(all_of["lasts"], all_of["bounds"]):
         known = doubt_strangers(known)
+    transactions = with_ids(all_of["transactions"], owners)
+    if not folder.in_use:  # Else a decision may be younger than what was read of the transaction log.
+        known += undecided(transactions, all_of["lasts"], all_of["bounds"])
     return Audit(
         **{name: all_of[name] for name in ("batches", "txn_state", "offsets", "bounds", "segments", "lasts")},
         **{name: all_of[name] for name in ("fencing", "latencies", "committed")},
-        transactions=with_ids(all_of["transactions"], owners),
+        transactions=transactions,
         waiting=with_ids(all_of["waiting"], owners),
         unreadable=tuple(one for one in known if one["kind"] == "undecodable"),
         known=tuple(known),
         is_whole=keep,
+        is_partial=folder.is_partial,
+        in_use=folder.in_use,
     )
 
 

@@ -8,6 +8,7 @@ A broken piece gets a row of its own that holds only where it is, how large, and
 | format | a message of the formats before version 2, which has no producers and no transactions | |
 | torn | the file ends within a batch | at the end of an active segment: it was never acknowledged |
 | zeros | nothing but zeros up to the end of the file | the same |
+| gone | the file was deleted after the folder was looked at | always: a broker works here |
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ ROWS_MAX: Final = 65_536
 """Batches that are looked at together."""
 BYTES_MAX: Final = 1 << 26
 """Bytes of a file that are in memory at once, unless one batch has more."""
-FAULTS: Final = ("corrupt", "format", "torn", "zeros")
+FAULTS: Final = ("corrupt", "format", "torn", "zeros", "gone")
 END_FAULTS: Final = ("torn", "zeros")
 _WINDOW: Final = 1 << 20
 _LENGTH_MIN: Final = 14
@@ -96,7 +97,11 @@ def forget(data: Array, start: int, stop: int) -> None:
 
 def scan(segment: Segment, rows_max: int = ROWS_MAX) -> Iterator[pa.RecordBatch]:
     """Rows of BATCHES in the order of the file, at most `rows_max` at a time."""
-    data = map_file(segment.path)
+    try:
+        data = map_file(segment.path)
+    except FileNotFoundError:
+        yield gone(segment)
+        return
     position, next_offset = 0, segment.base_offset
     while position < len(data):
         walked, stop, is_broken = _walk(data, position, rows_max)
@@ -280,6 +285,11 @@ def _next_valid(data: Array, position: int, next_offset: int) -> int:
             if crc32c(data.data[at + 21 : at + size]) == crc:
                 return int(at)
     return end
+
+
+def gone(segment: Segment) -> pa.RecordBatch:
+    """A row of BATCHES for a file that was deleted meanwhile."""
+    return _fault_row(segment, 0, segment.size, "gone")
 
 
 def _fault_row(segment: Segment, position: int, size: int, fault: str) -> pa.RecordBatch:

@@ -28,11 +28,17 @@ from stuntbroker.pipeline.audit.eos import COMMITTED, committed_offsets
 from stuntbroker.pipeline.audit.findings import FINDINGS, as_findings
 from stuntbroker.pipeline.audit.folder import Folder, Partition, Segment
 from stuntbroker.pipeline.audit.grouping import codes, last_rows
-from stuntbroker.pipeline.audit.log_checks import file_findings, offset_findings, sequence_findings, undecodable
+from stuntbroker.pipeline.audit.log_checks import (
+    epoch_findings,
+    file_findings,
+    offset_findings,
+    sequence_findings,
+    undecodable,
+)
 from stuntbroker.pipeline.audit.marker_checks import marker_findings
 from stuntbroker.pipeline.audit.records import RECORDS, decode_records
 from stuntbroker.pipeline.audit.reports import FENCING, LATENCIES, SEGMENTS, fencing_of, latencies_of, segments_of
-from stuntbroker.pipeline.audit.scan import BATCHES, scan
+from stuntbroker.pipeline.audit.scan import BATCHES, gone, scan
 from stuntbroker.pipeline.audit.transactions import BOUNDS, TRANSACTIONS, bounds_of, owners_of, transactions_of
 
 SHARE_BYTES: Final = 1 << 26
@@ -85,6 +91,13 @@ LOGS: Final = {txn_log.TOPIC, offsets_log.TOPIC}
 
 def read_segment(segment: Segment, with_records: bool = False) -> Iterator[tuple[str, pa.RecordBatch]]:
     """(name of PIECES, rows): batches, the records of a coordinator's log, and what cannot be read."""
+    try:
+        yield from _read(segment, with_records)
+    except FileNotFoundError:  # Its headers were read, and then a broker deleted it.
+        yield "batches", gone(segment)
+
+
+def _read(segment: Segment, with_records: bool) -> Iterator[tuple[str, pa.RecordBatch]]:
     read: Any = {txn_log.TOPIC: txn_log.read_txn_state, offsets_log.TOPIC: offsets_log.read_offsets}.get(segment.topic)
     name = "txn_state" if segment.topic == txn_log.TOPIC else "offsets"
     for batches in scan(segment):
@@ -114,12 +127,15 @@ def as_tables(pieces: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str
 def tables_of(partitions: Sequence[Partition], pieces: Tables, keep: bool) -> Tables:
     """All that these partitions tell without the others. `pieces` are of their segments, in order."""
     batches = pieces["batches"]
-    bounds, transactions = bounds_of(batches, partitions), transactions_of(batches)
+    wrong, out_of_order = offset_findings(batches)
+    sound, bad = (batches.filter(pa.array(~wrong)), batches.filter(pa.array(wrong))) if wrong.any() else (batches, None)
+    bounds, transactions = bounds_of(sound, partitions, bad), transactions_of(sound)
     made = {"bounds": bounds, "transactions": transactions, "segments": segments_of(batches, partitions)}
     found = [
         *file_findings(batches),
-        *offset_findings(batches),
+        *out_of_order,
         *sequence_findings(batches, bounds),
+        *epoch_findings(sound),
         *marker_findings(transactions, bounds),
     ]
     made["findings"] = pa.concat_tables([pieces["findings"], as_findings(found)])

@@ -1,6 +1,7 @@
 """The tables of an audit as Parquet, for Spark and whatever else reads it.
 
-    DIR/<table>/part-<topic>-<partition>-<base offset>.parquet     what is read of one segment, written where it is read
+    DIR/<table>/part-<topic>-<partition>-<base offset>.parquet     what is read of one segment, written where it is read;
+                                                                   of a long topic its beginning and a hash
     DIR/<table>/part.parquet                                       what is made of all segments together
 
 A file gets its name when it is whole, so that a worker that is tried again leaves nothing that is half or double.
@@ -8,6 +9,7 @@ A file gets its name when it is whole, so that a worker that is tried again leav
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 OF_SEGMENTS: Final = {"batches": BATCHES, "txn_state": TXN_STATE, "offsets": OFFSETS, "records": RECORDS}
 OF_ALL: Final = ("transactions", "bounds", "segments", "fencing", "latencies", "committed")
 COMPRESSION: Final = "zstd"
+NAME_BYTES_MAX: Final = 190
+NAME_START_BYTES: Final = 150
 
 
 class SegmentFiles:
@@ -35,26 +39,27 @@ class SegmentFiles:
 
     def __init__(self, folder: str, segment: Segment) -> None:
         self._folder = folder
-        self._name = f"part-{segment.topic}-{segment.partition}-{segment.base_offset:020d}.parquet"
+        self._name = f"part-{_short(segment.topic)}-{segment.partition}-{segment.base_offset:020d}.parquet"
         self._writers: dict[str, Any] = {}
 
     def write(self, table: str, rows: pa.RecordBatch) -> None:
         if table not in OF_SEGMENTS or not len(rows):
             return
         if table not in self._writers:
-            self._writers[table] = _writer(self._path(table) + _unfinished(), OF_SEGMENTS[table])
+            self._writers[table] = _writer(self._unfinished(table), OF_SEGMENTS[table])
         self._writers[table].write_batch(rows)
 
     def finish(self, whole: bool) -> None:
         for table, writer in self._writers.items():
             writer.close()
             if whole:
-                os.replace(self._path(table) + _unfinished(), self._path(table))
+                os.replace(self._unfinished(table), f"{self._folder}/{table}/{self._name}")
             else:
-                os.unlink(self._path(table) + _unfinished())
+                os.unlink(self._unfinished(table))
 
-    def _path(self, table: str) -> str:
-        return f"{self._folder}/{table}/{self._name}"
+    def _unfinished(self, table: str) -> str:
+        """Each process has its own: a task may run twice at the same time. Nobody reads files whose names begin so."""
+        return f"{self._folder}/{table}/_{self._name}.{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +104,12 @@ class TableWriter:
         return [name for name in OF_SEGMENTS if name != "records" or self.with_records]
 
 
-def _unfinished() -> str:
-    """Each process has its own: a task may run twice at the same time."""
-    return f".{os.getpid()}.unfinished"
+def _short(topic: str) -> str:
+    """As it may be in a name of at most 255 bytes."""
+    if len(os.fsencode(topic)) <= NAME_BYTES_MAX:
+        return topic
+    start = os.fsencode(topic)[:NAME_START_BYTES].decode("utf-8", "ignore")
+    return f"{start}-{hashlib.sha256(os.fsencode(topic)).hexdigest()[:16]}"
 
 
 def _writer(path: str, schema: pa.Schema) -> Any:

@@ -7,7 +7,7 @@ order, as a broker and a consumer do it, never by epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -52,18 +52,20 @@ BOUNDS: Final = pa.schema({
     "known_from": pa.int64(),
     "log_end_offset": pa.int64(),
     "is_damaged": pa.bool_(),
+    "created_ms": pa.int64(),
 })  # fmt: skip
 """How much of a partition there is to see.
 
 Before `known_from` retention, compaction or a fault has taken records: of what was there nothing can be said.
+`created_ms` is -1 where nothing tells.
 """
+DAMAGE: Final = ("corrupt", "format", "gone")
 
 
-def bounds_of(batches: pa.Table, partitions: Iterable[Partition]) -> pa.Table:
-    """A row for every partition, from the batches of all of them."""
-    listed = [(one.topic, one.partition, one.log_start_offset) for one in partitions]
-    names = pa.array([topic for topic, _, _ in listed], pa.string())
-    numbers = pa.array([number for _, number, _ in listed], pa.int32())
+def bounds_of(batches: pa.Table, partitions: Sequence[Partition], misplaced: pa.Table | None = None) -> pa.Table:
+    """A row for every partition, from the batches of all of them; `misplaced` are those that cannot be counted in."""
+    names = pa.array([one.topic for one in partitions], pa.string())
+    numbers = pa.array([one.partition for one in partitions], pa.int32())
     good = batches.filter(pc.is_null(batches["fault"]))
     place, own = codes_of_both((good["topic"], good["partition"]), (names, numbers))
     base, last = values(good, "base_offset"), values(good, "last_offset")
@@ -76,13 +78,19 @@ def bounds_of(batches: pa.Table, partitions: Iterable[Partition]) -> pa.Table:
     known_from, log_end = np.zeros(size, np.int64), np.zeros(size, np.int64)
     np.maximum.at(known_from, place, known)
     np.maximum.at(log_end, place, last + 1)
-    starts = np.array([start for _, _, start in listed], np.int64)
-    damaged = batches.filter(pc.is_in(batches["fault"], pa.array(["corrupt", "format"])))
+    starts = np.array([one.log_start_offset for one in partitions], np.int64)
+    # Offsets go on in the newest segment, also when nothing is left of what was before it.
+    newest = np.array([one.segments[-1].base_offset for one in partitions], np.int64)
+    is_cut = log_end[own] < newest
+    known = np.where(log_end[own] > 0, known_from[own], starts)
+    damaged = batches.filter(pc.is_in(batches["fault"], pa.array(DAMAGE))).select(["topic", "partition"])
+    if misplaced is not None:
+        damaged = pa.concat_tables([damaged, misplaced.select(["topic", "partition"])])
     hurt, here = codes_of_both((damaged["topic"], damaged["partition"]), (names, numbers))
     return pa.table(
         [
-            names, numbers, starts, np.where(log_end[own] > 0, known_from[own], starts),
-            np.maximum(log_end[own], starts), np.isin(here, hurt),
+            names, numbers, starts, np.where(is_cut, newest, known), np.maximum(np.maximum(log_end[own], newest), starts),
+            np.isin(here, hurt), np.array([one.created_ms for one in partitions], np.int64),
         ], schema=BOUNDS,
     )  # fmt: skip
 

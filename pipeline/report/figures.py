@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.report.measures import LOWEST_MS, SHARES, Aborts, Latencies, Traffic
-from stuntbroker.pipeline.report.text import count, duration, instant, label
+from stuntbroker.pipeline.report.text import duration, instant, label
 from stuntbroker.pipeline.report.timeline import Bar, Mark, Timeline
 from stuntbroker.pipeline.report.words import REASONS, Reason
 
@@ -34,6 +35,8 @@ TICKS_MS: Final = (
     (LOWEST_MS, "< 1 ms"), (1, "1 ms"), (10, "10 ms"), (100, "100 ms"), (1_000, "1 s"), (10_000, "10 s"), (60_000, "1 min"),
     (600_000, "10 min"), (3_600_000, "1 h"), (36_000_000, "10 h"), (86_400_000 * 3, "3 d"), (86_400_000 * 30, "30 d"),
 )  # fmt: skip
+FINER: Final = (1, 1.5, 2, 3, 5, 7)
+"""Ticks in a decade; any range of a factor of two has one."""
 LANE_PX: Final = 30
 NAMED: Final = "<b>%{y}</b><br>%{hovertext}<extra></extra>"
 """Of hover texts: the name that the axis has there, then the text."""
@@ -186,6 +189,9 @@ def _duration_axis(low: float, high: float) -> dict[str, Any]:
     ticks = [(ms, name) for ms, name in TICKS_MS if low <= ms <= high]
     if ticks[:1] == [TICKS_MS[0]]:
         ticks = [tick for tick in ticks if tick[0] != 1]  # There is no room for both.
+    if len(ticks) < 2:  # The range is narrow: an axis without a number says nothing.
+        finer = sorted({int(step * 10**power) for step in FINER for power in range(11)})
+        ticks = [(ms, duration(ms)) for ms in finer if low <= ms <= high] or ticks
     return {
         "type": "log", "range": [log10(low), log10(high)], "tickangle": 0,
         "title": {"text": "from the first partition to the last marker"},

@@ -14,6 +14,7 @@ from stuntbroker.pipeline.audit.findings import Finding
 from stuntbroker.pipeline.audit.folder import Folder
 from stuntbroker.pipeline.audit.run import Audit
 from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
+from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.report import figures, text
 from stuntbroker.pipeline.report.episodes import episodes_of, fence_marks_of
 from stuntbroker.pipeline.report.evidence import LISTED_MAX, SECTIONS_MAX, Neighbours, Sources, chosen
@@ -107,7 +108,7 @@ def _environment() -> Any:
         loader=jinja2.PackageLoader("stuntbroker.pipeline.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    for tool in (text.shown, text.label, text.place, text.count, text.size, text.duration, text.instant, text.ratio, text.said):
+    for tool in (text.shown, text.label, text.place, count, text.size, text.duration, text.instant, text.ratio, text.said):
         environment.filters[tool.__name__] = tool
     environment.filters["quoted"] = _quoted
     return environment

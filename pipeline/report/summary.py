@@ -13,7 +13,8 @@ from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING
 from stuntbroker.pipeline.audit.folder import Folder
 from stuntbroker.pipeline.audit.reports import last_stable_offsets
 from stuntbroker.pipeline.audit.run import Audit
-from stuntbroker.pipeline.report.text import USABLE_MS, count
+from stuntbroker.pipeline.counting import count
+from stuntbroker.pipeline.report.text import USABLE_MS
 
 SEVERITIES: Final = (ERROR, WARNING, INFORMATION)
 READERS_MAX: Final = 200

@@ -38,12 +38,6 @@ def place(topic: str | None, partition: int | None) -> str:
     return shown(topic) if partition is None else f"{shown(topic)}-{partition}"
 
 
-def count(number: int, noun: str = "", plural: str = "") -> str:
-    """With its noun in the right number: 1 batch, 2,000 batches."""
-    digits = f"{number:,}"
-    return digits if not noun else f"{digits} {noun if number == 1 else plural or noun + 's'}"
-
-
 def size(number: float) -> str:
     """Bytes in the unit that gives at most three digits before the point."""
     for unit in ("B", "kB", "MB", "GB", "TB"):

@@ -36,9 +36,10 @@ WORDS: Final = {
         "Nothing. The broker cuts it off when it starts.",
     ),
     "offset_order": Words(
-        "Offsets that go back",
-        "A batch has an offset that an earlier one has already taken. Consumers get records twice, or skip some. A broker"
-        " never writes this: segments were copied together, restored from different times, or edited.",
+        "Offsets that do not rise",
+        "A batch has an offset that does not fit between those around it. Consumers get records twice, or skip some. A "
+        "broker never writes this: segments were copied together, restored from different times, or edited, or a bit "
+        "turned over, which no CRC covers here.",
         "Find out who touched {file}. Restore the partition from a replica or a backup that is of one piece.",
     ),
     "hanging": Words(
@@ -64,6 +65,12 @@ WORDS: Final = {
         "force-terminate --transactional-id {id}` aborts the transaction; what the other system committed is then not in "
         "Kafka.",
     ),
+    "unknown_owner": Words(
+        "Open, and nobody here knows whose",
+        "The transaction is open, and its coordinator keeps its log elsewhere: some partitions of __transaction_state are"
+        " not in this folder. A broker may have several folders (log.dirs), a cluster several brokers.",
+        "Look at {topic} with the broker running: `stuntbroker txn find-hanging --topic {topic} --partition {partition}`.",
+    ),
     "marker_pending": Words(
         "Decided, but not all told",
         "The coordinator had decided, and was stopped before each partition had its marker. The outcome is certain; it "
@@ -88,6 +95,13 @@ WORDS: Final = {
         "It cannot be mended in place. Find out what wrote the marker: an administrator's abort, a coordinator that had "
         "been replaced, or files that were restored. Correct the records by the application's own means.",
     ),
+    "marker_undecided": Words(
+        "A marker that nobody decided",
+        "The partition has a marker of an epoch that the coordinator has not given out yet: it writes a decision down "
+        "before it sends any marker. So the transaction ended here without its coordinator, which may decide otherwise.",
+        "Find out what wrote the marker. If the machine had lost its power, the end of the transaction log may be gone: "
+        "compare it with another replica.",
+    ),
     "marker_without_data": Words(
         "A marker without records",
         "A transaction ended here without having written anything here: the partition was added to it and not used, or "
@@ -100,6 +114,13 @@ WORDS: Final = {
         "Something that had been replaced was still writing.",
         "Look for two brokers that took themselves for the coordinator at that time, and for an administrator's abort. "
         "Check the transactions next to it: they could have been ended too early.",
+    ),
+    "stale_epoch": Words(
+        "Records of a fenced producer",
+        "The producer's epoch had gone up, and records of the old one came after that. A broker refuses them: an instance"
+        " that had been replaced, or whose transaction had timed out, has written all the same.",
+        "Take these records for what should not be there. Find out how they were let in: the producer's state was lost "
+        "or had expired, segments were put together by hand, or the broker does not fence.",
     ),
     "mixed_epochs": Words(
         "A new epoch within a transaction",
@@ -128,10 +149,17 @@ WORDS: Final = {
         "Find the client that wrote them (see the producer and the time of the batch below). Consumers must skip this "
         "offset.",
     ),
+    "gone": Words(
+        "Deleted meanwhile",
+        "A broker works in this folder, and retention or a compaction deleted the file before it was read. What it held "
+        "is unknown.",
+        "Nothing; or stop the broker, or copy the folder at one moment, and audit that.",
+    ),
     "unknown_before": Words(
         "Too old to be known",
-        "Retention or compaction has taken the beginning of the partition. Decisions of the coordinator list it whose "
-        "markers would have been there: whether they were written can no longer be seen. That is no fault.",
+        "Retention or compaction has taken the beginning of the partition, or its topic was deleted and made anew. "
+        "Decisions of the coordinator list it whose markers would have been there: whether they were written can no longer"
+        " be seen. That is no fault.",
         "Nothing. To see more, audit more often than the retention time.",
     ),
     "output_missing": Words(

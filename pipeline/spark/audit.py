@@ -62,7 +62,7 @@ def audit(
     decided = made.repartition(tasks, "share").groupBy("share").applyInArrow(_decide, PIECES_SCHEMA)
     with _watched(spark, progress):
         found = decided.toArrow()
-    return assembled(_in_order(found), keep)
+    return assembled(_in_order(found), keep, folder)
 
 
 def _tables_of(shares: list[Share], keep: bool) -> Callable[[Pieces], Pieces]:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from stuntbroker.pipeline.audit.folder import Folder, Segment, read_folder
+from stuntbroker.pipeline.audit.folder import Folder, FolderError, Segment, read_folder
 from stuntbroker.pipeline.audit.scan import BATCHES
 from stuntbroker.pipeline.audit.shares import PIECES, read_segment, shares_of
 
@@ -33,6 +34,9 @@ NAME: Final = "stuntbroker-segments"
 PIECES_SCHEMA: Final = "share int, segment int, number int, name string, rows binary"
 """Rows of the table `name`: one of the pieces that the segment, counted in its share, has of it."""
 TABLES: Final = ("batches", "records", "txn_state", "offsets")
+KNOWN: Final = ("path", "table", "topics")
+TOPICS_SHOWN_MAX: Final = 20
+"""In the error for one that there is not."""
 BUNCH_BYTES: Final = 1 << 25
 """Segments smaller than this are read by one task together."""
 
@@ -78,8 +82,13 @@ class SegmentSource(DataSource):
         return from_arrow_schema(PIECES[self._table()])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        topics = tuple(filter(None, str(self.options.get("topics", "")).split(",")))
-        return SegmentReader(str(self.options.get("path", "")), self._table(), topics)
+        from stuntbroker.pipeline.spark.source_options import check_names
+
+        check_names(NAME, self.options.keys(), KNOWN)
+        if not (path := str(self.options.get("path", ""))):
+            raise ValueError("no data folder is given: load(FOLDER)")
+        topics = (one.strip() for one in str(self.options.get("topics", "")).split(","))
+        return SegmentReader(path, self._table(), tuple(filter(None, topics)))
 
     def _table(self) -> str:
         table = str(self.options.get("table", "batches"))
@@ -93,7 +102,10 @@ class SegmentReader(DataSourceReader):
         self._path, self._table, self._topics = path, table, topics
 
     def partitions(self) -> Sequence[InputPartition]:
-        return bunches_of(read_folder(self._path), self._topics) or [Bunch(())]
+        """Raises FolderError."""
+        folder = read_folder(self._path)
+        _check_topics(folder, self._topics)
+        return bunches_of(folder, self._topics) or [Bunch(())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Bunch)
@@ -101,6 +113,17 @@ class SegmentReader(DataSourceReader):
             for name, rows in read_segment(segment, self._table == "records"):
                 if name == self._table:
                     yield rows
+
+
+def _check_topics(folder: Folder, topics: Sequence[str]) -> None:
+    """Raises FolderError for the first of which there is nothing; of a topic that never had a record there is nothing either."""
+    there = sorted({one.topic for one in folder.partitions})
+    for topic in topics:
+        if topic not in there:
+            near = get_close_matches(topic, there, 1)
+            some = ", ".join(there[:TOPICS_SHOWN_MAX]) + (", ..." if len(there) > TOPICS_SHOWN_MAX else "")
+            hint = f"did you mean {near[0]}?" if near else f"it has those of {some}"
+            raise FolderError(f"{folder.path} has no records of a topic {topic!r}: {hint}")
 
 
 def pieces_of(spark: SparkSession, bunches: Sequence[Bunch], read: Read) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
@@ -68,6 +68,15 @@ class SourceOptions:
     max_trigger_delay_s: float
 
 
+def check_names(source: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Of the options of the source `source`. Raises SourceError for the first that there is not. Names may be in any case."""
+    names = {name.lower(): name for name in known}
+    for name in sorted({name.lower() for name in given} - names.keys()):
+        near = get_close_matches(name, names, 1)
+        hint = f"did you mean {names[near[0]]}?" if near else "take it out, or see the list in the documentation"
+        raise SourceError(f"the {source} source has no option {name!r}: {hint}")
+
+
 def parse_options(given: Mapping[str, str], streaming: bool) -> SourceOptions:
     """Raises SourceError. Names may be in any case."""
     options = _Options(given)
@@ -109,13 +118,7 @@ class _Options:
         return self._given.get(name.lower(), "").strip()
 
     def check_names(self) -> None:
-        known = {name.lower(): name for name in KNOWN}
-        for name in sorted(self._given.keys() - known.keys()):
-            if name.removeprefix("kafka.") in WITHOUT_EFFECT and name.startswith("kafka."):
-                continue
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean {known[near[0]]}?" if near else "take it out, or see the list in the documentation"
-            raise SourceError(f"the stuntbroker source has no option {name!r}: {hint}")
+        check_names("stuntbroker", self._given.keys() - {f"kafka.{name}" for name in WITHOUT_EFFECT}, KNOWN)
 
     def bootstrap(self) -> tuple[Address, ...]:
         if not (text := self.text("kafka.bootstrap.servers")):

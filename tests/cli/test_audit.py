@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,18 @@ from producers import Hand
 
 from stuntbroker.cli import audit as audit_command
 from stuntbroker.cli.audit import parse
+from stuntbroker.cli.audit_report import text_of
 from tests.peers.our_broker import our_broker
 
 TOPIC = "audited"
+ONE = (
+    "1 partition, 1 batch, 1 byte, 1 transactional id; 1 end of a transaction in a partition, 1 abort among them "
+    "with 50.0 % of the bytes"
+)
+TWO = (
+    "2 partitions, 2 batches, 2 bytes, 2 transactional ids; 2 ends of transactions in partitions, 2 aborts among them "
+    "with 50.0 % of the bytes"
+)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -80,6 +90,9 @@ def test_damage_is_found_and_is_the_exit_status(folder: Path, tmp_path: Path) ->
         (("/nowhere/at/all",), 1, "/nowhere/at/all"),
         (("one", "--records"), 2, "--records needs --tables"),
         (("one", "--html"), 2, "--html needs a value"),
+        (("one", "--html", "/no/such/x.html"), 1, "cannot write /no/such/x.html: there is no folder /no/such; give another"),
+        (("one", "--html", "/"), 1, "cannot write /: it is a folder; give another --html"),
+        (("one", "--html", "/dev/null/x.html"), 1, "there is no folder /dev/null"),
         (("one", "--eos-group", "g", "--eos-input", "in"), 2, "--eos-group, --eos-input and --eos-output go together"),
         (("one", "--eos-group=g", "--eos-input=a", "--eos-output=b", "--eos-compare=c"), 2, "both, key, value"),
     ],
@@ -111,8 +124,8 @@ def test_without_a_jdk_one_line_says_what_is_needed(has_home: bool, folder: Path
     done = run(str(folder), "--spark")
 
     assert (done.returncode, done.stdout) == (1, "")
-    where = "JAVA_HOME, which is /no/jdk" if has_home else "the PATH, and JAVA_HOME is not set"
-    assert done.stderr == f"stuntbroker: a JDK 17 or newer is needed: there is no java on {where}\n"
+    where = "in JAVA_HOME, which is /no/jdk" if has_home else "on the PATH, and JAVA_HOME is not set"
+    assert done.stderr == f"stuntbroker: a JDK 17 or newer is needed: there is no java {where}\n"
 
 
 def test_a_jdk_that_is_too_old_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +152,42 @@ def test_tables_a_page_and_the_history_of_an_id_are_to_be_had(folder: Path, tmp_
     again = run(str(folder), "--tables", str(tmp_path / "tables"))
     assert (again.returncode, again.stdout) == (1, "")
     assert "is not empty" in again.stderr and again.stderr.count("\n") == 1
+
+
+def test_what_cannot_be_done_at_the_end_is_told_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
+    eos = ("--eos-group", "g", "--eos-input", "none", "--eos-output", TOPIC)
+    for wrong in (("--html", str(tmp_path)), eos):
+        done = run(str(folder), "--tables", str(tmp_path / "tables"), *wrong)
+
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_page_that_may_not_be_written_is_told(folder: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    done = run(str(folder), "--html", str(tmp_path / "x.html"))
+    tmp_path.chmod(0o700)
+
+    assert done.stderr == f"stuntbroker: cannot write {tmp_path / 'x.html'}: this user may not; give another --html\n"
+
+
+def test_a_page_without_what_draws_it_is_told_before_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+
+    assert audit_command.audit([str(folder / "not there"), "--html", "x.html"]) == 1
+    assert said.getvalue() == f"stuntbroker: {audit_command.NEEDS} (plotly is not there)\n"
+
+
+@pytest.mark.parametrize(("number", "words"), [(1, ONE), (2, TWO)])
+def test_one_of_a_kind_is_told_in_the_singular(number: int, words: str, folder: Path) -> None:
+    report = json.loads(run(str(folder), "--json").stdout)
+    names = ("partitions", "batches", "bytes", "transactional_ids", "transactions", "aborted_transactions")
+    text = text_of(report | dict.fromkeys(names, number) | {"aborted_bytes_ratio": 0.5})
+
+    assert text.splitlines()[0] == words
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from test_shares_and_tables import everything
 
 from stuntbroker.pipeline.audit import run
 from stuntbroker.pipeline.audit.eos import Chain
-from stuntbroker.pipeline.audit.folder import Folder, read_folder
+from stuntbroker.pipeline.audit.folder import Folder, FolderError, read_folder
 from stuntbroker.pipeline.audit.shares import PIECES
 from stuntbroker.pipeline.audit.tables import TableWriter
 from stuntbroker.pipeline.spark import audit as on_spark
@@ -131,8 +132,29 @@ def test_tables_are_what_spark_reads(spark: SparkSession, ours: Folder, tmp_path
     for name in ("batches", "records", "txn_state", "offsets"):
         rows = spark.read.format(NAME).option("table", name).load(ours.path).collect()
         assert sorted(map(repr, rows)) == sorted(map(repr, tables["process"][name].collect())), name
-    only = spark.read.format(NAME).option("topics", "in,other").load(ours.path).select("topic").distinct().collect()
+    only = spark.read.format(NAME).option("topics", "in, other").load(ours.path).select("topic").distinct().collect()
     assert sorted(row[0] for row in only) == ["in", "other"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"topic": "in"}, "the stuntbroker-segments source has no option 'topic': did you mean topics?"),
+        ({"subscribe": "in"}, "no option 'subscribe': take it out"),
+        ({"table": "batch"}, "there is no table 'batch': it must be one of batches, records, txn_state, offsets"),
+        ({"topics": "in, othre"}, "has no records of a topic 'othre': did you mean other?"),
+        ({"topics": "x"}, "has no records of a topic 'x': it has those of __consumer_offsets, __transaction_state, "),
+        ({"path": ""}, "no data folder is given: load(FOLDER)"),
+    ],
+)
+def test_what_a_folder_does_not_have_is_named_with_what_is_near(
+    ours: Folder, options: dict[str, str], words: str
+) -> None:
+    with pytest.raises((ValueError, FolderError), match=re.escape(words)) as raised:
+        source = SegmentSource({"path": ours.path} | options)
+        source.reader(source.schema()).partitions()
+
+    assert "\n" not in str(raised.value)
 
 
 def test_a_task_is_a_segment_or_several_small_ones(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from stuntbroker.pipeline.audit.tables import OF_ALL, OF_SEGMENTS, TableWriter
 
 FIELDS = (
     "batches", "txn_state", "offsets", "bounds", "transactions", "segments", "lasts", "fencing", "latencies", "committed",
-    "waiting", "unreadable", "known", "is_whole",
+    "waiting", "unreadable", "known", "is_whole", "is_partial", "in_use",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,16 @@ from stuntbroker.pipeline.audit.scan import BATCHES
 from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
 from stuntbroker.pipeline.report import text
 from stuntbroker.pipeline.report.episodes import EPISODES, FENCE_MARKS, episodes_of, fence_marks_of
-from stuntbroker.pipeline.report.measures import BINS, IDS_MAX, TOPICS_MAX, aborts_of, latencies_for, traffic_of
+from stuntbroker.pipeline.report.figures import ids_figure
+from stuntbroker.pipeline.report.measures import (
+    BINS,
+    IDS_MAX,
+    TOPICS_MAX,
+    Latencies,
+    aborts_of,
+    latencies_for,
+    traffic_of,
+)
 from stuntbroker.pipeline.report.timeline import APART_MAX, LANES_MAX, MARKS_MAX, timeline_of
 
 T0 = 1_700_000_000_000
@@ -424,3 +434,12 @@ def test_a_long_name_is_cut_in_the_middle() -> None:
     assert text.shown("a" * 500 + "end").endswith("end") and len(text.shown("a" * 500)) <= 200
     assert text.instant(T0 + 7) == "2023-11-14 22:13:20.007Z"
     assert (text.instant(-1), text.instant(2**62)) == ("\u2013", f"{2**62} ms")
+
+
+@pytest.mark.parametrize("ms", [0, 1, 3, 48, 66, 999, 21_000, 4_100_000])
+def test_an_axis_of_durations_has_a_number_however_alike_they_are(ms: int) -> None:
+    one = {"transactional_id": "id", "transactions": 1} | {f"p{share}_ms": ms for share in (50, 90, 99, 100)}
+    axis = ids_figure(Latencies((), (), (), (), (one,), 0, 1, True, 0))["layout"]["xaxis"]
+
+    low, high = axis["range"]
+    assert axis["ticktext"] and all(low <= math.log10(tick) <= high for tick in axis["tickvals"])

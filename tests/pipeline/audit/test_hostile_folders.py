@@ -1,0 +1,320 @@
+"""Folders that no test of a rule would think of: compacted logs, several folders of a broker, files that go meanwhile, names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audit_harness import Log, World, every_record
+from test_findings import OTHER, PID, A, B, clean, flip, rewritten
+from test_shares_and_tables import written
+
+from stuntbroker.cli.audit_report import SKIPPED_MAX, report_of, text_of
+from stuntbroker.pipeline.audit import run
+from stuntbroker.pipeline.audit.eos import Chain
+from stuntbroker.pipeline.audit.folder import CLEAN, JOURNAL, METADATA, START_OFFSETS, FolderError, read_folder
+from stuntbroker.pipeline.audit.grouping import running_max
+from stuntbroker.pipeline.audit.log_checks import OFFSET_SPAN_MAX
+from stuntbroker.pipeline.audit.reports import last_stable_offsets
+from stuntbroker.pipeline.audit.shares import read_segment
+from stuntbroker.pipeline.audit.tables import TableWriter
+from stuntbroker.pipeline.report import write_report
+from stuntbroker.protocol.records import read_header
+
+LOG = "__transaction_state"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path / "data")
+    clean(made)
+    return made
+
+
+def only_the_last_records(world: World, count: int) -> None:
+    """Of the transaction log: as compaction leaves it."""
+    world.log[LOG, 0] = world.states
+    rewritten(world, (LOG, 0), drop=lambda offset: offset < world.states.next_offset - count)
+
+
+# --- What compaction of the transaction log has taken
+
+
+def test_a_decision_that_waits_is_pending_however_many_markers_there_are_of_older_ones(world: World) -> None:
+    """Before KIP-890 all have one epoch; compaction keeps the last record of each id."""
+    start_ms = world.begin("two", OTHER, 5, A)
+    world.decide("two", OTHER, 5, True, A, start_ms=start_ms)
+    only_the_last_records(world, 1)
+
+    assert world.found() == [("marker_pending", *A, "two")]
+
+
+def test_a_marker_from_before_a_decision_does_not_contradict_it(world: World) -> None:
+    """An abort whose decision was compacted, a commit that has no marker yet, and nothing else in the partition."""
+    world.transact("old", 50, 0, False, B, bump=0)
+    start_ms = world.begin("old", 50, 0, B, data=False)
+    world.decide("old", 50, 0, True, B, start_ms=start_ms)
+    only_the_last_records(world, 1)
+
+    assert world.found() == [("marker_pending", *B, "old")]
+
+
+# --- What is not in this folder
+
+
+def test_a_transaction_whose_coordinator_keeps_its_log_elsewhere_is_not_hanging(world: World) -> None:
+    """One of several `log.dirs`: partition 0 of the transaction log is here, 1 is not, 2 is. A broker of ours has one folder."""
+    world.log[A].produce(1_234, 0)
+    world.mark(1_235, 0, True, B)
+    assert world.found() == [("hanging", *A, None), ("marker_suspicious", *B, None)]
+    Log(world.folder, LOG, 2)
+    assert world.found() == [("marker_without_data", *B, None), ("unknown_owner", *A, None)]
+    (world.folder / JOURNAL).touch()
+    assert world.found() == [("hanging", *A, None), ("marker_suspicious", *B, None)]
+
+
+def test_decisions_about_a_topic_that_had_the_name_before_are_unknown_when_the_new_one_is_empty(world: World) -> None:
+    """The file with the topic's id is as old as the partition."""
+    shutil.rmtree(world.log[A].folder)
+    metadata = Log(world.folder, *A).folder / METADATA
+    metadata.write_text("version: 0\n")
+    for at_ms, kinds in ((world.now_ms, {"unknown_before"}), (0, {"marker_missing"})):
+        os.utime(metadata, ns=(at_ms * 1_000_000, at_ms * 1_000_000))
+        assert {kind for kind, *_ in world.found()} == kinds
+
+
+# --- How a log begins and ends
+
+
+def test_a_broken_end_is_a_fault_where_the_broker_closed_its_logs_in_order(world: World) -> None:
+    """It would cut off nothing when it starts again."""
+    world.log[A].produce(60, 0, txn=False)
+    flip(world.log[A].path, world.log[A].path.stat().st_size - 1)
+    assert [kind for kind, *_ in world.found()] == ["torn_tail"]
+    (world.folder / CLEAN).touch()
+    assert [kind for kind, *_ in world.found()] == ["corrupt"]
+
+
+def test_a_log_ends_where_its_newest_segment_begins(world: World) -> None:
+    """Compaction has taken the records before it."""
+    world.log[A].next_offset += 5
+    world.log[A].roll()
+    row = next(row for row in world.audit().bounds.to_pylist() if (row["topic"], row["partition"]) == A)
+
+    assert (row["known_from"], row["log_end_offset"]) == (world.log[A].next_offset,) * 2
+
+
+def test_readers_wait_where_the_log_begins_when_the_rest_of_a_transaction_was_deleted(world: World) -> None:
+    """DeleteRecords up to the high watermark, which is above the last stable offset."""
+    world.begin("one", PID, 4, A)
+    end = world.log[A].next_offset
+    (world.folder / START_OFFSETS).write_text(f"0\n1\nt 0 {end - 1}\n")
+    found = world.audit()
+    rows = last_stable_offsets(found.transactions, found.bounds).to_pylist()
+    stable = next(row for row in rows if (row["topic"], row["partition"]) == A)
+
+    assert (stable["last_stable_offset"], stable["log_end_offset"], stable["transactional_id"]) == (end - 1, end, "one")
+
+
+def test_an_offset_that_its_segment_cannot_have_is_told_when_nothing_follows(world: World) -> None:
+    at = world.log[A].path.stat().st_size
+    world.log[A].produce(60, 0, txn=False)
+    flip(world.log[A].path, at + 4, 0x80)
+    (found,) = world.audit().findings().to_pylist()
+
+    assert (found["kind"], found["first_offset"] > OFFSET_SPAN_MAX) == ("offset_order", True)
+
+
+def test_segments_that_were_copied_in_are_told_batch_by_batch(world: World) -> None:
+    """The others are left in peace, also those that come after."""
+    copied = world.log[B].path.read_bytes()
+    size = read_header(copied).size
+    with world.log[B].path.open("ab") as file:
+        file.write(copied[: size + read_header(copied, size).size])
+    world.transact("one", PID, 4, True, B)
+
+    assert [row for row in world.found() if row[0] != "duplicate"] == [("offset_order", *B, "one")] * 2
+
+
+def test_what_is_largest_so_far_is_right_whatever_the_numbers_are() -> None:
+    numbers = np.array([5, 1 << 62, 3, -(1 << 63), 7, 6], np.int64)
+    group = np.array([0, 0, 0, 1, 1, 1])
+
+    assert running_max(numbers, group).tolist() == [5, 1 << 62, 1 << 62, -(1 << 63), 7, 7]
+
+
+def test_a_damaged_partition_gives_no_findings_by_what_it_lost(world: World) -> None:
+    """Two neighbours are broken: the marker of one transaction, and the first batch of the next."""
+    at = world.log[A].path.stat().st_size
+    world.transact("one", PID, 4, True, A, B)
+    world.transact("two", OTHER, 6, True, A, B)
+    data = bytearray(world.log[A].path.read_bytes())
+    size = read_header(data, at).size
+    data[at + size + 12 : at + size + 100] = bytes(88)
+    world.log[A].path.write_bytes(data)
+
+    assert world.found() == [("corrupt", *A, None)]
+
+
+# --- While a broker works
+
+
+def test_a_segment_that_goes_while_the_folder_is_read_is_told_and_makes_nothing_missing(world: World) -> None:
+    for place in (A, B):
+        world.log[place].roll()
+    folder = read_folder(str(world.folder))
+    for one in folder.partitions:
+        if (one.topic, one.partition) == A:
+            os.unlink(one.segments[0].path)
+    found = run.audit(folder).findings().to_pylist()
+
+    assert {(row["kind"], row["topic"], row["partition"]) for row in found} == {("gone", *A), ("unknown_before", *A)}
+
+
+def test_a_log_that_goes_between_its_headers_and_its_records_is_told(world: World) -> None:
+    world.begin("one", PID, 4, A)
+    (segment,) = read_folder(str(world.folder)).segments(LOG)
+    pieces = read_segment(segment)
+    seen = [next(pieces)]
+    os.unlink(segment.path)
+    seen += pieces
+
+    assert [(name, rows["fault"].to_pylist()[-1]) for name, rows in seen] == [("batches", None), ("batches", "gone")]
+
+
+@pytest.mark.parametrize("name", ["{base:020d}.log.swap", "{base}-{end}.swap"])
+def test_the_outcome_of_a_compaction_is_read_once_what_it_replaces_goes(name: str, tmp_path: Path) -> None:
+    """Kafka's name for it, and ours."""
+    log = Log(tmp_path, "t")
+    paths, ends = [], []
+    for number in range(4):
+        log.produce(1, 0, txn=False)
+        log.produce(1, 0, txn=False)
+        paths.append(log.path)
+        ends.append(log.next_offset)
+        if number < 3:
+            log.roll()
+    swap = log.folder / name.format(base=2, end=6)
+    swap.write_bytes(paths[1].read_bytes() + paths[2].read_bytes())
+
+    def seen() -> tuple[list[int], list[str]]:
+        folder = read_folder(str(tmp_path))
+        (one,) = folder.partitions
+        assert sorted(every_record(folder)["offset"].to_pylist()) == list(range(8))
+        return [segment.base_offset for segment in one.segments], [skipped.name for skipped in folder.skipped]
+
+    assert seen() == ([0, 2, 4, 6], [f"t-0/{swap.name}"])
+    paths[1].rename(f"{paths[1]}.deleted")
+    assert seen() == ([0, 2, 6], [f"t-0/{paths[1].name}.deleted"])
+    paths[2].unlink()
+    assert seen()[0] == [0, 2, 6]
+
+
+def test_what_a_broker_may_have_written_after_its_log_was_read_is_not_hanging(world: World) -> None:
+    """Data of the epoch that an id stands at, or of an id that is new; a late batch of an older epoch is hanging all the same."""
+    world.log[A].produce(PID, 4)
+    world.log[B].produce(1_234, 0)
+    world.log[B].produce(OTHER, 4)
+    folder = read_folder(str(world.folder))
+    kinds = [
+        [(row["kind"], row["producer_id"]) for row in run.audit(replace(folder, in_use=in_use)).findings().to_pylist()]
+        for in_use in (False, True)
+    ]
+
+    assert kinds == [[("hanging", PID), ("hanging", 1_234), ("hanging", OTHER)], [("hanging", OTHER)]]
+
+
+# --- Names and files that are none
+
+
+def test_what_has_no_name_that_a_partition_could_have_is_skipped(world: World) -> None:
+    before = world.audit()
+    for name in (b"\xff\xfe-0", b"a\nb-0", b"t-00", b"t-4294967296"):
+        os.makedirs(os.fsencode(world.folder) + b"/" + name)
+        shutil.copy(world.log[A].path, os.fsencode(world.folder) + b"/" + name + b"/00000000000000000000.log")
+    (world.log[A].folder / "00000000000000000900.log").mkdir()
+    os.mkfifo(world.log[B].folder / "00000000000000000900.log")
+    (world.log[A].folder / "99999999999999999999.log").touch()
+    (world.log[A].folder / "00000000000000000000.timeindex.deleted").touch()
+    folder = read_folder(str(world.folder))
+    found = run.audit(folder)
+    write_report(str(world.folder / "report.html"), found, folder, found.findings())
+
+    assert (found.bounds, found.findings()) == (before.bounds, before.findings())
+    assert [(one.name, one.reason) for one in folder.skipped] == [
+        ("a\nb-0", "not the name of a partition"),
+        ("t-0/99999999999999999999.log", "not the name of a segment"),
+        ("t-4294967296", "not the name of a partition"),
+        ("\\xff\\xfe-0", "not the name of a partition"),
+    ]
+
+
+@pytest.mark.parametrize("line", [b"\xff\xfe 0 1", "t 0 \u00b2".encode(), b"t 0 9999999999999999999", b"t 0"])
+def test_a_start_offset_that_is_none_is_refused_in_one_line(line: bytes, world: World) -> None:
+    (world.folder / START_OFFSETS).write_bytes(b"0\n1\n" + line + b"\n")
+
+    if line.startswith(b"\xff"):  # Somebody else's partition.
+        assert world.found() == []
+    else:
+        with pytest.raises(FolderError, match="has a line that is no `topic partition offset`"):
+            read_folder(str(world.folder))
+
+
+def test_topics_with_the_longest_names_have_tables(tmp_path: Path) -> None:
+    """Kafka allows 249 characters; a file's name has at most 255 bytes."""
+    names = ["n" * 248 + end for end in "ab"]
+    for name in names:
+        Log(tmp_path / "data", name, 10_000).produce(1, 0, count=3)
+    folder, writer = read_folder(str(tmp_path / "data")), TableWriter(str(tmp_path / "tables"), with_records=True)
+    writer.make_folders()
+    found = run.audit(folder, writer)
+    writer.finish(found, found.findings())
+    tables = written(tmp_path / "tables")
+
+    assert sorted(tables["records"]["topic"].to_pylist()) == sorted(names * 3)
+    assert tables["batches"].num_rows == 2
+
+
+def test_a_table_that_is_being_written_has_a_name_that_readers_pass_over(world: World, tmp_path: Path) -> None:
+    writer = TableWriter(str(tmp_path / "tables"))
+    writer.make_folders()
+    segment = read_folder(str(world.folder)).segments("t")[0]
+    for name, rows in run.read_and_write(segment, writer):
+        assert name == "batches" and len(rows)
+        assert [file.name[0] for file in (tmp_path / "tables" / "batches").iterdir()] == ["_"]
+    assert [file.name[0] for file in (tmp_path / "tables" / "batches").iterdir()] == ["p"]
+
+
+def test_of_many_files_that_are_skipped_some_are_told(world: World) -> None:
+    for number in range(SKIPPED_MAX + 5):
+        (world.log[A].folder / f"{number:020d}.log.deleted").touch()
+    folder = read_folder(str(world.folder))
+    found = run.audit(folder)
+    report = report_of(folder, found, found.findings(), [])
+
+    assert len(report["skipped"]) == SKIPPED_MAX + 5
+    assert text_of(report).count("skipped") == SKIPPED_MAX + 1 and "and 5 more are skipped" in text_of(report)
+
+
+# --- Exactly once
+
+
+def test_what_a_broken_piece_held_is_neither_missing_nor_unexpected(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.log["in", 0], world.log["out", 0] = Log(tmp_path, "in"), Log(tmp_path, "out")
+    world.log["in", 0].put([(b"k", b"v")])
+    world.commit_offset("g", ("in", 0), 1)
+    at = world.log["out", 0].path.stat().st_size
+    world.log["out", 0].put([(b"k", b"v")])
+    chain = Chain("g", ("in",), ("out",))
+    folder = read_folder(str(tmp_path))
+    assert run.compare(folder, run.audit(folder), chain) == []
+    flip(world.log["out", 0].path, at + 62)
+    (tmp_path / CLEAN).touch()
+    folder = read_folder(str(tmp_path))
+
+    assert [row["kind"] for row in run.compare(folder, run.audit(folder), chain)] == ["unknown_before"]
