@@ -87,6 +87,11 @@ class LastValues:
             if not deadline.left_s():
                 raise TimedOut(f"{topic}-{partition} cannot be read behind offset {stable}: a transaction is open there")
             cluster.pause(LOOK_AGAIN_S)
+        self.read_on()
+
+    def read_on(self) -> None:
+        """What is committed by now, as far as nobody's open transaction hides it. Raises NotFound."""
+        cluster, (topic, partition) = self._cluster, self._where
         if self._next is None:
             self._next = cluster.retrying(lambda: _offset(cluster, topic, partition, EARLIEST, READ_COMMITTED))
         rows, self._next = read_from(cluster, topic, partition, self._next)

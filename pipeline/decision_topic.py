@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.errors import ProducerFenced
+from stuntbroker.client.errors import NotFound, ProducerFenced
 from stuntbroker.client.reader import LastValues
 from stuntbroker.client.topics import create_topic, topic_config
 from stuntbroker.client.writer import TransactionalWriter, now_ms
@@ -75,6 +75,13 @@ class DecisionTopic:
     def last(self) -> Stored | None:
         return stored(self._read())
 
+    def peek(self) -> Stored | None:
+        try:
+            self._values.read_on()
+        except NotFound:  # The topic is made by who takes a sink.
+            return None
+        return stored(self._found())
+
     def decide(self, decision: Decision) -> None:
         def decided(state: State) -> State:
             if not is_new(stored(state), decision):
@@ -98,13 +105,17 @@ class DecisionTopic:
             self._writer.init()
             self._values.refresh()
             self._current = True
-        text = self._values.values.get(self._key)
-        state: State = {"owner": 0} if text is None else json.loads(text)
+        state = self._found()
         if self._claim is not None and state["owner"] != self._claim:
             sink = self._key.decode()
             raise Superseded(
                 f"sink {sink!r} was taken by another driver: by claim {state['owner']}, ours is {self._claim}"
             )
+        return state
+
+    def _found(self) -> State:
+        text = self._values.values.get(self._key)
+        state: State = {"owner": 0} if text is None else json.loads(text)
         return state
 
     def _change(self, make: Callable[[State], State]) -> State:

@@ -19,10 +19,13 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from stuntbroker.client.connection import Deadline
 
 if TYPE_CHECKING:
     from stuntbroker.client.channel import ChannelCluster
@@ -31,6 +34,9 @@ SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,180}")
 """Part of transactional ids, file names and patterns."""
 KEPT: Final = 100
 """Decided batches that the folder remembers."""
+LOCK_WAIT_S: Final = 30.0
+"""Who takes a sink has its folder locked for some milliseconds. After so long something is wrong with him."""
+LOOK_AGAIN_S: Final = 0.02
 
 
 class DecisionError(Exception):
@@ -39,6 +45,10 @@ class DecisionError(Exception):
 
 class Superseded(DecisionError):
     """Somebody else has taken the sink."""
+
+
+class FolderLocked(DecisionError):
+    """Somebody is about to take the sink, and does not come to an end."""
 
 
 class OtherQuery(DecisionError):
@@ -98,6 +108,9 @@ class Decisions(Protocol):
     def last(self) -> Stored | None:
         """The decision with the highest batch id."""
 
+    def peek(self) -> Stored | None:
+        """The same for anybody, who shuts nobody out by it. It may be a little behind."""
+
     def decide(self, decision: Decision) -> None:
         """Durable when it returns. When it raises anything but a DecisionError, only `last` can tell."""
 
@@ -116,7 +129,7 @@ def open_decisions(where: str, sink_id: str, cluster: ChannelCluster) -> Decisio
     """The store that `dir:PATH` or `kafka:TOPIC` names; the topic is one of this cluster. Raises ValueError."""
     kind, _, name = where.partition(":")
     if kind == "dir" and name:
-        return DecisionFolder(Path(name), sink_id)
+        return DecisionFolder(Path(name), sink_id, cluster.pause)
     if kind == "kafka" and name:
         from stuntbroker.pipeline.decision_topic import DecisionTopic
 
@@ -126,14 +139,17 @@ def open_decisions(where: str, sink_id: str, cluster: ChannelCluster) -> Decisio
 
 def is_decided(last: Stored | None, query_id: str, batch_id: int) -> bool:
     """Whether a batch must not be written again, as it was decided before. Raises OtherQuery."""
-    if last is None:
-        return False
-    if last.decision.query_id != query_id:
+    check_query(last, query_id)
+    return last is not None and batch_id <= last.decision.batch_id
+
+
+def check_query(last: Stored | None, query_id: str) -> None:
+    """Raises OtherQuery unless this query may decide what follows."""
+    if last is not None and last.decision.query_id != query_id:
         raise OtherQuery(
             f"sink {last.decision.sink_id!r} has batches up to {last.decision.batch_id} of query "
             f"{last.decision.query_id}, and this is query {query_id}: a query with a new checkpoint needs a sink id of its own"
         )
-    return batch_id <= last.decision.batch_id
 
 
 def is_new(last: Stored | None, decision: Decision) -> bool:
@@ -172,13 +188,18 @@ class DecisionFolder:
     """`dir:PATH`: PATH/SINK/owner-N holds `BATCH.decided`, and `BATCH.done` once it is.
 
     To take the sink is to rename that folder, to the next N: whoever had it finds no folder to write into any more. Those
-    who take it do so one after the other, by a lock of the file `.lock`. A decision comes into being by link(2): whole, and
-    only if there is none of its batch.
+    who take it do so one after the other, by a lock of the file `.lock`, which says who has it. A decision comes into being
+    by link(2): whole, and only if there is none of its batch.
     """
 
-    def __init__(self, path: Path, sink_id: str) -> None:
+    def __init__(
+        self, path: Path, sink_id: str, pause: Callable[[float], None] | None = None, wait_s: float = LOCK_WAIT_S
+    ) -> None:
+        """`pause` sleeps for seconds; without it nobody waits for the lock."""
         check_sink_id(sink_id)
         self._base = path / sink_id
+        self._pause = pause
+        self._wait_s = wait_s if pause else 0.0
         self._claim = 0
 
     @property
@@ -187,9 +208,7 @@ class DecisionFolder:
 
     def take(self) -> int:
         self._base.mkdir(parents=True, exist_ok=True)
-        with (self._base / ".lock").open("ab") as lock:
-            # A listing while somebody renames may miss the folder: whoever takes, takes alone.
-            fcntl.lockf(lock, fcntl.LOCK_EX)
+        with self._locked():  # A listing while somebody renames may miss the folder: whoever takes, takes alone.
             before = self._owner()
             self._claim = before + 1
             if before:
@@ -198,6 +217,35 @@ class DecisionFolder:
                 self._folder.mkdir()
             _sync(self._base)
         return self._claim
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Alone among all who want this. Raises FolderLocked.
+
+        The kernel gives the lock back when its process ends, however it does; not while that is stopped or hangs.
+        """
+        path, deadline = self._base / ".lock", Deadline(self._wait_s)
+        with path.open("a+", encoding="utf-8") as lock:
+            while True:
+                try:
+                    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except (BlockingIOError, PermissionError):  # POSIX allows either.
+                    if self._pause and deadline.left_s():
+                        self._pause(LOOK_AGAIN_S)
+                        continue
+                lock.seek(0)
+                raise FolderLocked(
+                    f"{path} has been locked for {self._wait_s:g} s by {lock.read() or 'a process'}, which was stopped or "
+                    "waits for the disk: let it go on, or end it (kill -9), and start the query again"
+                )
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on host {socket.gethostname()}")
+            lock.flush()
+            try:
+                yield
+            finally:
+                lock.truncate(0)
 
     def _owner(self) -> int:
         """The highest N; 0 when there is none."""
@@ -212,15 +260,16 @@ class DecisionFolder:
         with self._owned():
             os.stat(self._folder)
 
+    def peek(self) -> Stored | None:
+        if not self._base.is_dir():
+            return None
+        with self._locked():  # Whoever takes it renames the folder.
+            owner = self._owner()
+            return _last_in(self._base / f"owner-{owner}") if owner else None
+
     def last(self) -> Stored | None:
         with self._owned():
-            names = os.listdir(self._folder)
-            batch_ids = [int(name.removesuffix(".decided")) for name in names if name.endswith(".decided")]
-            if not batch_ids:
-                return None
-            batch_id = max(batch_ids)
-            text = (self._folder / f"{batch_id}.decided").read_text(encoding="utf-8")
-            return Stored(from_json(json.loads(text)), f"{batch_id}.done" in names)
+            return _last_in(self._folder)
 
     def decide(self, decision: Decision) -> None:
         last = self.last()
@@ -261,6 +310,16 @@ class DecisionFolder:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def _last_in(folder: Path) -> Stored | None:
+    names = os.listdir(folder)
+    batch_ids = [int(name.removesuffix(".decided")) for name in names if name.endswith(".decided")]
+    if not batch_ids:
+        return None
+    batch_id = max(batch_ids)
+    text = (folder / f"{batch_id}.decided").read_text(encoding="utf-8")
+    return Stored(from_json(json.loads(text)), f"{batch_id}.done" in names)
 
 
 def _sync(folder: Path) -> None:

@@ -1,21 +1,23 @@
-"""The claim of a sink, for the processes of one driver.
+"""What the processes of one driver, and in a local session its tasks, have to know of each other.
 
 Spark commits and aborts a stream in another process than the one that took the sink, and tells it nothing but the
 messages of tasks, which are missing when all have failed. What both have is the driver's folder for files of its
-application, which goes when the application does.
+application, which goes when the application does. In a local session the tasks have it too.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from pathlib import Path
 
+from stuntbroker.client.transactions import PreparedState
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 
 
 def remember(options: SinkOptions, claim: str) -> None:
-    path = _path(options)
+    path = _path(options, "claim")
     if path is not None:
         partial = path.with_suffix(f".{os.getpid()}")
         partial.write_text(claim)
@@ -24,16 +26,31 @@ def remember(options: SinkOptions, claim: str) -> None:
 
 def remembered(options: SinkOptions) -> str | None:
     """The last claim of this application to this sink; it may have been taken by another one since."""
-    path = _path(options)
+    path = _path(options, "claim")
     try:
         return path.read_text() if path is not None else None
     except FileNotFoundError:
         return None
 
 
-def _path(options: SinkOptions) -> Path | None:
+def is_first(options: SinkOptions, task: int, pair: PreparedState) -> bool:
+    """Whether no attempt of this task has asked before in the transaction of this pair. For tasks of a local session."""
+    path = _path(options, f"task-{task}")
+    if path is None:
+        return True
+    with path.open("a+") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        file.seek(0)
+        if file.read() == str(pair):
+            return False
+        file.truncate(0)
+        file.write(str(pair))
+    return True
+
+
+def _path(options: SinkOptions, kind: str) -> Path | None:
     from pyspark import SparkFiles
 
     folder = getattr(SparkFiles, "_root_directory", None)
     name = hashlib.sha256(repr(options).encode()).hexdigest()[:16]
-    return Path(folder, f".stuntbroker-{name}.claim") if folder else None
+    return Path(folder, f".stuntbroker-{name}.{kind}") if folder else None

@@ -27,9 +27,9 @@ from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, 
 from stuntbroker.client.transactions import NOBODY, PreparedState, init_producer
 from stuntbroker.client.writer import TransactionalWriter, now_ms
 from stuntbroker.pipeline.decision_topic import make_decision_topic
-from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, to_json
+from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, check_query, to_json
 from stuntbroker.pipeline.recovery import settle
-from stuntbroker.pipeline.spark.claims import remember, remembered
+from stuntbroker.pipeline.spark.claims import is_first, remember, remembered
 from stuntbroker.pipeline.spark.connections import batch_limits, connected, partition_counts, store_of, values_of
 from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
@@ -52,8 +52,9 @@ class NotAlone(Exception):
 
 
 class SingleSink:
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, query_id: str | None = None) -> None:
         self._options = options
+        self._query_id = query_id
         self._id = f"{options.sink_id}-single"
         self._topic = options.decisions.partition(":")[2]
 
@@ -64,10 +65,12 @@ class SingleSink:
             if options.topic is not None:
                 partition_counts(cluster)(options.topic)
             make_decision_topic(cluster, self._topic)
+            store = store_of(cluster, options)
+            if self._query_id is not None:
+                check_query(store.peek(), self._query_id)  # Whose sink it is goes on.
             pair = init_producer(cluster, self._id, options.transaction_timeout_ms).pair
             remember(options, str(pair))
             # A driver with mode=2pc that is still alive must not decide any more; what it has left is ended as it was decided.
-            store = store_of(cluster, options)
             claim = store.take()
             with suppress(NoTwoPhaseCommit):
                 check_two_phase_commit(cluster, options.sink_id)
@@ -90,7 +93,7 @@ class SingleSink:
         options, context = self._options, TaskContext.get()
         assert context is not None
         task = context.partitionId()
-        _check_attempt(context)
+        _check_attempt(context, options, taken.pair)
         with connected(options) as cluster:
             writer = TransactionalWriter(cluster, self._id)
             writer.join(taken.pair)
@@ -137,15 +140,15 @@ class SingleSink:
             init_producer(cluster, self._id, options.transaction_timeout_ms, owner=owner)
 
 
-def _check_attempt(context: TaskContext) -> None:
-    """Raises NotAlone, unless this is the only attempt there can be."""
-    if context.attemptNumber():
+def _check_attempt(context: TaskContext, options: SinkOptions, pair: PreparedState) -> None:
+    """Raises NotAlone, unless this is the only attempt there can be. A stage that is run again counts them from 0 again."""
+    is_local = (context.getLocalProperty("spark.master") or "").startswith("local")
+    if context.attemptNumber() or (is_local and not is_first(options, context.partitionId(), pair)):
         raise NotAlone(
             f"task {context.partitionId()} has failed, and its rows may be in the transaction already: with mode=single the "
             "query has to start again (the first failure of the task says why; spark.task.maxFailures=1 spares the retries)"
         )
-    master = context.getLocalProperty("spark.master") or ""
-    if not master.startswith("local") and context.getLocalProperty(ONE_STAGE_ATTEMPT) != "1":
+    if not is_local and context.getLocalProperty(ONE_STAGE_ATTEMPT) != "1":
         raise NotAlone(
             f"with mode=single Spark must not run a stage twice, as tasks cannot tell: start it with {ONE_STAGE_ATTEMPT}=1"
         )

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from stuntbroker.client.errors import Unreachable
 from stuntbroker.pipeline.decisions import Superseded
+from stuntbroker.pipeline.spark.checkpoint import query_of
 from stuntbroker.pipeline.spark.rows import BadRows, check_schema
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
 from stuntbroker.pipeline.spark.writing import Messages, Sink, Taken, commit_once, told_by, write_once
@@ -37,7 +38,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
         raise BadRows("a topic cannot be overwritten: use outputMode('append') or 'update'")
     chosen = sink_options(options, stream=True)
     check_schema(schema, chosen.topic)
-    return StreamWriter(chosen)
+    return StreamWriter(chosen, query_of(options))
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -49,14 +50,15 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     return JobWriter(chosen)
 
 
-def sink_of(options: SinkOptions) -> Sink:
+def sink_of(options: SinkOptions, query_id: str | None = None) -> Sink:
+    """With the query that is about to take it, where that is known."""
     if options.two_phase:
         from stuntbroker.pipeline.spark.two_phase_sink import TwoPhaseSink
 
-        return TwoPhaseSink(options)
+        return TwoPhaseSink(options, query_id)
     from stuntbroker.pipeline.spark.single_sink import SingleSink
 
-    return SingleSink(options)
+    return SingleSink(options, query_id)
 
 
 def abort(options: SinkOptions, messages: Messages) -> None:
@@ -68,10 +70,10 @@ def abort(options: SinkOptions, messages: Messages) -> None:
         log.warning("nothing is left to abort: %s", fault)
 
 
-def take(options: SinkOptions) -> Taken:
+def take(options: SinkOptions, query_id: str | None = None) -> Taken:
     """Before the tasks."""
     try:
-        return sink_of(options).take()
+        return sink_of(options, query_id).take()
     except Unreachable as fault:
         raise Unreachable(f"{fault}: see that a broker runs there, or correct kafka.bootstrap.servers") from fault
 
@@ -79,13 +81,14 @@ def take(options: SinkOptions) -> Taken:
 class StreamWriter(DataSourceStreamArrowWriter):
     """As the driver has it. Pickled it becomes the tasks' writer."""
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, query_id: str | None) -> None:
         self._options = options
+        self._query_id = query_id
         self._taken: Taken | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._taken is None:  # Spark pickles it twice.
-            self._taken = take(self._options)
+            self._taken = take(self._options, self._query_id)
         return StreamTask, (self._options, self._taken)
 
     def write(self, iterator: Any) -> WriterCommitMessage:

@@ -23,9 +23,10 @@ from pyspark.sql.streaming.datasource import (
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.connection import Deadline
-from stuntbroker.client.errors import Unreachable
+from stuntbroker.client.errors import NotFound, Unreachable
 from stuntbroker.client.fetching import TopicPartition, find_topics, list_offsets
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED
+from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.spark.offsets import (
     DataLoss,
     Offsets,
@@ -54,7 +55,8 @@ COLUMNS: Final = (
 HEADERS: Final = ",headers:array<struct<key:string,value:binary>>"
 
 MISSING_S: Final = 2.0
-"""After that a partition that is missing is looked for again before it counts as gone."""
+"""A partition that is missing for so long is gone."""
+LOOK_AGAIN_S: Final = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +148,7 @@ class _Reader:
 
 def _counts(partitions: Sequence[TopicPartition]) -> str:
     names = sorted({one.topic for one in partitions})
-    said = (f"topic {name!r} has {sum(one.topic == name for one in partitions)} partitions" for name in names)
+    said = (f"topic {name!r} has {count(sum(one.topic == name for one in partitions), 'partition')}" for name in names)
     return ", ".join(said) or "there is no such topic"
 
 
@@ -227,15 +229,14 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
         begin = from_json(start)
+        latest = self._latest = self._with_missing(begin, self._ends() if self._target is None else self._target)
         left_out: frozenset[TopicPartition] = frozenset()
         if begin == self._initial and not self._begun:
             self._begun, left_out = True, self._moving
             if self._target is not None:  # It was taken before the start was.
-                self._target |= {one: max(self._target.get(one, 0), offset) for one, offset in begin.items()}
-        latest = self._latest = self._target or self._ends()
-        if self._target is None and begin.keys() - latest.keys():  # Gone, or the broker that was asked is behind.
-            self._connected().pause(MISSING_S)
-            latest = self._latest = self._ends()
+                latest |= {one: max(latest[one], offset) for one, offset in begin.items() if one in latest}
+        if self._target is not None:
+            self._target = latest
         self._wait_for_stable(begin, latest)
         for lost in gone(begin, latest):
             self._lost(lost)
@@ -277,10 +278,25 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return False
 
     def _ends(self) -> Offsets:
-        """Where the partitions end that are there now."""
-        cluster = self._connected()
+        """Where the partitions end that are there now. Raises NotFound when brokers do not agree for longer than MISSING_S."""
+        cluster, deadline = self._connected(), Deadline(MISSING_S)
         with _telling_what_to_do():
-            return self._offsets(cluster, self._partitions(cluster, all_of_them=False), LATEST)
+            while True:
+                try:
+                    return self._offsets(cluster, self._partitions(cluster, all_of_them=False), LATEST)
+                except NotFound:
+                    if not deadline.left_s():
+                        raise
+                    cluster.pause(LOOK_AGAIN_S)
+
+    def _with_missing(self, begin: Offsets, latest: Offsets) -> Offsets:
+        """What is missing is gone, or the broker that was asked has just started, or has heard of it later than another."""
+        deadline = Deadline(MISSING_S)
+        while (missing := begin.keys() - latest.keys()) and deadline.left_s():
+            self._connected().pause(LOOK_AGAIN_S)
+            found = self._ends()
+            latest = latest | {one: found[one] for one in missing & found.keys()}
+        return latest
 
     def _wait_for_stable(self, begin: Offsets, latest: Offsets) -> None:
         """Where reading stopped behind the last stable offset, as who reads uncommitted records does, there is nothing yet."""

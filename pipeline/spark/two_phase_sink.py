@@ -16,8 +16,8 @@ finds the gate closed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
@@ -27,7 +27,7 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, UnsupportedVersion
 from stuntbroker.client.transactions import INIT_PRODUCER_ID, NOBODY, TWO_PHASE_FROM, PreparedState, init_producer
 from stuntbroker.client.writer import TransactionalWriter, Written
-from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction
+from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query
 from stuntbroker.pipeline.recovery import settle, transactional_id
 from stuntbroker.pipeline.spark.claims import remember, remembered
 from stuntbroker.pipeline.spark.connections import batch_limits, connected, partition_counts, store_of
@@ -49,6 +49,10 @@ class NoTwoPhaseCommit(Exception):
     """The brokers cannot do what mode=2pc needs."""
 
 
+class NotAllowed(Exception):
+    """The user may not use two-phase commit with the transactional ids of the sink."""
+
+
 class TooLate(Exception):
     """The batch of this attempt has ended, or another driver has the sink."""
 
@@ -62,20 +66,26 @@ class CommittedLater(Exception):
 
 
 class TwoPhaseSink:
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, query_id: str | None = None) -> None:
         self._options = options
+        self._query_id = query_id
 
     def take(self) -> Taken:
-        """Raises DecisionError, DecisionLost, NoTwoPhaseCommit, ClientError."""
+        """Raises DecisionError, DecisionLost, NoTwoPhaseCommit, NotAllowed, ClientError."""
         options = self._options
-        with connected(options, patient=remembered(options) is not None) as cluster:
+        first = remembered(options) is None
+        with connected(options, patient=not first) as cluster:
             check_two_phase_commit(cluster, options.sink_id)
+            store = store_of(cluster, options)
+            if self._query_id is not None:
+                check_query(store.peek(), self._query_id)  # Whose sink it is goes on.
             if options.topic is not None:
                 partition_counts(cluster)(options.topic)
+            if first:  # The right is looked at before anything is taken; each task would be told by itself.
+                _check_right(cluster, options.sink_id)
             if options.decisions.startswith("kafka:"):
                 # A driver with mode=single that is still alive must not commit any more; what it has committed is read next.
                 init_producer(cluster, f"{options.sink_id}-single", TIMEOUT_MS)
-            store = store_of(cluster, options)
             claim = store.take()
             gate = init_producer(cluster, _gate(options.sink_id), TIMEOUT_MS).pair
             store.check()  # Whoever took the sink meanwhile lets his own tasks in, and not ours.
@@ -84,7 +94,7 @@ class TwoPhaseSink:
             return Taken(claim, settled.last, gate)
 
     def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
-        """Raises BadRows, NoTwoPhaseCommit, TooLate, ClientError."""
+        """Raises BadRows, NoTwoPhaseCommit, NotAllowed, TooLate, ClientError."""
         options, context = self._options, TaskContext.get()
         assert context is not None
         task, number = context.partitionId(), context.attemptNumber()
@@ -172,6 +182,31 @@ def check_two_phase_commit(cluster: ChannelCluster, sink_id: str) -> None:
         raise _no_two_phase_commit(fault) from fault
 
 
+def _check_right(cluster: ChannelCluster, sink_id: str) -> None:
+    """With the gate, which has no transaction: who is refused has changed nothing. Raises NoTwoPhaseCommit, NotAllowed."""
+    with _asked_for_two_phase(_gate(sink_id), sink_id):
+        init_producer(cluster, _gate(sink_id), TIMEOUT_MS, two_phase=True)
+
+
+@contextmanager
+def _asked_for_two_phase(name: str, sink_id: str) -> Iterator[None]:
+    """Around an InitProducerId of the transactional id `name`. Raises NoTwoPhaseCommit, NotAllowed, ClientError."""
+    try:
+        yield
+    except UnsupportedVersion as fault:
+        raise _no_two_phase_commit(fault) from fault
+    except BrokerError as fault:
+        if fault.code == ErrorCode.UNSUPPORTED_VERSION:
+            raise _no_two_phase_commit(fault) from fault
+        if fault.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise NotAllowed(
+                f"transactional id {name!r} may not be used for two-phase commit: grant WRITE, DESCRIBE and TWO_PHASE_COMMIT "
+                f"on ids that begin with {sink_id + '-'!r} (Stuntbroker: stuntbroker.deny.two.phase.commit), or use option "
+                f"mode=single: {fault}"
+            ) from fault
+        raise
+
+
 def _no_two_phase_commit(fault: ClientError) -> NoTwoPhaseCommit:
     return NoTwoPhaseCommit(f"these brokers have no two-phase commit (KIP-939), use option mode=single: {fault}")
 
@@ -212,16 +247,11 @@ class Attempt:
         for slot in range(self._number, self._number + SLOTS_MAX):
             writer = TransactionalWriter(self._cluster, transactional_id(self._sink_id, self._task, slot))
             self._check_gate()  # What is being committed must not be kept, which would hide that it was.
-            try:
-                if writer.init(two_phase=True, keep=True).ongoing is None:
-                    self._check_gate()
-                    return writer
-            except UnsupportedVersion as fault:
-                raise _no_two_phase_commit(fault) from fault
-            except BrokerError as fault:
-                if fault.code == ErrorCode.UNSUPPORTED_VERSION:
-                    raise _no_two_phase_commit(fault) from fault
-                raise
+            with _asked_for_two_phase(writer.transactional_id, self._sink_id):
+                ongoing = writer.init(two_phase=True, keep=True).ongoing
+            if ongoing is None:
+                self._check_gate()
+                return writer
         raise ClientError(f"{SLOTS_MAX} transactions of task {self._task} of sink {self._sink_id!r} are open")
 
     def _check_gate(self) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from live_broker import LiveBroker
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.reader import read_partition
 from stuntbroker.client.topics import create_topic, topic_config
+from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (
     KEPT,
@@ -23,6 +27,7 @@ from stuntbroker.pipeline.decisions import (
     DecisionError,
     DecisionFolder,
     Decisions,
+    FolderLocked,
     NotDone,
     OtherQuery,
     Stored,
@@ -31,6 +36,7 @@ from stuntbroker.pipeline.decisions import (
     is_decided,
     open_decisions,
 )
+from stuntbroker.protocol.records import build_batch
 
 A, B = Transaction("s-0-0", 1, 2), Transaction("s-1-0", 3, 4)
 Open = Callable[[], Decisions]
@@ -168,6 +174,31 @@ def test_who_was_superseded_can_do_nothing_and_changes_nothing(opened: Open) -> 
     assert owner.last() == Stored(decision(1, B), False)
 
 
+def test_who_only_looks_shuts_nobody_out(opened: Open) -> None:
+    assert opened().peek() is None
+    owner, looker = opened(), opened()
+    owner.take()
+    for batch_id in range(2):
+        owner.decide(decision(batch_id, A))
+        assert looker.peek() == Stored(decision(batch_id, A), False)
+        owner.done(batch_id)
+    owner.check()
+
+
+def test_who_only_looks_does_not_wait_for_the_change_of_another_sink(cluster: ChannelCluster) -> None:
+    """That one may hold back the topic until its time-out. What is hidden by it is not seen."""
+    store = DecisionTopic(cluster, "held", "s")
+    store.take()
+    decide(store, 0)
+    dead = TransactionalWriter(cluster, "dead-decisions")
+    dead.init()
+    dead.produce("held", 0, build_batch([(b"dead", b"{}")], 0))
+    dead.flush()
+
+    assert DecisionTopic(cluster, "held", "s").peek() == Stored(decision(0, A), True)
+    dead.abort()
+
+
 def test_sinks_do_not_know_of_each_other(opened: Open, cluster: ChannelCluster, tmp_path: Path) -> None:
     mine = opened()
     mine.take()
@@ -250,7 +281,7 @@ def test_of_processes_that_decide_at_once_one_wins(tmp_path: Path) -> None:
 
 def _take(path: Path, start: object, said: object) -> None:
     start.wait()  # type: ignore[attr-defined]
-    said.put([DecisionFolder(path, "s").take() for _ in range(20)])  # type: ignore[attr-defined]
+    said.put([DecisionFolder(path, "s", time.sleep).take() for _ in range(20)])  # type: ignore[attr-defined]
 
 
 def test_no_two_have_the_same_claim(tmp_path: Path) -> None:
@@ -265,6 +296,37 @@ def test_no_two_have_the_same_claim(tmp_path: Path) -> None:
 
     assert sorted(claims) == list(range(1, 101))
     assert sorted(os.listdir(tmp_path / "s")) == [".lock", "owner-100"]
+
+
+def _take_and_freeze(path: Path) -> None:
+    """Stops itself when it has the lock."""
+    store = DecisionFolder(path, "s")
+    owner = store._owner
+
+    def freeze() -> int:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return owner()
+
+    store._owner = freeze  # type: ignore[method-assign]
+    store.take()
+
+
+@pytest.mark.parametrize(("sent", "claim"), [(signal.SIGKILL, 2), (signal.SIGCONT, 3)])
+def test_a_process_that_is_frozen_while_it_takes_a_sink_is_named(sent: int, claim: int, tmp_path: Path) -> None:
+    """Nobody waits for it for ever; and when it has ended, or goes on, others may go on too."""
+    DecisionFolder(tmp_path, "s").take()
+    frozen = multiprocessing.get_context("fork").Process(target=_take_and_freeze, args=(tmp_path,))
+    frozen.start()
+    assert frozen.pid is not None
+    os.waitpid(frozen.pid, os.WUNTRACED)
+    store = DecisionFolder(tmp_path, "s", time.sleep, wait_s=0.05)
+    for step in (store.take, store.peek):
+        with pytest.raises(FolderLocked, match=f"process {frozen.pid} on host {socket.gethostname()}.*kill -9"):
+            step()
+    os.kill(frozen.pid, sent)
+    frozen.join(30)
+
+    assert store.take() == claim
 
 
 def test_a_decision_that_was_written_in_part_is_none(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from faults_query import World
     from live_broker import LiveBroker
     from pyspark.sql import SparkSession
 
@@ -30,12 +30,23 @@ ATTEMPTS_MAX = 4
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    without_java = pytest.mark.skip(reason="Spark needs a JDK 17 or newer on the PATH")
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.timeout(600))
-            if shutil.which("java") is None:
-                item.add_marker(without_java)
+    ours = [item for item in items if HERE in item.path.parents]
+    missing = _missing_java() if ours else ""
+    for item in ours:
+        item.add_marker(pytest.mark.timeout(600))
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=missing))
+
+
+def _missing_java() -> str:
+    """Why Spark cannot run here; nothing when it can."""
+    from stuntbroker.cli.audit_spark import SparkError, need_java
+
+    try:
+        need_java()
+    except SparkError as fault:
+        return str(fault)
+    return ""
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +77,29 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made.dataSource.register(StuntbrokerDataSource)
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    """The same, silent: what fails there was asked for. It knows the data source with faults."""
+    from faults_query import prepare
+
+    spark.sparkContext.setLogLevel("OFF")
+    yield prepare(spark)
+    spark.sparkContext.setLogLevel("ERROR")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A broker that is killed now and then, and what was written to it; at the end the audit finds nothing wrong."""
+    from faults_query import World, findings
+    from live_broker import LiveBroker
+
+    folder = tmp_path_factory.mktemp("faults")
+    with LiveBroker(folder / "data") as made:
+        yield World(folder, made, folder / "data")
+        made.kill()
+        assert findings(folder / "data") == []
 
 
 @pytest.fixture(scope="module")

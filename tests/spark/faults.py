@@ -8,8 +8,8 @@ Driver and workers are told of them by a folder that all see (option `faults`):
     NAME.go          it may go on
     METHOD-raised-KIND.N    the sink has raised this
 
-This module is what workers import, so it is light, and knows of the sink only what Spark knows; but for two places in the
-middle of a commit, which it reaches by standing in for `recovery.end_all`.
+This module is what workers import, so it is light, and knows of the sink only what Spark knows; but for places in the
+middle of a commit, which it reaches by standing in for `recovery.end_all`, and for the writer of `single_sink`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
 
+from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline import recovery
 from stuntbroker.pipeline.spark import StuntbrokerDataSource
 
@@ -55,6 +62,8 @@ PREPARED: Final = "prepared"
 COMMIT: Final = "commit"
 ENDS: Final = "ends"
 """In commit() or abort(): the batch is decided, and `after` of its transactions are ended."""
+NUMBERED: Final = "numbered"
+"""In commit() of mode=single: the number of the batch is in its transaction, which is about to be committed."""
 COMMITTED: Final = "committed"
 ABORT: Final = "abort"
 ABORTED: Final = "aborted"
@@ -109,8 +118,7 @@ class Plan:
         return [Fault(**one) for one in json.loads((self.folder / "plan.json").read_text(encoding="utf-8"))]
 
     def fired(self, fault: Fault) -> int:
-        passed = len([one for one in self.folder.glob(f"{fault.name}.*") if one.suffix[1:].isdigit()])
-        return max(0, min(passed - fault.skip, fault.times))
+        return max(0, min(len(self.passed(fault.name)) - fault.skip, fault.times))
 
     def due(self, place: str, batch: int | None = None) -> Fault | None:
         """The fault that this passer-by meets; every pass is counted, by whatever process it is."""
@@ -161,6 +169,11 @@ class Plan:
         except Exception as fault:
             self._pass(f"{what}-raised-{type(fault).__name__}", {})
             raise
+
+    def passed(self, name: str) -> list[dict[str, Any]]:
+        """Who came to this fault, harmed or not."""
+        found = sorted(one for one in self.folder.glob(f"{name}.*") if one.suffix[1:].isdigit())
+        return [json.loads(one.read_text(encoding="utf-8")) for one in found]
 
     def raised(self, what: str) -> list[str]:
         """The names of all exceptions that the sink has raised in this method."""
@@ -234,9 +247,16 @@ class FaultyDataSource(DataSource):
         plan = Plan(Path(options.pop("faults")))
         return FaultyWriter(plan, StuntbrokerDataSource(options).streamWriter(schema=schema, overwrite=overwrite))
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = type(self.options)(self.options)
+        plan = Plan(Path(options.pop("faults")))
+        return FaultyJobWriter(plan, StuntbrokerDataSource(options).writer(schema=schema, overwrite=overwrite))
 
-class FaultyWriter(DataSourceStreamArrowWriter):
-    def __init__(self, plan: Plan, inner: DataSourceStreamArrowWriter) -> None:
+
+class Faulty:
+    """What writers of streams and of jobs have in common."""
+
+    def __init__(self, plan: Plan, inner: Any) -> None:
         self._plan = plan
         self._inner = inner
         self._pickled: bytes | None = None
@@ -248,7 +268,7 @@ class FaultyWriter(DataSourceStreamArrowWriter):
             with ending_some(self._plan, RECOVERY_ENDS, None):
                 self._pickled = pickle.dumps(self._inner)
             self._plan.meet(RECOVERED)
-        return _unpickled, (self._plan, self._pickled)
+        return _unpickled, (type(self), self._plan, self._pickled)
 
     def write(self, iterator: Iterator[RecordBatch]) -> WriterCommitMessage:
         self._plan.meet(TASK)
@@ -257,21 +277,37 @@ class FaultyWriter(DataSourceStreamArrowWriter):
         self._plan.meet(PREPARED)
         return message
 
+    def _commit(self, batch: int | None, *given: Any) -> None:
+        self._plan.meet(COMMIT, batch)
+        with self._plan.noting(COMMIT), ending_some(self._plan, ENDS, batch), numbering(self._plan, batch):
+            self._inner.commit(*given)
+        self._plan.meet(COMMITTED, batch)
+
+    def _abort(self, batch: int | None, *given: Any) -> None:
+        self._plan.meet(ABORT, batch)
+        with self._plan.noting(ABORT), ending_some(self._plan, ENDS, batch):
+            self._inner.abort(*given)
+        self._plan.meet(ABORTED, batch)
+
+
+class FaultyWriter(Faulty, DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._plan.meet(COMMIT, batchId)
-        with self._plan.noting(COMMIT), ending_some(self._plan, ENDS, batchId):
-            self._inner.commit(messages, batchId)
-        self._plan.meet(COMMITTED, batchId)
+        self._commit(batchId, messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._plan.meet(ABORT, batchId)
-        with self._plan.noting(ABORT), ending_some(self._plan, ENDS, batchId):
-            self._inner.abort(messages, batchId)
-        self._plan.meet(ABORTED, batchId)
+        self._abort(batchId, messages, batchId)
 
 
-def _unpickled(plan: Plan, inner: bytes) -> FaultyWriter:
-    return FaultyWriter(plan, pickle.loads(inner))
+class FaultyJobWriter(Faulty, DataSourceArrowWriter):
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._commit(None, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._abort(None, messages)
+
+
+def _unpickled(kind: type[Faulty], plan: Plan, inner: bytes) -> Faulty:
+    return kind(plan, pickle.loads(inner))
 
 
 @contextmanager
@@ -295,3 +331,21 @@ def ending_some(plan: Plan, place: str, batch: int | None) -> Iterator[None]:
         yield
     finally:
         recovery.end_all, recovery.running = real, running
+
+
+@contextmanager
+def numbering(plan: Plan, batch: int | None) -> Iterator[None]:
+    """The commit of mode=single inside has its fault when everything is in the transaction."""
+    from stuntbroker.pipeline.spark import single_sink
+
+    class Numbering(TransactionalWriter):
+        def commit(self) -> None:
+            self.flush()
+            plan.meet(NUMBERED, batch)
+            super().commit()
+
+    single_sink.TransactionalWriter = Numbering  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        single_sink.TransactionalWriter = TransactionalWriter  # type: ignore[misc]

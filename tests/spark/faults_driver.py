@@ -144,7 +144,7 @@ class Driver:
 def main() -> None:
     for folder in (HERE, HERE.parent / "client"):
         sys.path.insert(0, str(folder))
-    from faults_query import Job, make_session, outcome, start
+    from faults_query import Job, make_session, outcome, save, start
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # What Spark prints goes to the log.
@@ -156,8 +156,10 @@ def main() -> None:
             answers.flush()
 
     def follow(job: Job, query: Any) -> None:
+        # Where a job of this thread looks for data sources.
+        type(spark)._get_j_spark_session_class(jvm).setActiveSession(spark._jsparkSession)
         try:
-            error = outcome(query)
+            error = save(spark, job) if query is None else outcome(query)
         except Exception as fault:  # The test has to know of it, whatever it is.
             error = f"{type(fault).__name__}: {fault}"
         say(sink=job.sink, error=error)
@@ -167,7 +169,8 @@ def main() -> None:
     say(ready=jvm.java.lang.ProcessHandle.current().pid())
     for line in sys.stdin:
         job = Job(**json.loads(line)["job"])
-        threading.Thread(target=follow, args=[job, start(spark, job)], daemon=True).start()
+        query = None if job.is_batch else start(spark, job)
+        threading.Thread(target=follow, args=[job, query], daemon=True).start()
     spark.stop()
 
 

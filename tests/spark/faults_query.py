@@ -50,6 +50,8 @@ class Job:
     mode: str = "2pc"
     checkpoint: str = "checkpoint"
     faults: str = "faults"
+    is_batch: bool = False
+    """Not a stream but df.write, of everything."""
     rows_per_batch: int = 0
     """The input is a topic, of which a batch takes so many rows. Without it each file of a folder is a batch."""
     options: dict[str, str] = field(default_factory=dict)
@@ -117,6 +119,11 @@ def source(spark: SparkSession, job: Job) -> DataFrame:
     else:
         folder = str(Path(job.folder) / "input")
         rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(folder)
+    return spread(rows, job)
+
+
+def spread(rows: DataFrame, job: Job) -> DataFrame:
+    """Over the tasks of the sink, by a shuffle."""
     if job.mode == "single":
         from stuntbroker.pipeline.spark.partitioning import partitioned
 
@@ -134,11 +141,28 @@ def start(
     """All batches that are there, one after the other."""
     options = {"kafka.bootstrap.servers": job.bootstrap, "topic": job.topic}
     if sink == FORMAT:
-        options |= {"sinkId": job.sink, "decisions": job.decisions, "mode": job.mode, "faults": str(job.plan.folder)}
-        options |= {**job.options, **(more or {})}
+        options = options_of(job) | (more or {})
     writer = (source(spark, job) if rows is None else rows).writeStream.format(sink).options(**options)
     folder = str(Path(job.folder) / job.checkpoint)
     return writer.option("checkpointLocation", folder).trigger(availableNow=True).start()
+
+
+def options_of(job: Job) -> dict[str, str]:
+    """Of our sink."""
+    options = {"kafka.bootstrap.servers": job.bootstrap, "topic": job.topic, "sinkId": job.sink, "mode": job.mode}
+    return options | {"decisions": job.decisions, "faults": str(job.plan.folder), **job.options}
+
+
+def save(spark: SparkSession, job: Job) -> str | None:
+    """df.write of the input, once. Gives what it died of."""
+    from pyspark.errors import PySparkException
+
+    rows = spread(spark.read.schema(SCHEMA).parquet(str(Path(job.folder) / "input")), job)
+    try:
+        rows.write.format(FORMAT).options(**options_of(job)).mode("append").save()
+    except PySparkException as fault:
+        return str(fault)
+    return None
 
 
 def run(spark: SparkSession, job: Job, timeout_s: float = QUERY_S) -> str | None:
@@ -242,9 +266,11 @@ def difference(expected: Sequence[str], found: Sequence[str]) -> dict[str, int]:
 def open_transactions(cluster: ChannelCluster, sink: str) -> list[str]:
     """Ids of the sink, those of its own records too, that have a transaction."""
     admin = Admin(cluster)
-    listed = admin.list_transactions(states=RUNNING, pattern=pattern(sink)).listings
-    more = admin.list_transactions(states=RUNNING, pattern=f"{sink}-(decisions|gate|single)").listings
-    return sorted(one.transactional_id for one in (*listed, *more))
+    found = []
+    for name in (sink, f"{sink}-jobs"):
+        found += admin.list_transactions(states=RUNNING, pattern=pattern(name)).listings
+        found += admin.list_transactions(states=RUNNING, pattern=f"{name}-(decisions|gate|single)").listings
+    return sorted(one.transactional_id for one in found)
 
 
 def findings(data_dir: Path, job: Job | None = None) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ The letters are those of the list of cases in `docs/spark.md`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +44,6 @@ from faults_query import (
     findings,
     open_transactions,
     outcome,
-    prepare,
     reached,
     rerun,
     rows_of,
@@ -67,23 +65,6 @@ LAST = len(BATCHES) - 1
 EPOCH_BEFORE_LAST = 32_764
 BIG = "x" * 2_000
 """Rows that leave Python's pipe, 64 KiB, when there are some dozens of them."""
-
-
-@pytest.fixture(scope="module")
-def session(spark: SparkSession) -> Iterator[SparkSession]:
-    """Silent: what fails here was asked for."""
-    spark.sparkContext.setLogLevel("OFF")
-    yield prepare(spark)
-    spark.sparkContext.setLogLevel("ERROR")
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("faults")
-    with LiveBroker(folder / "data") as broker:
-        yield World(folder, broker, folder / "data")
-        broker.kill()
-        assert findings(folder / "data") == []
 
 
 @pytest.mark.parametrize(("action", "store"), [(RAISE, "kafka"), (EXIT, "dir")])
@@ -238,6 +219,24 @@ def test_an_attempt_that_is_late_for_a_batch_that_has_failed_leaves_nothing_open
         assert open_transactions(cluster, job.sink) == []
         assert held_back(cluster, job.topic, PARTITIONS) == []
     assert run(session, job) is None
+    world.check(job)
+
+
+@pytest.mark.parametrize(("mode", "store"), [("2pc", "dir"), ("single", "kafka")])
+def test_another_checkpoint_is_refused_before_it_disturbs_the_query_that_has_the_sink(
+    mode: str, store: str, session: SparkSession, world: World
+) -> None:
+    stands = Fault("stands", ROWS, WAIT, batch=1, partition=0, after=10)
+    job = world.job(f"intruder.{mode}.{store}", store, BATCHES[:2], stands, mode=mode)
+    query = start(session, job)
+    reached(query, job, stands.name)
+    intruder = rerun(job, checkpoint="another", faults="no-faults")
+    intruder.plan.write()
+
+    assert "a query with a new checkpoint needs a sink id of its own" in (run(session, intruder) or "")
+    assert intruder.plan.raised(WRITE) == []
+    job.plan.go(stands.name)
+    assert outcome(query) is None
     world.check(job)
 
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from faults import COMMIT, ENDS, PREPARED, RECOVERED, ROWS, WAIT, Fault
 from faults_driver import Driver
-from faults_query import HERE, QUERY_S, Job, World, findings, open_transactions, prepare, rerun, rows_of, run
-from live_broker import LiveBroker
+from faults_query import HERE, QUERY_S, Job, World, open_transactions, rerun, rows_of, run
 from spark_cluster import SparkCluster, executor_of
 
 if TYPE_CHECKING:
@@ -35,23 +34,6 @@ SETTINGS = {
     "spark.speculation.multiplier": "1.5",
     "spark.speculation.quantile": "0.5",
 }
-
-
-@pytest.fixture(scope="module")
-def session(spark: SparkSession) -> Iterator[SparkSession]:
-    """Silent: what fails here was asked for."""
-    spark.sparkContext.setLogLevel("OFF")
-    yield prepare(spark)
-    spark.sparkContext.setLogLevel("ERROR")
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("faults")
-    with LiveBroker(folder / "data") as broker:
-        yield World(folder, broker, folder / "data")
-        broker.kill()
-        assert findings(folder / "data") == []
 
 
 @pytest.fixture(scope="module")

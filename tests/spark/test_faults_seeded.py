@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from faults_query import prepare
 from seeded_faults import DRIVER_EVERY, run_seed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEEDS = (3, 6, 102, 111)
-
-
-@pytest.fixture(scope="module")
-def session(spark: SparkSession) -> Iterator[SparkSession]:
-    """Silent: what fails here was asked for."""
-    spark.sparkContext.setLogLevel("OFF")
-    yield prepare(spark)
-    spark.sparkContext.setLogLevel("ERROR")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

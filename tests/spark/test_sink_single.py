@@ -93,11 +93,15 @@ def test_two_tasks_must_not_write_to_one_partition(sink: Sink) -> None:
 
 
 @only_ours
-def test_jobs_are_written_once(sink: Sink) -> None:
-    sink.faults.set("commit-before")
+@pytest.mark.parametrize("faults", [["raise-0-0", "exit-1-0"], ["commit-before"]], ids=["tasks", "commit"])
+def test_jobs_are_written_once(sink: Sink, faults: list[str]) -> None:
+    """A task fails and a worker ends, or the commit fails: nothing is there, and the same job may be run again."""
+    for fault in faults:
+        sink.faults.set(fault)
     sink.write_fails(lines(0, 300))
     sink.settled()
     sink.check(rows=[])
+    sink.faults.clear()
     for number in range(2):
         sink.write(lines(number, 300))
 

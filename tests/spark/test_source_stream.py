@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from live_broker import batch, make_topic, rows
@@ -14,8 +14,11 @@ from pyspark.sql.types import _parse_datatype_string
 from source_query import Query, produce
 
 from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import NotFound
+from stuntbroker.client.fetching import TopicPartition
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset
 from stuntbroker.client.writer import TransactionalWriter
+from stuntbroker.pipeline.spark import source
 from stuntbroker.pipeline.spark.data_source import COLUMNS
 from stuntbroker.pipeline.spark.offsets import DataLoss
 from stuntbroker.pipeline.spark.source import StreamReader
@@ -117,6 +120,56 @@ def test_what_was_deleted_is_an_error_unless_the_query_can_do_without(
     query.run()
 
     assert query.values == ["more"]
+
+
+@pytest.mark.parametrize("starts_anew", [True, False])
+def test_what_is_available_now_includes_partitions_that_are_missing_for_a_moment(
+    starts_anew: bool, broker: LiveBroker, cluster: ChannelCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a broker has just started. Spark asks for the end first, and for the start then."""
+    topic = f"late-{starts_anew}"
+    make_topic(cluster, topic, 2)
+    for index in range(2):
+        produce(cluster, topic, index, *rows("now", 3))
+    there = StreamReader._partitions
+    answers = [slice(0), slice(2), slice(1), slice(2)] if starts_anew else [slice(1), slice(1), slice(2)]
+
+    def known(reader: StreamReader, cluster: ChannelCluster, all_of_them: bool) -> list[TopicPartition]:
+        return there(reader, cluster, all_of_them)[answers.pop(0)]
+
+    monkeypatch.setattr(StreamReader, "_partitions", known)
+    monkeypatch.setattr(ChannelCluster, "pause", lambda *_: None)
+    given = {"kafka.bootstrap.servers": str(broker.address), "subscribe": topic, "startingOffsets": "earliest"}
+    reader = StreamReader(given, _parse_datatype_string(COLUMNS))
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset() if starts_anew else {topic: {"0": 4, "1": 2}}
+    target = reader.latestOffset(start, ReadAllAvailable())
+    produce(cluster, topic, 1, "later")
+
+    assert target == {topic: {"0": 4, "1": 4}}
+    assert reader.latestOffset(target, ReadAllAvailable()) == target
+    assert answers == []
+    reader.stop()
+
+
+def test_brokers_that_do_not_agree_on_a_topic_for_a_moment_are_asked_again(
+    broker: LiveBroker, cluster: ChannelCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One names its partitions, another one knows of no leader."""
+    make_topic(cluster, "disputed")
+    listed, faults = source.list_offsets, [NotFound("there is no partition disputed-0")] * 2
+
+    def list_offsets(*given: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return listed(*given)
+
+    monkeypatch.setattr(source, "list_offsets", list_offsets)
+    monkeypatch.setattr(ChannelCluster, "pause", lambda *_: None)
+    given = {"kafka.bootstrap.servers": str(broker.address), "subscribe": "disputed"}
+    reader = StreamReader(given, _parse_datatype_string(COLUMNS))
+    assert reader.latestOffset({"disputed": {"0": 0}}, ReadAllAvailable()) == {"disputed": {"0": 0}}
+    reader.stop()
 
 
 def test_a_batch_waits_for_enough_rows_but_not_the_first_nor_longer_than_the_delay(
