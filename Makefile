@@ -6,6 +6,11 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 SEEDS  ?= 20
 
+# Where Spark and Kafka look for it.
+JAVA       := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+JAVA_PLACE := $(if $(JAVA_HOME),in JAVA_HOME ($(JAVA_HOME)),on the PATH and JAVA_HOME is not set)
+JAVA_17    := 'version "(1[7-9]|[2-9][0-9])'
+
 .DEFAULT_GOAL := help
 .PHONY: help run demo test peers-kafka spark-faults conformance bench generate types lint scenarios explore readme wheel clean check-python check-java need-java
 
@@ -19,12 +24,12 @@ check-python:
 	  { echo "This Python cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
 
 check-java:
-	@java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || \
-	  echo "No JDK 17 or newer on the PATH: the tests against Apache Kafka and its Java client are skipped" >&2
+	@"$(JAVA)" -version 2>&1 | grep -qE $(JAVA_17) || \
+	  echo "No JDK 17 or newer $(JAVA_PLACE): the tests on Spark, and those against Apache Kafka and its Java client, are skipped" >&2
 
 need-java:
-	@java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' || \
-	  { echo "Spark needs a JDK 17 or newer on the PATH" >&2; exit 1; }
+	@"$(JAVA)" -version 2>&1 | grep -qE $(JAVA_17) || \
+	  { echo "Spark needs a JDK 17 or newer: there is none $(JAVA_PLACE)" >&2; exit 1; }
 
 $(VENV)/run: pyproject.toml | check-python
 	$(PYTHON) -m venv $(VENV)
@@ -48,7 +53,7 @@ demo: $(VENV)/pipeline need-java  ## orders become payments on Spark while every
 	@$(BIN)/python demo/run.py $(ARGS)
 
 test: $(VENV)/dev check-java  ## all tests (ARGS="tests/groups -k name" for some)
-	@! command -v javac >/dev/null || $(BIN)/python tools/jars.py >/dev/null
+	@! command -v "$(JAVA)c" >/dev/null || $(BIN)/python tools/jars.py >/dev/null
 	$(BIN)/python -m pytest $(ARGS)
 
 peers-kafka: $(VENV)/dev  ## the tests with real clients, against Apache Kafka itself

@@ -75,9 +75,11 @@ def _kfake() -> str:
 
 
 def _kafka() -> str:
-    if shutil.which("java") is None:
-        raise Unavailable("no JDK (java is not on the path)")
-    settings = _run(["java", "-XshowSettings:properties", "-version"])
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"  # As serve.sh takes it.
+    if shutil.which(java) is None:
+        raise Unavailable(f"no JDK ({java} is not there)" if home else "no JDK (java is not on the path, JAVA_HOME is not set)")
+    settings = _run([java, "-XshowSettings:properties", "-version"])
     version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", settings)
     if version is None or int(version[1]) < JAVA_VERSION_MIN:
         raise Unavailable(f"the JDK is older than {JAVA_VERSION_MIN}")

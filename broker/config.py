@@ -73,6 +73,14 @@ def _list_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def _ids_or_prefixes(text: str) -> str:
+    """A list of names, of which those that end with `*` stand for all that begin so."""
+    for part in map(str.strip, text.split(",")):
+        if "*" in part[:-1]:
+            raise ConfigError(f"{part!r} has a * before its end: only PREFIX*, for all that begin so, and whole names are taken")
+    return text
+
+
 def _gzip_level(text: str) -> int:
     level = _number(-1, 9)(text)
     if level == 0:
@@ -164,7 +172,7 @@ BROKER: Final[dict[str, Property]] = {
     "socket.request.max.bytes": _int(104_857_600, 1),
     "stuntbroker.cluster.id": _string(""),
     # Transactional ids, those that end with * stand for all that begin so.
-    "stuntbroker.deny.two.phase.commit": _list("", _text),
+    "stuntbroker.deny.two.phase.commit": _list("", _ids_or_prefixes),
     "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
     "stuntbroker.initial.producer.id": _long(0),
     "stuntbroker.mapped.port": _int(0, 0, 65_535),

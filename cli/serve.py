@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
+import socket
 import sys
 from typing import NamedTuple
 
@@ -148,7 +150,7 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     except OSError as fault:
         await broker.stop()
         raise StorageError(
-            f"cannot listen on {listening.host}:{port}: {fault.strerror}; stop who is there, or give another {option}"
+            f"cannot listen on {listening.host}:{port}: {fault.strerror}; {listening_advice(fault, option)}"
         ) from fault
     gc.collect()
     gc.freeze()
@@ -166,6 +168,20 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
         metrics.stop()
     await broker.stop()
     return why
+
+
+def listening_advice(fault: OSError, option: str) -> str:
+    """What to do about an address that cannot be had; `option` is the one that its port came from."""
+    if isinstance(fault, socket.gaierror):
+        return "give a --host that has an address"
+    match fault.errno:
+        case errno.EADDRINUSE:
+            return f"stop who is there, or give another {option}"
+        case errno.EACCES:
+            return f"this user may not have that port: give another {option}, from 1024 on"
+        case errno.EADDRNOTAVAIL:
+            return "no interface of this machine has that address: give another --host (0.0.0.0 for all it has)"
+    return f"give another --host or {option}"
 
 
 def _tell(ready: dict[str, str], ready_file: str) -> None:

@@ -41,7 +41,7 @@ usage: stuntbroker txn COMMAND [options]
   abort            end one transaction in one partition by a marker of our own. Its other partitions, and the coordinator
                    if there is one, are not told: use it for what find-hanging finds
                      --topic T --partition P       and either
-                     --start-offset O              where it starts, or, for brokers older than 3.0,
+                     --start-offset O              where it starts, or, for Kafka 2.8,
                      --producer-id N --producer-epoch N --coordinator-epoch N
 
   force-terminate  abort whatever transaction the id has, two-phase or not, and fence its producer
@@ -55,7 +55,7 @@ usage: stuntbroker txn COMMAND [options]
                                                    only those without a new record for so long (default 900000, which is
                                                    Kafka's transaction.max.timeout.ms)
 
-  All of them take
+  All of them work against any Kafka from 3.0 on, and take
                      --bootstrap HOST:PORT         default localhost:9092; more than one with commas
                      --timeout SECONDS             for each step (default 30)
                      --json                        one JSON document on standard output instead of a table

@@ -24,12 +24,14 @@ import numpy as np
 import pyarrow as pa
 from faults import FAULTS
 
+from stuntbroker.cli.audit_spark import SparkError, need_java
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.connection import Address
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.client.topics import create_topic
 from stuntbroker.client.writer import TransactionalWriter
+from stuntbroker.pipeline.counting import count as counted
 from stuntbroker.pipeline.encode import encode
 
 HERE = Path(__file__).parent
@@ -152,8 +154,10 @@ def main() -> int:
     parser.add_argument("--no-faults", action="store_true")
     parser.add_argument("--open", action="store_true")
     chosen = parser.parse_args()
-    if shutil.which("java") is None:
-        sys.exit("make demo: Spark needs a JDK 17 or newer, and there is no java on the PATH")
+    try:
+        need_java()
+    except SparkError as fault:
+        sys.exit(f"make demo: {fault}")
 
     shutil.rmtree(FOLDER, ignore_errors=True)
     (FOLDER / "faults").mkdir(parents=True)
@@ -165,7 +169,8 @@ def main() -> int:
     broker = Broker(FOLDER / "data", FOLDER / "faults" / "broker.pid")
     try:
         with ChannelCluster([broker.address]) as cluster:
-            say(f"{chosen.rows:,} orders go to the topic `orders`, {WRITERS // 5} of {WRITERS} transactions in a second attempt")
+            many = counted(chosen.rows, "order goes", "orders go")
+            say(f"{many} to the topic `orders`, {WRITERS // 5} of {WRITERS} transactions in a second attempt")
             write_orders(cluster, chosen.rows)
             offsets = sum(end_offset(cluster, "orders", one, READ_UNCOMMITTED) for one in range(PARTITIONS))
             say("Spark makes payments of them, and is not left in peace:")
@@ -192,10 +197,11 @@ def main() -> int:
   rows out             {payments.total():>9,}
   duplicates           {duplicates.total():>9,}
   lost                 {lost.total():>9,}
-  transactions ended   {audited["transactions"]:>9,}   by partition; {aborts} of them aborts, {len(listed)} still open
+  transactions ended   {audited["transactions"]:>9,}   by partition; {counted(aborts, "abort")} among them
+  still open           {len(listed):>9,}
   held from readers    {held:>9,}   offsets
-  faults survived      {len(struck):>9,}   with {drivers} drivers, in {time.monotonic() - began:.0f} s
-  audit                {len(serious):>9,}   findings
+  faults survived      {len(struck):>9,}   with {counted(drivers, "driver")}, in {time.monotonic() - began:.0f} s
+  audit                {len(serious):>9,}   {"finding" if len(serious) == 1 else "findings"}
 
   {report}""")
     if chosen.open:

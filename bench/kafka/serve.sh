@@ -20,7 +20,7 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 PROPERTIES
 # The heap and the collector of Kafka's own start script.
-kafka() { exec java -Xmx1G -Xms1G -XX:+UseG1GC "-Dlog4j2.configurationFile=$here/log4j2.yaml" -cp "$jars/*" "$@"; }
+kafka() { exec "${JAVA_HOME:+$JAVA_HOME/bin/}java" -Xmx1G -Xms1G -XX:+UseG1GC "-Dlog4j2.configurationFile=$here/log4j2.yaml" -cp "$jars/*" "$@"; }
 if [ ! -f "$data/logs/meta.properties" ]; then
     began=$(date +%s%N)
     (kafka kafka.tools.StorageTool format -t StuntbrokerBenchKafkaA -c "$data/server.properties") > "$data/format.log" 2>&1

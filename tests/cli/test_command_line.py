@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 from process_harness import COMMAND, DEADLINE_S, Peer, run, serving
 from valid_requests import TOPIC, batch
 
+from stuntbroker.cli.serve import listening_advice
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -35,6 +37,10 @@ WRONG = {
     "a property that is no number": (["serve", "--set", "num.partitions=many"], "num.partitions: 'many'"),
     "a property out of its range": (["serve", "--set", "num.partitions=0"], "num.partitions: 0 is not in"),
     "a property of ours that there is not": (["serve", "--set", "stuntbroker.x=1"], "stuntbroker.x"),
+    "a pattern with a * in its middle": (
+        ["serve", "--set", "stuntbroker.deny.two.phase.commit=a, b*c"],
+        "stuntbroker.deny.two.phase.commit: 'b*c' has a * before its end: only PREFIX*",
+    ),
     "a configuration file that is not there": (["serve", "--config", "/nowhere/x.toml"], "/nowhere/x.toml"),
     "an address that is none": (["wait", "--bootstrap", "localhost"], "HOST:PORT"),
     "a time-out that is no number": (["wait", "--timeout", "soon"], "--timeout"),
@@ -71,10 +77,28 @@ def test_a_port_in_use_exits_1_and_leaves_no_temporary_folder(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_host_that_nobody_knows_exits_1() -> None:
-    done = run("serve", "--port", "0", "--host", "no-such-host.invalid")
+ADVICE = {
+    "taken": (OSError(errno.EADDRINUSE, ""), "stop who is there, or give another --port"),
+    "forbidden": (PermissionError(errno.EACCES, ""), "this user may not have that port: give another --port, from 1024 on"),
+    "not here": (OSError(errno.EADDRNOTAVAIL, ""), "no interface of this machine has that address: give another --host"),
+    "unknown": (socket.gaierror(socket.EAI_NONAME, ""), "give a --host that has an address"),
+    "else": (OSError(errno.ENOBUFS, ""), "give another --host or --port"),
+}
+
+
+@pytest.mark.parametrize("what", ADVICE)
+def test_why_it_cannot_listen_decides_what_is_advised(what: str) -> None:
+    fault, advice = ADVICE[what]
+    assert listening_advice(fault, "--port").startswith(advice)
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "198.51.100.77"])
+def test_a_host_that_cannot_be_listened_on_exits_1_and_another_host_is_asked_for(host: str) -> None:
+    """198.51.100.77 is nobody's: RFC 5737."""
+    done = run("serve", "--port", "0", "--host", host)
     assert done.returncode == 1
-    assert "cannot listen on no-such-host.invalid" in done.stderr
+    assert f"cannot listen on {host}:0" in done.stderr
+    assert "--host" in done.stderr and "--port" not in done.stderr
     assert done.stderr.count("\n") == 1
 
 
