@@ -62,11 +62,13 @@ class Housekeeping:
         broker.timers.call_later(0, self._step)
 
     def retain(self) -> None:
+        from stuntbroker.storage.retention import apply_retention  # As above.
+
         now_ms = self.broker.clock.now_ms()
         moved = False
         for topic in self.broker.topics:
             for log in topic.partitions:
-                moved |= log.apply_retention(now_ms)
+                moved |= apply_retention(log, now_ms)
         if moved:
             self.broker.data_dir.write_start_offsets()
 

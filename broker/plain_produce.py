@@ -17,7 +17,7 @@ from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, Asked,
 from stuntbroker.protocol.records import TRANSACTIONAL, BatchHeader
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_ID
+from stuntbroker.storage.producers import ATTRIBUTES, BASE_SEQUENCE, PRODUCER_EPOCH, PRODUCER_ID, Producer
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -32,7 +32,8 @@ OK_BYTES: Final = bytes(2)
 RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 _new = tuple.__new__
 
-Taken = tuple[int, PartitionLog, Buffer, BatchHeader]
+Taken = tuple[int, PartitionLog, Buffer, BatchHeader, Producer | None]
+"""(partition, its log, batch, its header, who wrote it when it has written there before)"""
 
 
 def handle(connection: Connection, asked: Asked, version: int) -> bool:
@@ -52,6 +53,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
     taken: list[Taken] = []
     new: list[tuple[str, int]] = []  # Partitions that the transaction is not open in.
     producer_id = epoch = -1
+    goes_on = True  # Every batch is what its log expects next of its producer.
     for index, records in parts.items():
         if records is None or not 0 <= index < count:
             return False
@@ -66,23 +68,34 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
                 return False
         elif header[PRODUCER_ID] != producer_id or header[PRODUCER_EPOCH] != epoch:
             return False
-        producer = log.producers.producers.get(producer_id)
+        producers = log.producers
+        producer = producers.producers.get(producer_id)
         if producer is None:
+            goes_on = False
             new.append(log.name)
-        elif producer.epoch > epoch:
-            return False
-        elif producer.txn_first_offset < 0 or producer.epoch != epoch or producer.sealed:
+        elif producer.epoch != epoch:
+            if producer.epoch > epoch:
+                return False
+            goes_on = False
             new.append(log.name)
-        taken.append((index, log, records, header))
+        else:
+            if producer.txn_first_offset < 0 or producer.sealed:
+                new.append(log.name)
+            if producer.next_sequence != header[BASE_SEQUENCE] or producers.doubts or config.log_append_time:
+                goes_on = False
+        taken.append((index, log, records, header, producer))
     if not new:
-        _write(connection, version, head, taken, False, OK, now_ms)
+        _write(connection, version, head, taken, False, goes_on, OK, now_ms)
         return True
     if len(new) != len(taken):
         return False  # While the coordinator is waited for, the transaction may end where it is open.
     waited = False
 
     def added(reply: Reply) -> None:
-        _write(connection, version, head, taken, True, reply[0], broker.clock.now_ms() if waited else now_ms)
+        if waited:
+            _write(connection, version, head, taken, True, False, reply[0], broker.clock.now_ms())
+        else:
+            _write(connection, version, head, taken, True, goes_on, reply[0], now_ms)
 
     broker.transactions.ask(transactional_id, _new(AddPartitions, (producer_id, epoch, frozenset(new), 2)), added)
     waited = True
@@ -90,17 +103,27 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
 
 
 def _write(
-    connection: Connection, version: int, head: bytes, taken: list[Taken], first: bool, refused: int, now_ms: int
+    connection: Connection,
+    version: int,
+    head: bytes,
+    taken: list[Taken],
+    first: bool,
+    goes_on: bool,
+    refused: int,
+    now_ms: int,
 ) -> None:
     """Appends the batches, which may be the `first` of the transaction, unless the coordinator has refused them; answers."""
     if refused in FENCED:
         refused = ErrorCode.INVALID_PRODUCER_EPOCH
     failed, rows = False, []
-    for index, log, records, header in taken:
+    for index, log, records, header, producer in taken:
         error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
         if error is OK:
             try:
-                error, base_offset, stamped_ms = log.append_client(records, header, now_ms, True)
+                if goes_on:
+                    base_offset = log.append_admitted(records, header, producer)
+                else:
+                    error, base_offset, stamped_ms = log.append_client(records, header, now_ms, True)
                 if error is not RECORD_LIST_TOO_LARGE:
                     log_start_offset = log.log_start_offset
             except StorageError as fault:
@@ -110,7 +133,7 @@ def _write(
             failed = True
         rows.append(pack_partition(index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
     if failed and first:
-        for (_, log, _, header), row in zip(taken, rows, strict=True):
+        for (_, log, _, header, _), row in zip(taken, rows, strict=True):
             if row[ERROR] != OK_BYTES or not log.producers.is_open(header):
                 log.producers.doubt(header, True, now_ms)
     connection.reply_whole(pack_one_topic(connection.correlation, version, head, rows))

@@ -60,6 +60,8 @@ class Topics:
         self.turn = turn
         self.by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self.logs: dict[tuple[str, int], PartitionLog] = {}
+        """Every partition of every topic, by topic and index."""
         self._alike: dict[str, list[str]] = {}
         """Names that differ only in '.' and '_'."""
         self.get = self.by_name.get
@@ -69,10 +71,7 @@ class Topics:
         return iter(self.by_name.values())
 
     def log(self, name: str, index: int) -> PartitionLog | None:
-        topic = self.by_name.get(name)
-        if topic is None or not 0 <= index < len(topic.partitions):
-            return None
-        return topic.partitions[index]
+        return self.logs.get((name, index))
 
     def config_of(self, topic: Topic, name: str) -> Any:
         if name in topic.configs:
@@ -201,6 +200,7 @@ class Topics:
             else:
                 log.turn = self.turn
             topic.partitions.append(log)
+            self.logs[log.name] = log
 
     def _apply_configs(self, topic: Topic, configs: dict[str, str]) -> None:
         topic.configs = configs
@@ -213,6 +213,7 @@ class Topics:
         del self._by_id[topic.id]
         self._alike[topic.name.replace(".", "_")].remove(topic.name)
         for log in topic.partitions:
+            del self.logs[log.name]
             self.data_dir.delete_partition(log)
             for waiter in log.waiters:
                 waiter()

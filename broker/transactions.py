@@ -14,14 +14,15 @@ from stuntbroker.coordinator.requests import Context, InitProducerId, Reply, Req
 from stuntbroker.coordinator.state import MAY_EXPIRE, PREPARED, Phase, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
-from stuntbroker.protocol.records import HEADER_SIZE, marker_body, read_records
+from stuntbroker.protocol.records import HEADER_SIZE, read_records
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.partition import LEADER_EPOCH, PartitionLog
+from stuntbroker.storage.marker import new_marker
+from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
-_new = tuple.__new__
+NO_CONTEXT = Context(-1, 0, -1)
 OK = ErrorCode.NONE
 PREPARE_COMMIT = Phase.PREPARE_COMMIT
 OPEN = frozenset({Phase.ONGOING, *PREPARED})
@@ -69,6 +70,8 @@ class Transactions:
         self.actors: dict[str, Actor] = {}
         self.open: set[Actor] = set()
         """Actors with a transaction that is not complete: those that can time out, or were left prepared by a fault."""
+        self._context = NO_CONTEXT
+        """The last one: many requests of a millisecond have the same."""
         self.use_version(broker.features.transaction_version)
         broker.features.changed = self.use_version
         self._first_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
@@ -88,6 +91,7 @@ class Transactions:
     def use_version(self, level: int) -> None:
         """Works by another level of `transaction.version` from the next request on."""
         self.transaction_version = level
+        self._context = NO_CONTEXT
         # Unlike Kafka: at level 0 it cannot write what EndTxn v5 and Produce v12 note, and the id never answers again, or
         # answers UNSUPPORTED_VERSION when the note is of a higher level.
         self._value_version = min(1, level)
@@ -123,16 +127,13 @@ class Transactions:
     # --- ports of the actors
 
     def context(self) -> Context:
-        return _new(
-            Context,
-            (
-                self.broker.clock.now_ms(),
-                self.transaction_version,
-                self.producer_ids.peek(),
-                self._first_epoch,
-                self.remembers_time_outs,
-            ),
-        )
+        now_ms, context = self.broker.clock.now_ms(), self._context
+        if context[0] == now_ms and context[2] == self.producer_ids.next:
+            return context
+        spare = self.producer_ids.peek()
+        context = Context(now_ms, self.transaction_version, spare, self._first_epoch, self.remembers_time_outs)
+        self._context = context
+        return context
 
     def took_spare(self) -> None:
         self.producer_ids.take()
@@ -166,21 +167,20 @@ class Transactions:
         broker = self.broker
         _, producer_id, _, _, epoch, _, _, _, phase, partitions, _, now_ms, version, _, _ = txn
         commit = phase is PREPARE_COMMIT
-        body = marker_body(commit, producer_id, epoch, COORDINATOR_EPOCH, now_ms, LEADER_EPOCH)
-        topics = broker.topics.by_name
-        for name, index in partitions:
-            topic = topics.get(name)
-            if topic is None or not 0 <= index < len(topic.partitions):
+        marker = new_marker(commit, producer_id, epoch, COORDINATOR_EPOCH, version, now_ms)
+        log_of = broker.topics.logs.get
+        for partition in partitions:
+            log = log_of(partition)
+            if log is None:
                 continue  # The topic is gone, and the transaction with it.
-            log = topic.partitions[index]
-            error = log.append_marker(commit, producer_id, epoch, COORDINATOR_EPOCH, version, now_ms, body)
+            error = log.append_marker(marker)
             if error is not OK:
                 # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
                 broker.events.warning(
-                    "txn_marker_refused", topic=name, partition=index, error=error.name, producer_id=producer_id
+                    "txn_marker_refused", topic=log.topic, partition=log.index, error=error.name, producer_id=producer_id
                 )
-            elif topic.internal and name == OFFSETS:
-                broker.groups.apply_marker(index, producer_id, commit)
+            elif log.topic == OFFSETS:
+                broker.groups.apply_marker(log.index, producer_id, commit)
         return self._at_once
 
     def seal(self, txn: Txn) -> None:
@@ -200,7 +200,7 @@ class Transactions:
     def sweep(self) -> None:
         """Aborts what timed out, finishes what a fault left prepared, and writes what came late."""
         for log in self._log:
-            if log.segments and log.segments[-1].gathered:
+            if log.active.gathered:
                 log.settle()
         now_ms = self.broker.clock.now_ms()
         for actor in [a for a in self.open if not a.busy and (a.txn.phase in PREPARED or timed_out(a.txn, now_ms))]:

@@ -1,4 +1,4 @@
-"""What a topic's configuration says about its log."""
+"""What a log must know: what its topic's configuration says, and what is the same for all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 NO_LIMIT: Final = 2**63 - 1
+LEADER_EPOCH: Final = 0
+"""One process is the only leader that a partition ever has."""
 
 
 @dataclass(slots=True)
@@ -30,4 +32,4 @@ class LogConfig:
 
     def __post_init__(self) -> None:
         every_record = self.compact or self.timestamp_before_ms_max != NO_LIMIT
-        self.plain_bytes_max = -1 if every_record else self.max_message_bytes
+        self.plain_bytes_max = -1 if every_record else min(self.max_message_bytes, self.segment_bytes)

@@ -18,24 +18,30 @@ from stuntbroker.protocol.records import (
     LOG_OVERHEAD,
     TRANSACTIONAL,
     BatchHeader,
-    marker_body,
     one_record_batch,
     read_header,
     seal,
 )
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.log_config import LogConfig
-from stuntbroker.storage.producers import AbortedTxn, ProducerStates, RememberedBatch, aborted_between, last_offset_of
+from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
+from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
+from stuntbroker.storage.producers import (
+    AbortedTxn,
+    Producer,
+    ProducerStates,
+    aborted_between,
+    last_offset_of,
+)
 from stuntbroker.storage.segment import INDEX_INTERVAL, Segment, segment_name
 from stuntbroker.storage.turn import Turn
 
-LEADER_EPOCH: Final = 0
-"""One process is the only leader that a partition ever has."""
 OFFSETS_MAX: Final = 0x7FFF_FFFF
 """Offsets of one segment, counted from its first."""
 GATHERED_BELOW: Final = 8_192
 """Smaller appends are gathered for the end of the turn, larger ones written at once."""
 OK = ErrorCode.NONE
+NO_SEGMENT: Final = Segment("", 0)
+"""Active while a log has none: it has no room, and nothing is ever put into it."""
 _stamp = Struct(">q")
 _pack_offset = _stamp.pack
 _stamp_epoch = Struct(">i")
@@ -56,7 +62,7 @@ class PartitionLog:
     """Everything about the records of one partition. Not safe for threads: one event loop owns it."""
 
     __slots__ = (
-        "aborted", "clean_size", "config", "create", "dirty", "exists", "folder", "index", "late", "leads",
+        "aborted", "active", "clean_size", "config", "create", "dirty", "exists", "folder", "index", "late", "leads",
         "log_start_offset", "name",
         "next_offset", "producers", "segments", "topic", "touched", "turn", "waiters",
     )  # fmt: skip
@@ -73,6 +79,8 @@ class PartitionLog:
         """Makes the folder, before the first byte is written."""
         self.exists = False
         self.segments: list[Segment] = []
+        self.active = NO_SEGMENT
+        """The last segment, which takes what is appended."""
         self.log_start_offset = 0
         self.next_offset = 0
         """Offset that the next record gets; also the high watermark."""
@@ -89,8 +97,8 @@ class PartitionLog:
         """When there is one, small appends are gathered, and written when it ends."""
         self.leads = False
         """Written before others when a turn ends: the transaction log."""
-        self.late: list[tuple[bytes, bytes, int]] = []
-        """(key, value, timestamp) of `append_late`, until the turn is over."""
+        self.late: dict[bytes, tuple[bytes, int]] = {}
+        """Value and timestamp by key of `append_late`, until the turn is over."""
 
     # --- offsets
 
@@ -119,7 +127,7 @@ class PartitionLog:
         self, batch: Buffer, header: BatchHeader, now_ms: int, must_start_at_zero: bool = False
     ) -> Appended:
         """Appends a client's batch whose header and CRC were checked. Raises StorageError."""
-        _, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
+        _, length, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = header
         config, producers, producer = self.config, self.producers, None
         if length > config.segment_bytes - LOG_OVERHEAD:
             return ErrorCode.RECORD_LIST_TOO_LARGE, -1, -1
@@ -134,15 +142,23 @@ class PartitionLog:
             ):
                 admitted = producers.admit(header, must_start_at_zero)
                 if admitted is not OK:
-                    if isinstance(admitted, RememberedBatch):
-                        return OK, admitted.first_offset, admitted.timestamp
+                    if isinstance(admitted, tuple):
+                        return OK, admitted[2], admitted[4]
                     return admitted, -1, -1
                 producer = None
             # Else it goes on where its producer is, and `admit` would say OK.
         stamped_ms = -1
         if config.log_append_time:
             batch, stamped_ms = self._stamp_time(batch, header, now_ms), now_ms
-            header, max_timestamp = read_header(batch), now_ms
+            header = read_header(batch)
+        return OK, self.append_admitted(batch, header, producer), stamped_ms
+
+    def append_admitted(self, batch: Buffer, header: BatchHeader, producer: Producer | None) -> int:
+        """Appends a client's batch that nothing speaks against; returns its offset. Raises StorageError.
+
+        `producer`: the one that it goes on for, transactional, with the next sequence number of its epoch; None: any other.
+        """
+        _, length, _, _, _, _, delta, _, max_timestamp, producer_id, _, sequence, _ = header
         base_offset = self.next_offset
         size = length + LOG_OVERHEAD
         if batch.__class__ is bytes:
@@ -155,11 +171,11 @@ class PartitionLog:
         self._write(batch, size, base_offset + delta, max_timestamp)
         if producer is not None:
             if producer.txn_first_offset < 0:
-                producer.txn_first_offset = producers.open_txns[producer_id] = base_offset
+                producer.txn_first_offset = self.producers.open_txns[producer_id] = base_offset
             producer.remember(sequence, delta, base_offset, max_timestamp)
         elif producer_id >= 0:
-            producers.appended(header, base_offset)
-        return OK, base_offset, stamped_ms
+            self.producers.appended(header, base_offset)
+        return base_offset
 
     def _stamp_time(self, batch: Buffer, header: BatchHeader, now_ms: int) -> bytearray:
         stamped = bytearray(batch)
@@ -180,7 +196,7 @@ class PartitionLog:
 
     def append_record(self, key: bytes, value: bytes | None, timestamp_ms: int) -> int:
         """Appends one record of the broker's own, or a tombstone. Raises StorageError."""
-        if self.late:
+        if self.late and key in self.late:
             assert self.turn is not None
             self.turn.flush()
             self.gather_late()
@@ -199,11 +215,11 @@ class PartitionLog:
             return
         if not self.late:
             self.turn.has_late(self)
-        self.late.append((key, value, timestamp_ms))
+        self.late[key] = value, timestamp_ms
 
     def gather_late(self) -> None:
-        late, self.late = self.late, []
-        for key, value, timestamp_ms in late:
+        late, self.late = self.late, {}
+        for key, (value, timestamp_ms) in late.items():
             offset = self.next_offset
             batch = one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value)
             self._write(batch, len(batch), offset, timestamp_ms, late=True)
@@ -213,47 +229,44 @@ class PartitionLog:
         if self.turn is not None and (self.turn.armed or self.late):
             self.turn.flush()
             self.gather_late()
-        if self.segments:
-            self.segments[-1].flush()
+        self.active.flush()
 
-    def append_marker(
-        self,
-        commit: bool,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        transaction_version: int,
-        now_ms: int,
-        body: bytes | None = None,
-    ) -> ErrorCode:
-        """Ends the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError.
-
-        `body`: the `marker_body` of these arguments, from a caller who ends the transaction in many partitions.
-        """
+    def append_marker(self, marker: Marker) -> ErrorCode:
+        """Ends the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError."""
+        commit, producer_id, epoch, coordinator_epoch, transaction_version, now_ms, body = marker
         producers = self.producers
         producer = producers.producers.get(producer_id)
-        if producer is None or producer.epoch >= producer_epoch or producer.coordinator_epoch > coordinator_epoch:
-            error = producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        if producer is None or producer.epoch >= epoch or producer.coordinator_epoch > coordinator_epoch:
+            error = producers.check_marker(producer_id, epoch, coordinator_epoch, transaction_version)
             if error is not OK:
                 return error
         offset = self.next_offset
-        if body is None or self.config.log_append_time:
-            stamp = LOG_APPEND_TIME if self.config.log_append_time else 0
-            body = marker_body(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, LEADER_EPOCH, stamp)
-        self._write(_pack_offset(offset) + body, 8 + len(body), offset, now_ms)
-        entry = producers.marker_appended(producer_id, producer_epoch, coordinator_epoch, now_ms, offset, commit)
-        if entry is not None:
-            self.aborted.append(entry)
-            self.segments[-1].aborted.append(entry)
+        if self.config.log_append_time:
+            body = new_marker(*marker[:6], LOG_APPEND_TIME).body
+        self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)
+        if producer is None or producers.doubts or producer.txn_first_offset < 0 or not commit:
+            entry = producers.marker_appended(producer_id, epoch, coordinator_epoch, now_ms, offset, commit)
+            if entry is not None:
+                self.aborted.append(entry)
+                self.active.aborted.append(entry)
+            return OK
+        # As that does it, for what nearly every marker is: the commit of an open transaction.
+        if producer.epoch != epoch:
+            producer.epoch, producer.batches, producer.next_sequence = epoch, [], 0
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = now_ms
+        producer.txn_first_offset = -1
+        producer.sealed = False
+        del producers.open_txns[producer_id]
         return OK
 
     def _write(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, late: bool = False) -> None:
         """Every append ends here: small ones are gathered for the end of the turn, `late` ones for the write after it."""
-        segments = self.segments
-        segment = segments[-1] if segments else self._roll()
-        if segment.size <= segment.look_at and max_timestamp <= segment.look_after and size < GATHERED_BELOW:
+        segment = self.active
+        stop = segment.size + size
+        if stop <= segment.look_at and max_timestamp <= segment.look_after:
             segment.gathered.append(batch)  # As below, while there is nothing to index.
-            segment.size += size
+            segment.size = stop
             if max_timestamp > segment.max_timestamp:
                 segment.max_timestamp = max_timestamp
                 segment.max_timestamp_offset = last_offset
@@ -266,7 +279,7 @@ class PartitionLog:
             segment.note(size, last_offset, max_timestamp)
             # Until one of these is passed, nothing need be asked again.
             near_its_end = last_offset - segment.base_offset >= OFFSETS_MAX // 2
-            look_at = min(config.segment_bytes - GATHERED_BELOW, segment.indexed_to + INDEX_INTERVAL)
+            look_at = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
             segment.look_at, segment.look_after = -1 if near_its_end else look_at, segment.first_timestamp + config.segment_ms
         self.next_offset = last_offset + 1
         if not self.dirty and not late:
@@ -304,9 +317,7 @@ class PartitionLog:
     def flush(self) -> None:
         """Writes what this turn has appended. Raises StorageError."""
         self.dirty = False
-        segments = self.segments
-        if segments:
-            segments[-1].flush()
+        self.active.flush()
 
     def _roll(self) -> Segment:
         """Closes the active segment and begins another at the end of the log. Raises StorageError."""
@@ -331,6 +342,7 @@ class PartitionLog:
         segment = Segment(self.folder, self.next_offset)
         segment.open()
         self.segments.append(segment)
+        self.active = segment
         return segment
 
     def roll(self) -> None:
@@ -354,7 +366,7 @@ class PartitionLog:
         """
         parts: list[Buffer] = []
         total = 0
-        if self.segments and self.segments[-1].gathered:
+        if self.active.gathered:
             self.settle()
         for segment in self.segments[self._segment_at(offset) :]:
             found = segment.find(offset)
@@ -400,7 +412,7 @@ class PartitionLog:
                         at += 1
                         segment, position = self.segments[at], 0
                     bound = segment.bound_behind(position, size, end_offset)
-                    return aborted_between(self.aborted, offset, self._end_of(at) if bound is None else bound)
+                    return aborted_between(self.aborted, offset, self.end_of(at) if bound is None else bound)
         return []
 
     def batches_since(self, timestamp: int, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
@@ -436,42 +448,21 @@ class PartitionLog:
         """Moves the log start; what lies wholly below it goes."""
         if before_offset > self.log_start_offset:
             self.log_start_offset = before_offset
-        self._drop_below_start()
+        self.drop_below_start()
 
-    def _drop_below_start(self) -> None:
+    def drop_below_start(self) -> None:
+        """What lies wholly below the log start goes, as far as something follows it."""
         while len(self.segments) > 1 and self.segments[1].base_offset <= self.log_start_offset:
-            self._drop_first()
+            self.drop_first()
         keep = bisect_left(self.aborted, self.log_start_offset, key=last_offset_of)
         del self.aborted[:keep]
 
-    def _drop_first(self) -> None:
+    def drop_first(self) -> None:
         segment = self.segments.pop(0)
         segment.delete()
 
-    def apply_retention(self, now_ms: int) -> bool:
-        """Drops segments that are too old or over the size limit; True when the log start moved."""
-        # Unlike Kafka: what an open transaction wrote stays, and what follows it. Kafka drops up to the high watermark.
-        config, before = self.config, self.log_start_offset
-        self._drop_below_start()  # A segment that could not go before, as nothing followed it.
-        if not config.delete:
-            return False
-        while self.segments and (self.segments[0].size or len(self.segments) > 1):
-            first = self.segments[0]
-            if not first.size:  # All that was in it was cleaned away.
-                self._drop_first()
-                self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
-                continue
-            expired = 0 <= config.retention_ms < now_ms - first.max_timestamp and first.max_timestamp >= 0
-            oversize = config.retention_bytes >= 0 and self.size - first.size >= config.retention_bytes
-            if not (expired or oversize) or self.last_stable_offset < self._end_of(0):
-                break
-            if len(self.segments) == 1:
-                self._roll()
-            self.log_start_offset = max(self.log_start_offset, self.segments[1].base_offset)
-            self._drop_below_start()
-        return self.log_start_offset > before
-
-    def _end_of(self, index: int) -> int:
+    def end_of(self, index: int) -> int:
+        """The offset behind a segment."""
         return self.segments[index + 1].base_offset if index + 1 < len(self.segments) else self.next_offset
 
     # --- opening and closing
@@ -493,5 +484,5 @@ class PartitionLog:
     def delete(self) -> None:
         for segment in self.segments:
             segment.delete()
-        self.segments = []
+        self.segments, self.active = [], NO_SEGMENT
 

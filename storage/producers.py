@@ -25,15 +25,11 @@ ATTRIBUTES, LAST_OFFSET_DELTA, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE = (
     BatchHeader._fields.index(name)
     for name in ("attributes", "last_offset_delta", "producer_id", "producer_epoch", "base_sequence")
 )
-_new_tuple = tuple.__new__
+_NO_BATCH: Final = (-1, -1, -1, -1, -1)
 
 
-class RememberedBatch(NamedTuple):
-    first_sequence: int
-    last_sequence: int
-    first_offset: int
-    last_offset: int
-    timestamp: int
+RememberedBatch = tuple[int, int, int, int, int]
+"""(first sequence, last sequence, first offset, last offset, timestamp); as a class of its own it takes four times as long."""
 
 
 class Producer:
@@ -57,7 +53,7 @@ class Producer:
 
     @property
     def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else -1
+        return self.batches[-1][1] if self.batches else -1
 
     def remember(self, sequence: int, delta: int, base_offset: int, timestamp: int) -> None:
         """Takes note of a batch that was appended, of `delta` + 1 records."""
@@ -70,7 +66,7 @@ class Producer:
         else:
             last = add_sequence(sequence, delta)
             self.next_sequence = add_sequence(last, 1)
-        batches.append(_new_tuple(RememberedBatch, (sequence, last, base_offset, base_offset + delta, timestamp)))
+        batches.append((sequence, last, base_offset, base_offset + delta, timestamp))
         self.last_timestamp = timestamp
 
 
@@ -176,7 +172,7 @@ class ProducerStates:
     @staticmethod
     def _repeated(batches: list[RememberedBatch], first: int, last: int) -> RememberedBatch | None:
         for batch in batches:
-            if batch.first_sequence == first and batch.last_sequence == last:
+            if batch[0] == first and batch[1] == last:
                 return batch
         return None
 
@@ -285,14 +281,14 @@ class ProducerStates:
     def snapshot(self) -> bytes:
         entries = []
         for producer_id, producer in self.producers.items():
-            last = producer.batches[-1] if producer.batches else None
+            _, last_sequence, first_offset, last_offset, _ = producer.batches[-1] if producer.batches else _NO_BATCH
             entries.append(
                 ProducerEntry(
                     producer_id,
                     producer.epoch,
-                    last.last_sequence if last else -1,
-                    last.last_offset if last else -1,
-                    last.last_offset - last.first_offset if last else 0,
+                    last_sequence,
+                    last_offset,
+                    last_offset - first_offset,
                     producer.last_timestamp,
                     producer.coordinator_epoch,
                     producer.txn_first_offset,
@@ -320,7 +316,7 @@ class ProducerStates:
                 producer.next_sequence = add_sequence(entry.last_sequence, 1)
                 first = entry.last_sequence - entry.offset_delta
                 producer.batches.append(
-                    RememberedBatch(
+                    (
                         first if first >= 0 else first + SEQUENCE_MAX + 1,
                         entry.last_sequence,
                         entry.last_offset - entry.offset_delta,

@@ -17,7 +17,7 @@ import os
 
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
-from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.partition import NO_SEGMENT, PartitionLog
 from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.segment import SUFFIXES, Segment
 
@@ -43,7 +43,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
         if cut_here:
             del segments[index + 1 :]  # Their files go with the orphans.
             break
-    log.segments = segments
+    log.segments, log.active = segments, segments[-1] if segments else NO_SEGMENT
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
     log.next_offset = max(_end_of(segments), log.log_start_offset)
     _remove_orphans(log.folder, {segment.base_offset for segment in segments}, log.next_offset)

@@ -24,7 +24,8 @@ from stuntbroker.protocol.messages.fetch_response import (
     FetchResponse,
     PartitionData,
 )
-from stuntbroker.storage.partition import LEADER_EPOCH, PartitionLog
+from stuntbroker.storage.log_config import LEADER_EPOCH
+from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection

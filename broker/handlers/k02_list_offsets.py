@@ -16,7 +16,8 @@ from stuntbroker.protocol.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader, Record, read_records
-from stuntbroker.storage.partition import LEADER_EPOCH, PartitionLog
+from stuntbroker.storage.log_config import LEADER_EPOCH
+from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection

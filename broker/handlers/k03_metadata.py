@@ -19,7 +19,7 @@ from stuntbroker.protocol.messages.metadata_response import (
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.partition import LEADER_EPOCH
+from stuntbroker.storage.log_config import LEADER_EPOCH
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection

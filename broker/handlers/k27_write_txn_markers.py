@@ -17,6 +17,7 @@ from stuntbroker.protocol.messages.write_txn_markers_response import (
     WriteTxnMarkersResponse,
 )
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.marker import new_marker
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -53,12 +54,14 @@ def _write(broker: Broker, marker: WritableTxnMarker, name: str, index: int) -> 
         return ErrorCode.UNKNOWN_SERVER_ERROR
     try:
         error = log.append_marker(
-            marker.transaction_result,
-            marker.producer_id,
-            marker.producer_epoch,
-            marker.coordinator_epoch,
-            marker.transaction_version,
-            broker.clock.now_ms(),
+            new_marker(
+                marker.transaction_result,
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.coordinator_epoch,
+                marker.transaction_version,
+                broker.clock.now_ms(),
+            )
         )
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR

@@ -14,7 +14,7 @@ from stuntbroker.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from stuntbroker.storage.partition import LEADER_EPOCH
+from stuntbroker.storage.log_config import LEADER_EPOCH
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection

@@ -37,8 +37,8 @@ OURS = {
     "stuntbroker.protocol.messages.transaction_log_key", "stuntbroker.protocol.messages.transaction_log_value",
     "stuntbroker.protocol.primitives", "stuntbroker.protocol.records",
     "stuntbroker.storage.data_dir", "stuntbroker.storage.errors", "stuntbroker.storage.log_config",
-    "stuntbroker.storage.partition", "stuntbroker.storage.producers", "stuntbroker.storage.recovery",
-    "stuntbroker.storage.segment", "stuntbroker.storage.syncer", "stuntbroker.storage.turn",
+    "stuntbroker.storage.marker", "stuntbroker.storage.partition", "stuntbroker.storage.producers",
+    "stuntbroker.storage.recovery", "stuntbroker.storage.segment", "stuntbroker.storage.syncer", "stuntbroker.storage.turn",
 }  # fmt: skip
 """A module that is not here wants a reason. One that is here and not loaded is a pleasure: take it off."""
 

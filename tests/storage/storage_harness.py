@@ -23,6 +23,7 @@ from stuntbroker.protocol.records import (
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.compression import compress, decompress
 from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import recover
 
@@ -100,7 +101,7 @@ def mark(
 ) -> int:
     """The offset of a marker that must be taken."""
     offset = log.next_offset
-    assert log.append_marker(commit, pid, epoch, coordinator_epoch, tv, at) is OK
+    assert log.append_marker(new_marker(commit, pid, epoch, coordinator_epoch, tv, at)) is OK
     return offset
 
 

@@ -10,8 +10,9 @@ from storage_harness import NOW_MS, OK, batch, killed, new_log
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.records import SEQUENCE_MAX, BatchHeader, read_header
+from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import ProducerStates, RememberedBatch
+from stuntbroker.storage.producers import ProducerStates
 
 producers = st.integers(0, 1)
 epochs = st.integers(0, 2)
@@ -60,8 +61,8 @@ def test_any_walk_ends_where_the_rules_lead_it(walk: list[tuple[object, ...]]) -
                     data, read = made(log, header)  # type: ignore[arg-type]
                     verdict = rules.admit(read, zero)
                     error, offset, _ = log.append_client(data, read, NOW_MS, zero)
-                    if isinstance(verdict, RememberedBatch):
-                        assert (error, offset) == (OK, verdict.first_offset)
+                    if isinstance(verdict, tuple):
+                        assert (error, offset) == (OK, verdict[2])
                     else:
                         assert error is verdict
                         if verdict is OK:
@@ -73,7 +74,7 @@ def test_any_walk_ends_where_the_rules_lead_it(walk: list[tuple[object, ...]]) -
                 case ("mark", int(pid), int(epoch), int(coordinator), int(version), bool(commit)):
                     wrong: ErrorCode = rules.check_marker(pid, epoch, coordinator, version)
                     offset = log.next_offset
-                    assert log.append_marker(commit, pid, epoch, coordinator, version, NOW_MS) is wrong
+                    assert log.append_marker(new_marker(commit, pid, epoch, coordinator, version, NOW_MS)) is wrong
                     if wrong is OK:
                         rules.marker_appended(pid, epoch, coordinator, NOW_MS, offset, commit)
                 case _:

@@ -35,6 +35,7 @@ from stuntbroker.protocol.records import HEADER_SIZE, build_batch, read_header, 
 from stuntbroker.storage import compaction
 from stuntbroker.storage.compaction import needs_cleaning
 from stuntbroker.storage.compression import decompress
+from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import aborted_between
 
@@ -338,4 +339,4 @@ def test_a_log_is_cleaned_when_half_of_it_is_new(tmp_path: Path) -> None:
         log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
     assert needs_cleaning(log, quiet=True)
     assert not needs_cleaning(log, quiet=False)
-    assert OK is log.append_marker(True, 1, 0, 0, 1, NOW_MS)
+    assert OK is log.append_marker(new_marker(True, 1, 0, 0, 1, NOW_MS))

@@ -16,6 +16,7 @@ from storage_harness import NOW_MS, batch, ended, files_of, killed, mark, new_lo
 from stuntbroker.storage import segment as segment_module
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.retention import apply_retention
 from stuntbroker.storage.segment import Segment
 
 SIZE = len(batch(1))
@@ -93,7 +94,7 @@ def test_segments_whose_youngest_record_is_too_old_go(tmp_path: Path, age_ms: in
     """The active segment too: it is closed first."""
     log = filled(tmp_path / "t-0", 7, retention_ms=100)
 
-    assert log.apply_retention(NOW_MS + age_ms) is (start > 0)
+    assert apply_retention(log, NOW_MS + age_ms) is (start > 0)
 
     assert (log.log_start_offset, offsets(log), log.next_offset) == (start, list(range(start, 7)), 7)
     put(log, batch(1))
@@ -104,7 +105,7 @@ def test_segments_whose_youngest_record_is_too_old_go(tmp_path: Path, age_ms: in
 def test_segments_go_as_long_as_the_limit_is_kept_without_them(tmp_path: Path, limit: int, start: int) -> None:
     log = filled(tmp_path / "t-0", 7, retention_ms=-1, retention_bytes=limit * SIZE if limit >= 0 else -1)
 
-    log.apply_retention(NOW_MS)
+    apply_retention(log, NOW_MS)
 
     assert (log.log_start_offset, offsets(log)) == (start, list(range(start, 7)))
 
@@ -112,7 +113,7 @@ def test_segments_go_as_long_as_the_limit_is_kept_without_them(tmp_path: Path, l
 def test_a_log_that_is_only_compacted_keeps_everything(tmp_path: Path) -> None:
     log = filled(tmp_path / "t-0", 5, retention_ms=1, retention_bytes=0, delete=False)
 
-    assert not log.apply_retention(NOW_MS + 1_000)
+    assert not apply_retention(log, NOW_MS + 1_000)
     assert offsets(log) == list(range(5))
 
 
@@ -121,7 +122,7 @@ def test_records_without_timestamps_never_are_too_old(tmp_path: Path) -> None:
     for _ in range(3):
         put(log, batch(1, at=-1))
 
-    assert not log.apply_retention(NOW_MS)
+    assert not apply_retention(log, NOW_MS)
 
 
 @pytest.mark.parametrize("limit", [{"retention_ms": 1}, {"retention_ms": -1, "retention_bytes": 0}])
@@ -133,11 +134,11 @@ def test_nothing_goes_from_the_segment_of_an_open_transaction_on(tmp_path: Path,
     for _ in range(4):
         put(log, batch(1))
 
-    log.apply_retention(NOW_MS + 1_000)
+    apply_retention(log, NOW_MS + 1_000)
     assert (log.log_start_offset, log.last_stable_offset) == (4, 5)
 
     mark(log, True, 1)
-    log.apply_retention(NOW_MS + 1_000)
+    apply_retention(log, NOW_MS + 1_000)
     assert (log.log_start_offset, offsets(log)) == (11, [])
 
 
@@ -148,7 +149,7 @@ def test_an_empty_first_segment_does_not_hold_up_retention(tmp_path: Path) -> No
     first.close()
     first.size, first.max_timestamp = 0, -1
 
-    assert log.apply_retention(NOW_MS + 104)
+    assert apply_retention(log, NOW_MS + 104)
     assert log.log_start_offset == 4
 
 
@@ -162,7 +163,7 @@ def test_a_restart_begins_where_records_were_deleted(
     for cut in cuts:
         log.delete_records(min(cut, log.next_offset))
         put(log, batch(1))
-    log.apply_retention(NOW_MS)  # What was the last segment when its records were deleted goes only now.
+    apply_retention(log, NOW_MS)  # What was the last segment when its records were deleted goes only now.
     before = view(log)
     ended(log, clean=clean)
 

@@ -13,7 +13,7 @@ from storage_harness import NOW_MS, OK, batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.records import SEQUENCE_MAX, TRANSACTIONAL, read_header
-from stuntbroker.storage.producers import AbortedTxn, ProducerStates, RememberedBatch
+from stuntbroker.storage.producers import AbortedTxn, ProducerStates
 
 PID = 7
 OLD_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -28,7 +28,7 @@ def ask(
 ) -> ErrorCode | str:
     header = read_header(batch(count, pid=PID, epoch=epoch, seq=seq, txn=txn))._replace(producer_epoch=epoch)
     answer = states.admit(header, zero)
-    return DUPLICATE if isinstance(answer, RememberedBatch) else answer
+    return DUPLICATE if isinstance(answer, tuple) else answer
 
 
 def note(states: ProducerStates, epoch: int, seq: int, count: int = 1, *, txn: bool = False, at: int = 0) -> None:
@@ -157,7 +157,7 @@ def test_a_marker_ends_the_transaction_and_forgets_batches_only_of_an_older_epoc
     assert entry == (None if commit else AbortedTxn(PID, 0, 4, 5))
     assert (producer.epoch, producer.coordinator_epoch, producer.last_timestamp) == (3 + newer_epoch, 9, NOW_MS + 5)
     assert (producer.txn_first_offset, states.open_txns) == (-1, {})
-    assert [b.first_sequence for b in producer.batches] == ([] if newer_epoch else [0])
+    assert [first for first, *_ in producer.batches] == ([] if newer_epoch else [0])
 
 
 def test_a_marker_without_a_transaction_makes_no_entry() -> None:
@@ -178,7 +178,7 @@ def test_the_last_five_batches_are_remembered_and_the_first_offset_of_each() -> 
     states = known(0, *((n * 3, 3) for n in range(7)))
 
     header = read_header(batch(3, pid=PID, epoch=0, seq=6))
-    assert states.admit(header, False) == RememberedBatch(6, 8, 6, 8, NOW_MS)
+    assert states.admit(header, False) == (6, 8, 6, 8, NOW_MS)
     assert [ask(states, 0, n * 3, 3) for n in range(7)] == [OUT_OF_ORDER] * 2 + [DUPLICATE] * 5
 
 
@@ -314,7 +314,7 @@ def test_any_walk_is_answered_as_the_rules_say(walk: list[tuple[object, ...]]) -
                 states = ProducerStates.from_snapshot(states.snapshot())
                 model.cached = model.cached[-1:]
         producer = states.producers.get(PID)
-        remembered = [(b.first_sequence, b.last_sequence, b.first_offset) for b in producer.batches] if producer else []
+        remembered = [batch[:3] for batch in producer.batches] if producer else []
         assert remembered == model.cached
         assert states.open_txns == ({PID: model.txn_at} if model.txn_at >= 0 else {})
 

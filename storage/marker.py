@@ -1,0 +1,36 @@
+"""What ends a transaction in a partition. It is the same in all of a transaction's partitions, but for the offset."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from stuntbroker.protocol.records import marker_body
+from stuntbroker.storage.log_config import LEADER_EPOCH
+
+MARKER_SIZE: Final = 78
+"""Bytes of the batch that holds it."""
+
+
+class Marker(NamedTuple):
+    commit: bool
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    transaction_version: int
+    now_ms: int
+    body: bytes
+    """The batch from its ninth byte on."""
+
+
+def new_marker(
+    commit: bool,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    transaction_version: int,
+    now_ms: int,
+    time_type: int = 0,
+) -> Marker:
+    """`time_type` is LOG_APPEND_TIME in a topic whose timestamps are the broker's."""
+    body = marker_body(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, LEADER_EPOCH, time_type)
+    return Marker(commit, producer_id, producer_epoch, coordinator_epoch, transaction_version, now_ms, body)

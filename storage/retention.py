@@ -1,0 +1,29 @@
+"""What a log forgets by age and by size (`retention.ms`, `retention.bytes`)."""
+
+from __future__ import annotations
+
+from stuntbroker.storage.partition import PartitionLog
+
+
+def apply_retention(log: PartitionLog, now_ms: int) -> bool:
+    """Drops segments that are too old or over the size limit; True when the log start moved."""
+    # Unlike Kafka: what an open transaction wrote stays, and what follows it. Kafka drops up to the high watermark.
+    config, before = log.config, log.log_start_offset
+    log.drop_below_start()  # A segment that could not go before, as nothing followed it.
+    if not config.delete:
+        return False
+    while log.segments and (log.segments[0].size or len(log.segments) > 1):
+        first = log.segments[0]
+        if not first.size:  # All that was in it was cleaned away.
+            log.drop_first()
+            log.log_start_offset = max(log.log_start_offset, log.segments[0].base_offset)
+            continue
+        expired = 0 <= config.retention_ms < now_ms - first.max_timestamp and first.max_timestamp >= 0
+        oversize = config.retention_bytes >= 0 and log.size - first.size >= config.retention_bytes
+        if not (expired or oversize) or log.last_stable_offset < log.end_of(0):
+            break
+        if len(log.segments) == 1:
+            log.roll()
+        log.log_start_offset = max(log.log_start_offset, log.segments[1].base_offset)
+        log.drop_below_start()
+    return log.log_start_offset > before

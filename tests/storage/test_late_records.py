@@ -1,0 +1,79 @@
+"""A record that decides nothing is written late: behind all that its turn writes, and before the next of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from storage_harness import NOW_MS, batch, committed, killed, new_log, put, reopened
+
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.turn import Turn
+
+
+class Logs:
+    """The transaction log and a partition that share their turns; `ends` has what the event loop is to call."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ends: list[Callable[[], None]] = []
+        self.faults: list[StorageError] = []
+        self.turn = Turn(self.ends.append, self.faults.append)
+        self.folder = folder
+        self.txns, self.partition = new_log(folder / "txns"), new_log(folder / "partition")
+        self.txns.leads = True
+        for log in (self.txns, self.partition):
+            log.turn = self.turn
+
+    def end(self) -> None:
+        self.ends.pop()()
+        assert not self.ends
+
+    def written(self, log: PartitionLog) -> list[bytes | None]:
+        """The values that a restart would find."""
+        return [record.value for record in committed(reopened(log.folder))] if Path(log.folder).exists() else []
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[Logs]:
+    made = Logs(tmp_path)
+    yield made
+    killed(made.txns)
+    killed(made.partition)
+
+
+def test_a_late_record_is_not_written_with_its_turn_but_with_the_next(logs: Logs) -> None:
+    logs.txns.append_record(b"a", b"prepare a", NOW_MS)
+    logs.txns.append_late(b"a", b"complete a", NOW_MS)
+    logs.end()
+    assert logs.written(logs.txns) == [b"prepare a"]
+
+    logs.txns.append_record(b"a", b"ongoing a", NOW_MS)
+    logs.end()
+    assert logs.written(logs.txns) == [b"prepare a", b"complete a", b"ongoing a"]
+
+
+def test_records_of_other_keys_do_not_wait_for_a_late_one_nor_bring_it_forward(logs: Logs) -> None:
+    logs.txns.append_record(b"a", b"prepare a", NOW_MS)
+    logs.txns.append_late(b"a", b"complete a", NOW_MS)
+    logs.txns.append_record(b"b", b"prepare b", NOW_MS)
+    logs.txns.append_late(b"b", b"complete b", NOW_MS)
+    assert logs.written(logs.txns) == []  # Nothing was written in the middle of the turn.
+
+    logs.end()
+    assert logs.written(logs.txns) == [b"prepare a", b"prepare b"]
+    logs.txns.settle()
+    assert logs.written(logs.txns) == [b"prepare a", b"prepare b", b"complete a", b"complete b"]
+
+
+def test_the_next_record_of_its_key_comes_behind_a_late_one_and_behind_all_that_the_turn_has_written_before(logs: Logs) -> None:
+    logs.txns.append_record(b"a", b"prepare a", NOW_MS)
+    put(logs.partition, batch([(None, b"marker")]))
+    logs.txns.append_late(b"a", b"complete a", NOW_MS)
+    logs.txns.append_record(b"a", b"ongoing a", NOW_MS)
+    assert (logs.written(logs.txns), logs.written(logs.partition)) == ([b"prepare a"], [b"marker"])
+
+    logs.end()
+    assert logs.written(logs.txns) == [b"prepare a", b"complete a", b"ongoing a"]
+    assert not logs.faults
