@@ -1,6 +1,8 @@
 # `make run` and `make test` do all their own set-up; they need Python 3.11+, and the tests a JDK 17+.
 
 PYTHON ?= python3
+# python3 may have a faster twin; a Python that was named is taken as it is.
+CHOSEN := $(if $(filter file,$(origin PYTHON)),"$$($(PYTHON) tools/choose_python.py)",$(PYTHON))
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
@@ -32,7 +34,7 @@ need-java:
 	  { echo "Spark needs a JDK 17 or newer: there is none $(JAVA_PLACE)" >&2; exit 1; }
 
 $(VENV)/run: pyproject.toml | check-python
-	$(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || { echo "A virtual environment in $(VENV)" && $(CHOSEN) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	$(BIN)/python -m compileall -q broker cli client coordinator groups pipeline protocol storage stuntbroker $(VENV)/lib
 	@touch $@
