@@ -223,7 +223,6 @@ def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decis
         transactional_id, producer_id, producer_id, -1, epoch, -1, last_epoch, timeout_ms, ONGOING, partitions,
         started_at_ms, now_ms, client_version, -1, init_version,
     ))  # fmt: skip
-    check_step(phase, ONGOING)
     return _new(Decision, (after, (_new(Append, (after,)), _OK), False))
 
 
@@ -332,12 +331,12 @@ def _prepare(
 ) -> Decision:
     transactional_id, producer_id, _, _, _, _, _, timeout_ms, before, partitions, started_at_ms, _, _, _, init_version = txn
     if before is not ONGOING:
+        check_step(before, phase)
         partitions, started_at_ms = NOBODY, now_ms
     after = _new(Txn, (
         transactional_id, producer_id, producer_id, next_producer_id, epoch, -1, last, timeout_ms, phase, partitions,
         started_at_ms, now_ms, client_version, -1, init_version,
     ))  # fmt: skip
-    check_step(before, phase)
     return _new(Decision, (after, (_new(Append, (after,)), _new(WriteMarkers, (after,)), reply), False))
 
 
