@@ -14,7 +14,7 @@ from stuntbroker.protocol.batch_check import plain_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, Asked, pack_one_topic, pack_partition
-from stuntbroker.protocol.records import TRANSACTIONAL, BatchHeader
+from stuntbroker.protocol.records import TRANSACTIONAL, BatchHeader, HeaderFields
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ATTRIBUTES, BASE_SEQUENCE, PRODUCER_EPOCH, PRODUCER_ID, Producer
@@ -32,7 +32,7 @@ OK_BYTES: Final = bytes(2)
 RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 _new = tuple.__new__
 
-Taken = tuple[int, PartitionLog, Buffer, BatchHeader, Producer | None]
+Taken = tuple[int, PartitionLog, Buffer, HeaderFields, Producer | None]
 """(partition, its log, batch, its header, who wrote it when it has written there before)"""
 
 
@@ -123,7 +123,7 @@ def _write(
                 if goes_on:
                     base_offset = log.append_admitted(records, header, producer)
                 else:
-                    error, base_offset, stamped_ms = log.append_client(records, header, now_ms, True)
+                    error, base_offset, stamped_ms = log.append_client(records, _new(BatchHeader, header), now_ms, True)
                 if error is not RECORD_LIST_TOO_LARGE:
                     log_start_offset = log.log_start_offset
             except StorageError as fault:
@@ -133,7 +133,8 @@ def _write(
             failed = True
         rows.append(pack_partition(index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
     if failed and first:
-        for (_, log, _, header, _), row in zip(taken, rows, strict=True):
+        for (_, log, _, fields, _), row in zip(taken, rows, strict=True):
+            header = BatchHeader._make(fields)
             if row[ERROR] != OK_BYTES or not log.producers.is_open(header):
                 log.producers.doubt(header, True, now_ms)
     connection.reply_whole(pack_one_topic(connection.correlation, version, head, rows))

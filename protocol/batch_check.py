@@ -17,6 +17,7 @@ from stuntbroker.protocol.records import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     BatchHeader,
+    HeaderFields,
     read_records,
     unzigzag,
 )
@@ -91,7 +92,7 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
     return header, _OK, None
 
 
-def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHeader | None:
+def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> HeaderFields | None:
     """The header of a batch without codec that passes every check, in one condition; None: look closer.
 
     Nearly all batches are such. It lets nothing through that `check_batch`, `small_records_wrong` or `records_fill` refuses.
@@ -99,7 +100,7 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHea
     size = len(records)
     if size < HEADER_SIZE:
         return None
-    fields = _unpack_header(records, 0)
+    fields: HeaderFields = _unpack_header(records, 0)
     base_offset, length, _, magic, crc, attributes, last_offset_delta, _, timestamp, producer_id, _, base_sequence, count = fields
     if (
         length + LOG_OVERHEAD != size
@@ -113,10 +114,9 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> BatchHea
         or crc32c(records[21:]) != crc
     ):
         return None
-    header = _new_tuple(BatchHeader, fields)
     if count > READ_MAX:
-        return header if records_fill(records, header) else None
-    return None if count <= 0 or small_records_wrong(records, header) else header
+        return fields if records_fill(records, fields) else None
+    return None if count <= 0 or small_records_wrong(records, fields) else fields
 
 
 def _check_short(records: Buffer | None) -> Verdict:
@@ -147,7 +147,7 @@ def _another_batch(records: Buffer, at: int) -> ErrorCode:
     return ErrorCode.INVALID_RECORD if at + length + LOG_OVERHEAD <= len(records) else _OK
 
 
-def records_fill(batch: Buffer, header: BatchHeader) -> bool:
+def records_fill(batch: Buffer, header: HeaderFields) -> bool:
     """Whether the lengths of an uncompressed batch's records lead exactly to its end: 0.1 us a record, less in rows."""
     pos, end, count = HEADER_SIZE, header[LENGTH] + LOG_OVERHEAD, header[COUNT]
     signs = 0  # In the lowest bit: no length may be negative.
@@ -204,11 +204,11 @@ def _skip_rows(batch: Buffer, pos: int, count: int) -> tuple[int, int]:
     return pos, count
 
 
-def small_records_wrong(batch: Buffer, header: BatchHeader) -> bool:
+def small_records_wrong(batch: Buffer, header: HeaderFields) -> bool:
     """Whether any record of an uncompressed batch of at most 64 is not as it must be; headers are left unread."""
-    pos, end = HEADER_SIZE, header.length + LOG_OVERHEAD
+    pos, end = HEADER_SIZE, header[LENGTH] + LOG_OVERHEAD
     try:
-        for number in range(header.count):
+        for number in range(header[COUNT]):
             stop = batch[pos]
             second = batch[pos + 1]
             if stop < 0x80:

@@ -16,8 +16,10 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    SEQUENCE_MAX,
     TRANSACTIONAL,
     BatchHeader,
+    HeaderFields,
     one_record_batch,
     read_header,
     seal,
@@ -26,6 +28,7 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
 from stuntbroker.storage.producers import (
+    BATCHES_REMEMBERED,
     AbortedTxn,
     Producer,
     ProducerStates,
@@ -153,7 +156,7 @@ class PartitionLog:
             header = read_header(batch)
         return OK, self.append_admitted(batch, header, producer), stamped_ms
 
-    def append_admitted(self, batch: Buffer, header: BatchHeader, producer: Producer | None) -> int:
+    def append_admitted(self, batch: Buffer, header: HeaderFields, producer: Producer | None) -> int:
         """Appends a client's batch that nothing speaks against; returns its offset. Raises StorageError.
 
         `producer`: the one that it goes on for, transactional, with the next sequence number of its epoch; None: any other.
@@ -172,7 +175,13 @@ class PartitionLog:
         if producer is not None:
             if producer.txn_first_offset < 0:
                 producer.txn_first_offset = self.producers.open_txns[producer_id] = base_offset
-            producer.remember(sequence, delta, base_offset, max_timestamp)
+            last = sequence + delta
+            if last < SEQUENCE_MAX and len(producer.batches) < BATCHES_REMEMBERED:
+                producer.batches.append((sequence, last, base_offset, base_offset + delta, max_timestamp))
+                producer.next_sequence = last + 1
+                producer.last_timestamp = max_timestamp
+            else:
+                producer.remember(sequence, delta, base_offset, max_timestamp)
         elif producer_id >= 0:
             self.producers.appended(header, base_offset)
         return base_offset

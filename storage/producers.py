@@ -14,7 +14,7 @@ from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import SEQUENCE_MAX, TRANSACTIONAL, BatchHeader, add_sequence
+from stuntbroker.protocol.records import SEQUENCE_MAX, TRANSACTIONAL, BatchHeader, HeaderFields, add_sequence
 
 BATCHES_REMEMBERED: Final = 5
 EPOCH_MAX: Final = 32_767
@@ -176,7 +176,7 @@ class ProducerStates:
                 return batch
         return None
 
-    def appended(self, header: BatchHeader, base_offset: int) -> None:
+    def appended(self, header: HeaderFields, base_offset: int) -> None:
         """Takes note of a data batch that is in the log now."""
         _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
         producer = self.producers.get(producer_id)

@@ -63,13 +63,14 @@ def handle(connection: Connection, asked: Asked, version: int) -> Any:
         for index, records in parts.items():
             response = PartitionProduceResponse(index, OK, -1)
             partitions.append(response)
-            header: BatchHeader | None = None
+            plain = None
             if records is not None and 0 <= index < len(logs):
                 log = logs[index]
                 config = log.config
-                header = plain_header(records, config.plain_bytes_max, now_ms + config.timestamp_after_ms_max)
-            if header is not None:
+                plain = plain_header(records, config.plain_bytes_max, now_ms + config.timestamp_after_ms_max)
+            if plain is not None:
                 assert records is not None
+                header = _new(BatchHeader, plain)
                 one = response, log, records, header
             elif (accepted := _accept(topic, index, records, version, now_ms, response)) is not None:
                 one = accepted
