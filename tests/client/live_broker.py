@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import select
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from free_ports import free_port
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.connection import Address
@@ -19,12 +20,6 @@ from stuntbroker.protocol.records import build_batch
 
 DEADLINE_S = 30.0
 START_MS = 1_700_000_000_000
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port: int = one.getsockname()[1]
-        return port
 
 
 class LiveBroker:

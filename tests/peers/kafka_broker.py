@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.client.free_ports import free_ports
+
 REPOSITORY = Path(__file__).parents[2]
 JAVA_VERSION_MIN = 17
 READY_S_MAX = 90
@@ -65,7 +67,7 @@ def apache_kafka(data_dir: Path, *, transaction_version: int | None = None, **pr
     same `data_dir`, it goes on with what is there. `transaction_version` is the cluster's feature level, Kafka's own
     default when None; it counts only when `data_dir` is new.
     """
-    port, controller_port = _free_ports(2)
+    port, controller_port = free_ports(2)
     data_dir.mkdir(parents=True, exist_ok=True)
     config = data_dir / "server.properties"
     settings = _settings(port, controller_port, data_dir / "logs")
@@ -118,14 +120,6 @@ def _settings(port: int, controller_port: int, log_dir: Path) -> dict[str, str]:
         "transaction.state.log.num.partitions": "4",
         "group.initial.rebalance.delay.ms": "0",
     }
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as bound:
-        sockets = [bound.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], port: int) -> None:

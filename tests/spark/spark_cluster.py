@@ -16,14 +16,14 @@ from typing import Any, Self
 
 import pyspark
 from dies_with_parent import dies_with_parent
-from live_broker import free_port
+from free_ports import free_port
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 START_S = 120.0
 END_S = 10.0
 POLL_S = 0.1
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Of JVMs that live for a minute or two."""
+"""Of JVMs that live for some minutes, in which most of their code is run a few times."""
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
