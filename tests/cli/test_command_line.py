@@ -256,9 +256,13 @@ def test_a_reader_that_has_seen_enough_is_no_fault_to_speak_of() -> None:
 def test_ctrl_c_ends_a_command_without_a_trace() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        waiting = subprocess.Popen([*COMMAND, "wait", "--bootstrap", address], stderr=subprocess.PIPE)
+        # What a shell starts in the background, as these tests may be, is deaf to Ctrl-C, and its children inherit that.
+        waiting = subprocess.Popen(
+            [*COMMAND, "wait", "--bootstrap", address], stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
         silent.settimeout(DEADLINE_S)
-        with silent.accept()[0]:  # It is at work.
+        with waiting, silent.accept()[0]:  # It is at work.
             waiting.send_signal(signal.SIGINT)
             said = waiting.communicate(timeout=DEADLINE_S)[1]
     assert (waiting.returncode, said) == (130, b"")
