@@ -6,6 +6,8 @@ CHOSEN := $(if $(filter file,$(origin PYTHON)),"$$($(PYTHON) tools/choose_python
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+# Processes for all tests: one more than two cores, as many of them wait. Some tests (ARGS) run in one, which -s and --pdb need.
+WORKERS ?= 3
 SEEDS  ?= 20
 
 # Where Spark and Kafka look for it.
@@ -56,7 +58,7 @@ demo: $(VENV)/pipeline need-java  ## orders become payments on Spark while every
 
 test: $(VENV)/dev check-java  ## all tests (ARGS="tests/groups -k name" for some)
 	@! command -v "$(JAVA)c" >/dev/null || $(BIN)/python tools/jars.py >/dev/null
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(or $(ARGS),-n $(WORKERS))
 
 peers-kafka: $(VENV)/dev  ## the tests with real clients, against Apache Kafka itself
 	$(BIN)/python tools/jars.py >/dev/null

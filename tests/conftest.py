@@ -1,0 +1,67 @@
+"""With pytest-xdist (`make test`): which tests share a process, and what begins first.
+
+A file stays together, and so does what a line of TOGETHER names: it shares something costly that is started once for a
+process. Without pytest-xdist nothing of this counts.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
+
+ROOT: Final = Path(__file__).parents[1]
+TOGETHER: Final = (
+    ("spark/test_audit_cluster",),  # A Spark cluster of its own.
+    # A Spark session.
+    ("spark/test_audit", "spark/test_checkpoint", "spark/test_faults_single", "spark/test_sink", "spark/test_source"),
+    ("spark/",),  # Another one, for all others.
+    ("conformance/",),  # Apache Kafka and our broker, side by side.
+    ("cli/test_kafka_transactions", "cli/test_txn"),  # The same.
+)
+"""How the paths of tests begin that run in one process. The longest begin first, so that none of them is the last to end."""
+LONG: Final = (
+    "pipeline/test_on_kafka",
+    "coordinator/test_exploration",
+    "peers/",
+    "scenarios/",
+    "cli/",
+    "docker/",
+    "house/",
+)
+"""Files that take long by themselves. They begin behind them."""
+
+
+@cache
+def group_of(path: str) -> tuple[int, str]:
+    """Rank and name of the group of a file."""
+    name = path.removeprefix("tests/")
+    for rank, starts in enumerate(TOGETHER):
+        if name.startswith(starts):
+            return rank, starts[0]
+    ranks = [len(TOGETHER) + rank for rank, start in enumerate(LONG) if name.startswith(start)]
+    return min(ranks, default=len(TOGETHER) + len(LONG)), name
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: group_of(item.path.relative_to(ROOT).as_posix())[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Not the groups of `--dist loadgroup`: as of pytest 9.2 and pytest-xdist 3.8 they are passed over in silence."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid.partition("::")[0])[1]
+
+    config.option.loadscopereorder = False
+    return Groups(config, log)
