@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import pyspark
 from dies_with_parent import dies_with_parent
-from free_ports import free_port
+from free_ports import free_ports
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 START_S = 120.0
@@ -32,9 +32,9 @@ class SparkCluster:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._cores = cores
-        self._web_port = free_port()
+        self._web_port, master_port = free_ports(2)
         self._processes: list[subprocess.Popen[bytes]] = []
-        self.master = f"spark://{HOSTS[0]}:{free_port()}"
+        self.master = f"spark://{HOSTS[0]}:{master_port}"
 
     def __enter__(self) -> Self:
         try:
@@ -92,7 +92,7 @@ class SparkCluster:
                 with urllib.request.urlopen(f"http://{HOSTS[0]}:{self._web_port}/json/", timeout=5) as page:
                     if enough(json.load(page)):
                         return
-            except OSError:
+            except (OSError, ValueError):  # The server is there before this page of it, and answers with another one, no JSON.
                 if any(one.poll() is not None for one in self._processes):
                     raise RuntimeError(f"the cluster does not start, see {self._folder}") from None
             if time.monotonic() > deadline:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Final
 
 from tests.conformance.side import Side, errors_of
@@ -204,11 +203,23 @@ def configs_in_force(side: Side) -> None:
 
 
 def _show(side: Side, topic: str, reply: Any) -> None:
-    """What is set on the topic; alterations are asynchronous, so it is compared when it stopped changing."""
+    """What is set on the topic, when the alteration is in force."""
     if errors_of(reply) != {0}:
         return
-    time.sleep(0.03)
+    _apply(side)
     told = side.quiet(
         "DescribeConfigs", 1, resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}]
     )
     side.table("set now", {c.name: c.value for c in told.results[0].configs if c.config_source == 1})
+
+
+def _apply(side: Side) -> None:
+    """Waits for all alterations so far: a broker takes them in their order, so that it has them when it shows a later one."""
+    topic, value = side.name("later"), str(len(side.steps))
+    change = {"name": "retention.ms", "config_operation": 0, "value": value}
+    later = [{"resource_type": TOPIC, "resource_name": topic, "configs": [change]}]
+    if errors_of(side.quiet("IncrementalAlterConfigs", 1, resources=later)) != {0}:
+        side.topic("later")
+        side.quiet("IncrementalAlterConfigs", 1, resources=later)
+    asked = [{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["retention.ms"]}]
+    side.until(lambda reply: reply.results[0].configs[0].value == value, "DescribeConfigs", 1, resources=asked)
