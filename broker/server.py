@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from stuntbroker.storage.syncer import Syncer
 from stuntbroker.storage.turn import Turn
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.slices import Steps
     from stuntbroker.groups.coordinator import GroupCoordinator
     from stuntbroker.groups.state import Group
 
@@ -51,6 +53,8 @@ class Broker:
         self.advertised = Advertised(config["advertised.listeners"], config["stuntbroker.mapped.port"])
         self.connections: set[Connection] = set()
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
+        self.long_requests: deque[tuple[Connection, Steps]] = deque()
+        """Of which more is to be done (slices.py)."""
         self.addresses: list[Address] = []
         self.request_counts: dict[int, int] | None = None
         """Requests by `key << 16 | version`, while somebody wants to know (apis.count_requests)."""
@@ -170,6 +174,7 @@ class Broker:
                 await asyncio.wait_for(synced.wait(), STOP_GRACE_S)
         for connection in list(self.connections):
             connection.close()
+        self.long_requests.clear()
         self.timers.close()
         await asyncio.sleep(0)  # Lets the transports send what is written.
         self._forget_temporary()

@@ -5,10 +5,11 @@ v1 null means all topics. v4 AllowAutoTopicCreation. v9 flexible. v10 topic ids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.topics import INTERNAL, Topic, TopicNameError, check_name
+from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
+from stuntbroker.broker.topics import INTERNAL, PARTITIONS_MAX, Topic, TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import (
@@ -34,20 +35,68 @@ CLUSTER_OPERATIONS: Final = sum(1 << n for n in (5, 7, 8, 9, 10, 11, 12))
 OK = ErrorCode.NONE
 
 
-def handle(connection: Connection, request: MetadataRequest, version: int) -> MetadataResponse:
+def handle(connection: Connection, request: MetadataRequest, version: int) -> MetadataResponse | None:
     broker = connection.broker
-    address = broker.address_for(connection)
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.topics is None or (version == 0 and not request.topics):
-        topics = [_known(broker, topic, operations) for topic in broker.topics]
+        steps = _each_known(connection, list(broker.topics), request, operations)
     elif error := _unfit(request.topics, version):
         return MetadataResponse(
             topics=[MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in request.topics],
             error_code=error,
         )
     else:
-        may_create = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
-        topics = [_one(broker, wanted, may_create, operations) for wanted in _once(request.topics)]
+        steps = _each(connection, _once(request.topics), request, operations)
+    response: MetadataResponse | None = work_off(connection, steps)
+    return response
+
+
+def _each_known(connection: Connection, topics: Iterable[Topic], request: MetadataRequest, operations: int) -> Steps:
+    answers = []
+    cost = 0
+    for topic in topics:
+        yield cost
+        answers.append(_known(connection.broker, topic, operations))
+        cost = SEEN + len(topic.partitions)
+    return _response(connection, request, answers)
+
+
+def _each(
+    connection: Connection, topics: list[MetadataRequestTopic], request: MetadataRequest, operations: int
+) -> Steps:
+    broker = connection.broker
+    wished = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
+    may_create = bool(wished) and not _too_many(broker, topics)
+    answers = []
+    cost = 0
+    for wanted in topics:
+        yield cost
+        before = len(broker.topics.by_name)
+        answer = _one(broker, wanted, may_create, operations)
+        answers.append(answer)
+        made = len(broker.topics.by_name) > before
+        cost = cost_of_change(broker, len(answer.partitions)) if made else SEEN * (1 + len(answer.partitions))
+    return _response(connection, request, answers)
+
+
+def _too_many(broker: Broker, topics: list[MetadataRequestTopic]) -> bool:
+    """Topics to be made on demand: none is made when they have more partitions together than one request can make."""
+    each: int = broker.config["num.partitions"]
+    if len(topics) * each <= PARTITIONS_MAX:
+        return False
+    names = (topic.name for topic in topics if topic.topic_id == ZERO_UUID and topic.name is not None)
+    wanted = [name for name in names if name not in broker.topics.by_name and missing(name) != ErrorCode.INVALID_TOPIC_EXCEPTION]
+    count = each * len(wanted)
+    if count > PARTITIONS_MAX:
+        broker.events.warning("topics_not_created", partitions=count, partitions_max=PARTITIONS_MAX, on_demand=True)
+    return count > PARTITIONS_MAX
+
+
+def _response(
+    connection: Connection, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    broker = connection.broker
+    address = broker.address_for(connection)
     return MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, address.host, address.port)],
         cluster_id=broker.cluster_id,
@@ -92,7 +141,7 @@ def _one(
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
     topic = broker.topics.get(name)
     if topic is None:
-        made = _create(broker, name) if may_create else _missing(name)
+        made = _create(broker, name) if may_create else missing(name)
         if not isinstance(made, Topic):
             return MetadataResponseTopic(
                 made, name, is_internal=name in INTERNAL, topic_authorized_operations=operations
@@ -101,7 +150,8 @@ def _one(
     return _known(broker, topic, operations)
 
 
-def _missing(name: str) -> ErrorCode:
+def missing(name: str) -> ErrorCode:
+    """Of a topic that is not there: whether it could be."""
     try:
         check_name(name)
     except TopicNameError:

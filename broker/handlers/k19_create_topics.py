@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config import ConfigError, check_topic_config
 from stuntbroker.broker.config_view import topic_configs
-from stuntbroker.broker.topics import Topic, TopicNameError, check_name
+from stuntbroker.broker.slices import MADE, SEEN, Steps, cost_of_change, work_off
+from stuntbroker.broker.topics import PARTITIONS_MAX, Topic, TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.create_topics_response import (
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 KEY: Final = 19
 VERSIONS = range(2, 8)
 DETAILS_FROM: Final = 5
-PARTITIONS_MAX: Final = 10_000
-"""That one request can make."""
 
 
 class Refused(Exception):
@@ -38,15 +37,23 @@ class Refused(Exception):
         self.error = error
 
 
-def handle(connection: Connection, request: CreateTopicsRequest, version: int) -> CreateTopicsResponse:
-    broker = connection.broker
+def handle(connection: Connection, request: CreateTopicsRequest, version: int) -> CreateTopicsResponse | None:
     names = Counter(topic.name for topic in request.topics)
-    results: dict[str, CreatableTopicResult] = {}
-    if sum(len(topic.assignments) or max(0, topic.num_partitions) for topic in request.topics) > PARTITIONS_MAX:
+    default: int = connection.broker.config["num.partitions"]
+    counts = (len(topic.assignments) or topic.num_partitions for topic in request.topics)
+    if sum(default if count == -1 else max(0, count) for count in counts) > PARTITIONS_MAX:
         return _too_many(names)
+    response: CreateTopicsResponse | None = work_off(connection, _each(connection.broker, request, names, version))
+    return response
+
+
+def _each(broker: Broker, request: CreateTopicsRequest, names: Counter[str], version: int) -> Steps:
+    results: dict[str, CreatableTopicResult] = {}
     colliding = {name: broker.topics.colliding(name) for name in names}  # With topics there are, not with one another.
+    cost = 0
     for wanted in request.topics:
-        name = wanted.name
+        yield cost
+        name, cost = wanted.name, SEEN
         if names[name] > 1:
             results[name] = CreatableTopicResult(
                 name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
@@ -55,7 +62,10 @@ def handle(connection: Connection, request: CreateTopicsRequest, version: int) -
             late = ErrorCode.REQUEST_TIMED_OUT
             results[name] = CreatableTopicResult(name, error_code=late, error_message=None)
         else:
-            results[name] = _one(broker, wanted, colliding[name], request.validate_only, version)
+            made = _one(broker, wanted, colliding[name], request.validate_only, version)
+            results[name] = made
+            changed = not made.error_code and not request.validate_only
+            cost = cost_of_change(broker, made.num_partitions) if changed else MADE
     return CreateTopicsResponse(topics=list(results.values()))
 
 
@@ -106,14 +116,14 @@ def _check(broker: Broker, wanted: CreatableTopic, colliding: str | None) -> tup
         raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{wanted.name}' collides with existing topic: {colliding}"
         )
-    count = _partitions(broker, wanted)
-    configs: dict[str, str | None] = {}
+    given: dict[str, str | None] = {}
     for config in wanted.configs:
-        configs[config.name] = config.value
+        given[config.name] = config.value
     try:
-        return count, check_topic_config(configs)
+        configs = check_topic_config(given)
     except ConfigError as fault:
         raise Refused(ErrorCode.INVALID_CONFIG, str(fault)) from None
+    return _partitions(broker, wanted), configs
 
 
 def _partitions(broker: Broker, wanted: CreatableTopic) -> int:
@@ -129,15 +139,15 @@ def _partitions(broker: Broker, wanted: CreatableTopic) -> int:
         if any(list(one.broker_ids) != [broker.node_id] for one in wanted.assignments):
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {broker.node_id}")
         return len(indexes)
+    if wanted.replication_factor == 0 or wanted.replication_factor < -1:
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
+        )
     count = wanted.num_partitions
     if count == -1:
         count = broker.config["num.partitions"]
     if not count > 0:
         raise Refused(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-    if wanted.replication_factor == 0 or wanted.replication_factor < -1:
-        raise Refused(
-            ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
-        )
     if wanted.replication_factor > 1:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,

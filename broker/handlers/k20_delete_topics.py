@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
 from stuntbroker.broker.topics import Topic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -23,7 +24,7 @@ VERSIONS = range(1, 7)
 BY_ID_FROM: Final = 6
 
 
-def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse:
+def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse | None:
     broker = connection.broker
     if version >= BY_ID_FROM:
         wanted = list(request.topics)
@@ -37,8 +38,19 @@ def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -
     if request.timeout_ms <= 0:
         late = ErrorCode.REQUEST_TIMED_OUT
         return DeleteTopicsResponse(responses=[DeletableTopicResult(w.name, w.topic_id, late, None) for w in wanted])
-    refused, wanted = _twice(broker, wanted)
-    return DeleteTopicsResponse(responses=[*refused, *(_one(broker, one, version) for one in wanted)])
+    response: DeleteTopicsResponse | None = work_off(connection, _each(broker, wanted))
+    return response
+
+
+def _each(broker: Broker, wanted: list[DeleteTopicState]) -> Steps:
+    results, rest = _twice(broker, wanted)
+    cost = 0
+    for one in rest:
+        yield cost
+        topic = broker.topics.get(one.name) if one.name is not None else broker.topics.by_id(one.topic_id)
+        results.append(_one(broker, one))
+        cost = SEEN if topic is None else cost_of_change(broker, len(topic.partitions))
+    return DeleteTopicsResponse(responses=results)
 
 
 def _twice(
@@ -69,7 +81,7 @@ def _twice(
     return results, [one for one in wanted if (one.name, one.topic_id) not in refused]
 
 
-def _one(broker: Broker, wanted: DeleteTopicState, version: int) -> DeletableTopicResult:
+def _one(broker: Broker, wanted: DeleteTopicState) -> DeletableTopicResult:
     name, topic_id = wanted.name, wanted.topic_id
     if name is not None and topic_id != ZERO_UUID:
         message = "You may not specify both topic name and topic id."

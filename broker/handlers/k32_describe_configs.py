@@ -5,10 +5,11 @@ v3 types (documentation is not kept here: it is null). v4 flexible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config_view import Entry, broker_configs, topic_configs
+from stuntbroker.broker.slices import SEEN, Steps, work_off
 from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -25,16 +26,32 @@ if TYPE_CHECKING:
 
 KEY: Final = 32
 VERSIONS = range(1, 5)
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+UNNAMED: Final = {
+    BROKER_LOGGER: "Broker id must not be empty",
+    CLIENT_METRICS: "Client metrics subscription name must not be empty",
+    GROUP: "Group name must not be empty",
+}
 
 
-def handle(connection: Connection, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
+def handle(connection: Connection, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
     broker = connection.broker
     # Unlike Kafka: what is asked for twice is answered once. An answer is a hundred times as long as its question.
     asked = {(one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources}
-    return DescribeConfigsResponse(
-        results=[_one(broker, resource, request.include_synonyms) for resource in asked.values()]
-    )
+    steps = _each(broker, list(asked.values()), request.include_synonyms)
+    response: DescribeConfigsResponse | None = work_off(connection, steps)
+    return response
+
+
+def _each(broker: Broker, resources: Iterable[DescribeConfigsResource], synonyms: bool) -> Steps:
+    results = []
+    cost = 0
+    for resource in resources:
+        yield cost
+        result = _one(broker, resource, synonyms)
+        results.append(result)
+        cost = SEEN + len(result.configs)
+    return DescribeConfigsResponse(results=results)
 
 
 def _one(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
@@ -63,8 +80,14 @@ def _one(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> D
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
             )
         return answer(ErrorCode.NONE, "", broker_configs(broker))
-    # Unlike Kafka: client metrics (16) and groups (32) have no configuration.
-    return answer(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+    if kind not in UNNAMED:
+        return answer(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+    if not name:
+        return answer(ErrorCode.INVALID_REQUEST, UNNAMED[kind])
+    if kind == BROKER_LOGGER and name != str(broker.node_id):
+        return answer(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id} but received {name}")
+    # Unlike Kafka: these have no configuration. What a group has there is for protocols that are not served here.
+    return answer(ErrorCode.NONE, "")
 
 
 def _result(one: Entry, synonyms: bool) -> DescribeConfigsResourceResult:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.handlers.k19_create_topics import PARTITIONS_MAX
+from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
+from stuntbroker.broker.topics import PARTITIONS_MAX
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import (
@@ -21,18 +22,30 @@ KEY: Final = 37
 VERSIONS = range(0, 4)
 
 
-def handle(connection: Connection, request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse:
+def handle(connection: Connection, request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse | None:
     if request.timeout_ms <= 0:
         late = ErrorCode.REQUEST_TIMED_OUT
         return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(topic.name, late, None) for topic in request.topics])
+    response: CreatePartitionsResponse | None = work_off(connection, _each(connection.broker, request))
+    return response
+
+
+def _each(broker: Broker, request: CreatePartitionsRequest) -> Steps:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
-    for topic in request.topics:
-        if times[topic.name] > 1:
+    cost = 0
+    for wanted in request.topics:
+        yield cost
+        name, cost = wanted.name, SEEN
+        if times[name] > 1:
             error, message = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
         else:
-            error, message = _grow(connection.broker, topic, request.validate_only)
-        results[topic.name] = CreatePartitionsTopicResult(topic.name, error, message or None)
+            topic = broker.topics.get(name)
+            before = len(topic.partitions) if topic is not None else 0
+            error, message = _grow(broker, wanted, request.validate_only)
+            if topic is not None and len(topic.partitions) > before:
+                cost += cost_of_change(broker, len(topic.partitions) - before)
+        results[name] = CreatePartitionsTopicResult(name, error, message or None)
     return CreatePartitionsResponse(results=list(results.values()))
 
 

@@ -1,0 +1,86 @@
+"""Long requests are worked off in slices: one slice a turn of the event loop, and everybody else is served between two.
+
+A handler with a lot to do is a generator that yields before every step what the last one cost, and returns the response. A
+single step, and what fits into one slice, is answered at once. Otherwise the connection's request stays open until the last
+slice, so its answers keep their order. A client that goes away meanwhile has asked nevertheless: the work goes on. When the
+broker stops it does not: what was done is in the journal, and nothing was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+Steps = Generator[int, None, Any]
+
+SLICE_COST: Final = 1_000
+"""Of one slice, but for its last step. A unit is about what it takes to describe one partition: ten microseconds."""
+SEEN: Final = 1
+"""For every topic, whatever becomes of it, and for every partition that is described."""
+MADE: Final = 16
+"""For every partition that is made or deleted, and for the configuration of a topic."""
+
+
+def work_off(connection: Connection, steps: Steps) -> Any:
+    """The response of `steps`; None when it comes later, by `connection.reply`."""
+    response = _slice(steps)
+    if response is None:
+        waiting = connection.broker.long_requests
+        waiting.append((connection, steps))
+        if len(waiting) == 1:
+            _later(connection.broker)
+    return response
+
+
+def _later(broker: Broker) -> None:
+    broker.timers.loop.call_soon(_go_on, broker)
+
+
+def _go_on(broker: Broker) -> None:
+    """One slice of the request that has waited longest."""
+    waiting = broker.long_requests
+    if not waiting:
+        return  # The broker has stopped.
+    connection, steps = waiting[0]
+    route, response = connection.route, None
+    try:
+        response = _slice(steps)
+        over = response is not None
+    except StorageError as fault:
+        over = True
+        connection.fail("request_failed", api_key=route.key, api_version=route.version, reason=str(fault))
+    except Exception as fault:  # As in Connection: one request's mistake ends its connection, not the broker.
+        over = True
+        broker.events.error("request_crashed", api_key=route.key, api_version=route.version, exc_info=fault)
+        connection.close()
+    waiting.popleft()
+    if not over:
+        waiting.append((connection, steps))
+    if waiting:
+        _later(broker)
+    if response is not None:
+        connection.reply(response)
+
+
+def cost_of_change(broker: Broker, partitions: int) -> int:
+    """Of making or deleting so many partitions of one topic."""
+    if broker.syncer is not None:
+        return SLICE_COST  # The journal is synced at each change, and the disk takes longer than anything else.
+    return MADE * partitions
+
+
+def _slice(steps: Steps) -> Any:
+    """Steps until they cost too much; the response when it was the last one."""
+    left = SLICE_COST
+    try:
+        while left > 0:
+            left -= next(steps)
+    except StopIteration as end:
+        return end.value
+    return None

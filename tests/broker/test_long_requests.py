@@ -1,0 +1,259 @@
+"""A request that is about thousands of topics is worked off in slices, and nobody waits for all of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from broker_harness import KEYS, Client, Rig, decode, frame, rig, turn
+from bystander import Bystander
+
+from stuntbroker.broker.slices import MADE, SLICE_COST
+from stuntbroker.broker.topics import PARTITIONS_MAX
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.primitives import Message
+from stuntbroker.storage.errors import StorageError
+
+COUNT = 400
+PER_SLICE_MAX = SLICE_COST // MADE + 1
+NAMES = [f"topic-{number}" for number in range(COUNT)]
+TOPIC = 2
+
+
+class Long(NamedTuple):
+    """A request that changes NAMES, and how many of them are changed."""
+
+    version: int
+    request: Message
+    made_before: bool
+    changed: Callable[[Rig], int]
+    results: str
+    """The list in the response."""
+
+
+def there(made: Rig) -> int:
+    return sum(made.broker.topics.get(name) is not None for name in NAMES)
+
+
+def grown(made: Rig) -> int:
+    return sum(len(made.logs(name)) == 2 for name in NAMES)
+
+
+LONG = {
+    "Metadata": Long(
+        12, MetadataRequest([MetadataRequestTopic(name=name) for name in NAMES], allow_auto_topic_creation=True), False,
+        there, "topics",
+    ),
+    "CreateTopics": Long(
+        7, CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in NAMES], 60_000), False, there, "topics"
+    ),
+    "DeleteTopics": Long(
+        6, DeleteTopicsRequest([DeleteTopicState(name) for name in NAMES], (), 60_000), True,
+        lambda made: COUNT - there(made), "responses",
+    ),
+    "CreatePartitions": Long(
+        3, CreatePartitionsRequest([CreatePartitionsTopic(name, 2, None) for name in NAMES], 60_000), True, grown, "results",
+    ),
+}  # fmt: skip
+every = pytest.mark.parametrize("what", LONG)
+
+
+def begin(made: Rig, what: str) -> Client:
+    """Sends the request; what it needs is there."""
+    if LONG[what].made_before:
+        for name in NAMES:
+            made.topic(name)
+    client = made.client()
+    client.feed(frame(LONG[what].request, LONG[what].version))
+    return client
+
+
+async def finish(client: Client, version: int, key: int) -> Any:
+    """The response, after however many turns."""
+    for _ in range(COUNT):
+        if answers := client.answers():
+            assert len(answers) == 1
+            return decode(answers[0], key, version)
+        await turn(1)
+    raise AssertionError("it is never answered")
+
+
+@every
+async def test_others_are_served_between_slices_and_the_answer_is_whole(what: str, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        bystander = Bystander(made)
+        client = begin(made, what)
+        before, turns = 0, 0
+        while client.connection.open:
+            done = LONG[what].changed(made)
+            assert done - before <= PER_SLICE_MAX
+            assert not client.answers()
+            bystander.work()
+            await turn(1)
+            before, turns = done, turns + 1
+        assert turns >= COUNT // PER_SLICE_MAX
+
+        response = await finish(client, LONG[what].version, KEYS[what])
+
+        results = getattr(response, LONG[what].results)
+        assert [(one.name, one.error_code) for one in results] == [(name, 0) for name in NAMES]
+        assert LONG[what].changed(made) == COUNT
+
+
+async def test_requests_that_only_describe_are_worked_off_in_slices_too(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        for name in NAMES:
+            made.topic(name, 3)
+        client = made.client()
+        wanted = [DescribeConfigsResource(TOPIC, name, None) for name in NAMES]
+        for version, request, results in (
+            (12, MetadataRequest(None), "topics"),
+            (12, MetadataRequest([MetadataRequestTopic(name=name) for name in NAMES]), "topics"),
+            (4, DescribeConfigsRequest(wanted), "results"),
+        ):
+            client.feed(frame(request, version))
+            assert client.connection.open and not client.answers()
+            key = KEYS[type(request).__name__.removesuffix("Request")]
+            response = await finish(client, version, key)
+            assert [one.error_code for one in getattr(response, results)] == [0] * COUNT
+
+
+@every
+async def test_what_a_client_sends_behind_a_long_request_is_answered_behind_it(what: str, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = begin(made, what)
+        client.feed(frame(MetadataRequest([MetadataRequestTopic(name=NAMES[-1])], False), 9, correlation=8))
+        await turn(COUNT)
+        answers = client.answers()
+        assert [int.from_bytes(answer[:4], "big") for answer in answers] == [7, 8]
+        (last,) = decode(answers[1], KEYS["Metadata"], 9).topics
+        assert bool(last.error_code) == (what == "DeleteTopics")
+
+
+@every
+async def test_long_requests_of_many_clients_take_turns(what: str, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client, other = begin(made, what), begin(made, what)
+        before = LONG[what].changed(made)
+        assert before <= 2 * PER_SLICE_MAX  # Each began at once.
+        while client.connection.open or other.connection.open:
+            await turn(1)
+            done = LONG[what].changed(made)
+            assert done - before <= PER_SLICE_MAX
+            before = done
+        assert before == COUNT
+        first = await finish(client, LONG[what].version, KEYS[what])
+        second = await finish(other, LONG[what].version, KEYS[what])
+        codes = {one.error_code for response in (first, second) for one in getattr(response, LONG[what].results)}
+        refusal = {
+            "Metadata": ErrorCode.NONE,
+            "CreateTopics": ErrorCode.TOPIC_ALREADY_EXISTS,
+            "DeleteTopics": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "CreatePartitions": ErrorCode.INVALID_PARTITIONS,
+        }
+        assert codes == {ErrorCode.NONE, refusal[what]}
+
+
+@every
+async def test_a_client_that_goes_away_has_asked_nevertheless(what: str, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = begin(made, what)
+        client.leave()
+        await turn(COUNT)
+        assert LONG[what].changed(made) == COUNT
+        assert client.transport.sent == b""
+
+
+@every
+@pytest.mark.parametrize("crash", [False, True], ids=["SIGTERM", "kill -9"])
+async def test_a_broker_that_ends_in_the_middle_comes_back_with_what_was_done(
+    what: str, crash: bool, data_dir: Path
+) -> None:
+    """Every topic is as before or as asked for, none half, and they were worked off in order."""
+    async with rig(data_dir) as made:
+        client = begin(made, what)
+        await turn(2)
+        done = LONG[what].changed(made)
+        assert 0 < done < COUNT
+        if crash:
+            shutil.copytree(data_dir, data_dir.with_name("crashed"))
+        ids = {topic.name: topic.id for topic in made.broker.topics}
+    assert not client.transport.sent
+
+    async with rig(data_dir.with_name("crashed") if crash else data_dir) as again:
+        assert LONG[what].changed(again) == done
+        assert {topic.name: topic.id for topic in again.broker.topics} == ids
+        client = again.client()
+        client.feed(frame(LONG[what].request, LONG[what].version))
+        await turn(COUNT)
+        assert LONG[what].changed(again) == COUNT
+
+
+async def test_a_journal_that_cannot_be_written_ends_the_connection_of_a_long_request(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig(data_dir) as made:
+        bystander = Bystander(made)
+        client = begin(made, "DeleteTopics")
+
+        def full(change: dict[str, Any]) -> None:
+            raise StorageError("no space left")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(made.broker.data_dir, "journal", full)
+            await turn(2)
+        assert client.transport.closed
+        assert made.events.names().count("request_failed") == 1
+        bystander.work()
+        client = made.client()
+        client.feed(frame(LONG["DeleteTopics"].request, 6))
+        await turn(COUNT)
+        assert there(made) == 0
+
+
+@pytest.mark.parametrize(("partitions", "count"), [(1, PARTITIONS_MAX + 1), (100, PARTITIONS_MAX // 100 + 1)])
+async def test_more_topics_on_demand_than_one_request_can_make_are_not_made(
+    partitions: int, count: int, data_dir: Path
+) -> None:
+    """As in Kafka, where each is unknown at first, and the controller refuses them all together."""
+    async with rig(data_dir, {"num.partitions": str(partitions)}) as made:
+        made.topic("known")
+        client = made.client()
+        names = ["a b", "known", *(f"new-{number}" for number in range(count))]
+        request = MetadataRequest([MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=True)
+        client.feed(frame(request, 12))
+        topics = (await finish(client, 12, KEYS["Metadata"])).topics
+        codes = [ErrorCode.INVALID_TOPIC_EXCEPTION, 0, *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * count]
+        assert [topic.error_code for topic in topics] == codes
+        assert [topic.name for topic in made.broker.topics] == ["known"]
+
+        request = MetadataRequest(request.topics[:-1], allow_auto_topic_creation=True)
+        client.feed(frame(request, 12))
+        topics = (await finish(client, 12, KEYS["Metadata"])).topics
+        assert [topic.error_code for topic in topics] == codes[:1] + [0] * count
+
+
+async def test_default_numbers_of_partitions_count_in_what_one_request_can_make(data_dir: Path) -> None:
+    async with rig(data_dir, {"num.partitions": "100"}) as made:
+        count = PARTITIONS_MAX // 100 + 1
+        request = CreateTopicsRequest([CreatableTopic(f"new-{number}", -1, -1) for number in range(count)], 60_000)
+        topics = made.client().ask(request, 7).topics
+        assert {topic.error_code for topic in topics} == {ErrorCode.POLICY_VIOLATION}
+        assert list(made.broker.topics) == []
+
+
+async def test_where_each_change_is_synced_a_slice_makes_one_topic(data_dir: Path) -> None:
+    async with rig(data_dir, durability="power") as made:
+        client = begin(made, "CreateTopics")
+        for done in range(1, 6):
+            assert there(made) == done
+            await turn(1)
+        client.leave()
