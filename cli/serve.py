@@ -52,7 +52,9 @@ def serve(found: dict[str, list[str]]) -> int:
     _raise_file_limit()
     try:
         return _run(config, data_dir, durability, events, Listening(host, port, metrics_port, ready_file))
-    except (StorageError, ConfigError, DecodeError, OSError) as fault:
+    except ConfigError as fault:
+        raise UsageError(str(fault)) from None
+    except (StorageError, DecodeError, OSError) as fault:
         sys.stderr.write(f"stuntbroker: cannot start: {fault}\n")
         return 1
 
@@ -125,7 +127,9 @@ def _run(config: BrokerConfig, data_dir: str | None, durability: str, events: Ev
             stopped.set_result(why)
 
     broker.failed = lambda why: stop(why, 1)
-    for number_ in (signal.SIGTERM, signal.SIGINT):
+    for number_ in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number_ == signal.SIGHUP and signal.getsignal(number_) == signal.SIG_IGN:
+            continue  # Under nohup: the terminal may go, the broker stays.
         loop.add_signal_handler(number_, stop, signal.Signals(number_).name)
     why = loop.run_until_complete(_live(broker, listening, stopped))
     if status:

@@ -32,6 +32,12 @@ JOURNAL_SLACK: Final = 1_000
 """Lines above twice the number of topics at which the journal is written anew."""
 
 
+_NO_FOLDER: Final[dict[type[OSError], str]] = {
+    FileExistsError: "it is a file, not a folder",
+    NotADirectoryError: "on the way to it there is a file, not a folder",
+}
+
+
 def uuid_text(uuid: bytes) -> str:
     """A UUID as Kafka prints it: base64url without padding."""
     return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
@@ -46,7 +52,8 @@ class DataDir:
             os.makedirs(path, exist_ok=True)
             self._lock = os.open(f"{path}/.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as fault:
-            raise StorageError(f"cannot use the data folder {path}: {fault.strerror}") from fault
+            why = _NO_FOLDER.get(type(fault), fault.strerror)
+            raise StorageError(f"cannot use the data folder {path}: {why}; give another --data-dir") from fault
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as fault:

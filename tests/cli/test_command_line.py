@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
+import termios
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,12 @@ WRONG = {
     "a property that is no number": (["serve", "--set", "num.partitions=many"], "num.partitions: 'many'"),
     "a property out of its range": (["serve", "--set", "num.partitions=0"], "num.partitions: 0 is not in"),
     "a property of ours that there is not": (["serve", "--set", "stuntbroker.x=1"], "stuntbroker.x"),
+    "a listener that is no address": (
+        ["serve", "--port", "0", "--set", "advertised.listeners=garbage"], "advertised.listeners: 'garbage' is not HOST:PORT",
+    ),
+    "a listener of another protocol": (
+        ["serve", "--port", "0", "--set", "advertised.listeners=SASL_SSL://a:1"], "only PLAINTEXT listeners",
+    ),
     "a pattern with a * in its middle": (
         ["serve", "--set", "stuntbroker.deny.two.phase.commit=a, b*c"],
         "stuntbroker.deny.two.phase.commit: 'b*c' has a * before its end: only PREFIX*",
@@ -113,11 +121,17 @@ def test_a_data_folder_in_use_exits_1_and_the_first_process_goes_on(tmp_path: Pa
             assert peer.ask(ApiVersionsRequest(), 0).error_code == 0
 
 
-def test_a_data_folder_that_cannot_be_made_exits_1(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "said"), [("file", "it is a file"), ("file/data", "on the way to it there is a file")], ids=["itself", "above"]
+)
+def test_a_file_in_the_place_of_the_data_folder_exits_1_and_another_is_asked_for(
+    folder: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
-    done = run("serve", "--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
+    done = run("serve", "--port", "0", "--data-dir", str(tmp_path / folder))
     assert done.returncode == 1
-    assert "cannot use the data folder" in done.stderr
+    assert f"cannot use the data folder {tmp_path / folder}: {said}" in done.stderr
+    assert "give another --data-dir" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -149,7 +163,10 @@ def test_a_ready_file_that_cannot_be_written_exits_1_and_is_not_ready(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+STOPPING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("number", STOPPING, ids=["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_ends_it_with_status_0_and_a_clean_folder(number: int, tmp_path: Path) -> None:
     with serving("--data-dir", str(tmp_path), "--ready-file", str(tmp_path / "ready")) as broker:
         ready = json.loads((tmp_path / "ready").read_text())
@@ -165,10 +182,45 @@ def test_a_signal_ends_it_with_status_0_and_a_clean_folder(number: int, tmp_path
         assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_without_a_data_folder_nothing_is_left_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", STOPPING, ids=["SIGTERM", "SIGINT", "SIGHUP"])
+def test_without_a_data_folder_nothing_is_left_behind(number: int, tmp_path: Path) -> None:
     with serving(TMPDIR=str(tmp_path)) as broker:
         assert len(list(tmp_path.iterdir())) == 1
-        assert broker.end()[0] == 0
+        assert broker.end(number)[0] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broker_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    """What was ignored at the start stays ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with serving(TMPDIR=str(tmp_path)) as broker:
+            broker.process.send_signal(signal.SIGHUP)
+            with Peer(broker.address) as peer:
+                assert peer.ask(ApiVersionsRequest(), 0).error_code == 0
+            broker.process.send_signal(signal.SIGHUP)
+            assert broker.end()[:2] == (0, "")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_that_is_closed_ends_the_broker_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    controller, terminal = os.openpty()
+    command = [*COMMAND, "serve", "--port", "0"]
+    broker = subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    os.close(terminal)
+    try:
+        assert os.read(controller, 6) == b"ready "
+        assert len(list(tmp_path.iterdir())) == 1
+        os.close(controller)
+        assert broker.wait(DEADLINE_S) == 0
+    finally:
+        broker.kill()
+        broker.wait(DEADLINE_S)
     assert list(tmp_path.iterdir()) == []
 
 
