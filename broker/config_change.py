@@ -14,7 +14,16 @@ from stuntbroker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+# Unlike Kafka: of these it knows configuration, of which all is for protocols that are not served here.
+WITHOUT_CONFIGS: Final = {
+    BROKER_LOGGER: ("This is not the id of this node.", ErrorCode.INVALID_CONFIG, "Logger {} does not exist!"),
+    CLIENT_METRICS: (
+        "Subscription name can't be empty", ErrorCode.INVALID_REQUEST, "Unknown client metrics configuration: {}",
+    ),
+    GROUP: ("Default group resources are not allowed.", ErrorCode.INVALID_CONFIG, "Unknown group config name: {}"),
+}  # fmt: skip
+"""What is said to a name that cannot be, the error for whatever is to be set, and what is said then."""
 LIST: Final = 7
 LISTS: Final = frozenset(name for name, (one, _) in TOPIC_CONFIGS.items() if one.kind == LIST)
 
@@ -38,6 +47,14 @@ def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequenc
     return None
 
 
+def unknown(broker: Broker, kind: int, name: str, keys: Sequence[str]) -> Outcome:
+    """For a resource of WITHOUT_CONFIGS: what Kafka says of a configuration that it does not know."""
+    unnamed, error, message = WITHOUT_CONFIGS[kind]
+    if not name or (kind == BROKER_LOGGER and name != str(broker.node_id)):
+        return Outcome(ErrorCode.INVALID_REQUEST, unnamed)
+    return Outcome(error, message.format(keys[0])) if keys else Outcome()
+
+
 def change(
     broker: Broker, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
 ) -> Outcome:
@@ -46,7 +63,7 @@ def change(
         # Unlike Kafka: a broker's configuration is what it was started with.
         return Outcome(ErrorCode.INVALID_REQUEST, "the broker's configuration is set when it starts: restart it with --set")
     if kind != TOPIC:
-        return Outcome(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {kind}.")
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     if not name:
         return Outcome(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     try:

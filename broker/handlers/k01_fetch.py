@@ -46,12 +46,14 @@ WITHOUT_ABORTED: Final = frozenset({
 
 
 def handle(connection: Connection, request: FetchRequest, version: int) -> FetchResponse | None:
-    if request.isolation_level not in (0, READ_COMMITTED):
-        return _unreadable(request, version)
     session, error = _session(connection.broker, request, version)
     if error:
         return FetchResponse(error_code=error)
     fetch = _Fetch(connection, request, version, session)
+    if request.isolation_level not in (0, READ_COMMITTED) and fetch.reads_any():
+        if session is not None and request.session_epoch == INITIAL_EPOCH:
+            connection.broker.fetch_sessions.close(session.id)
+        return _unreadable(request, version)
     response = fetch.read()
     if response is not None:
         return response
@@ -60,7 +62,7 @@ def handle(connection: Connection, request: FetchRequest, version: int) -> Fetch
 
 
 def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
-    """For an isolation level that does not exist."""
+    """For an isolation level that does not exist: nobody notices before there is a log to be read."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     told = request.topics if version < TOPIC_IDS_FROM else ()
     topics = [
@@ -134,6 +136,14 @@ class _Fetch:
             for topic in self.request.topics
             for part in topic.partitions
         }.items()
+
+    def reads_any(self) -> bool:
+        """Whether one of the partitions is there."""
+        topics = self.connection.broker.topics
+        find = topics.by_id if self.version >= TOPIC_IDS_FROM else topics.get
+        return any(
+            (topic := find(name)) is not None and 0 <= index < len(topic.partitions) for (name, index), _ in self._wanted()
+        )
 
     def read(self, last_try: bool = False) -> FetchResponse | None:
         """The response; None when there is too little and time to wait for more."""

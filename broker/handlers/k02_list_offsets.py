@@ -32,6 +32,8 @@ OPENED_MAX: Final = 64 << 20
 def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
     topics = connection.broker.topics
     committed = request.isolation_level == 1
+    if request.isolation_level not in (0, 1):
+        return _unreadable(request)
     responses = []
     for topic in request.topics:
         times = Counter(part.partition_index for part in topic.partitions)
@@ -48,14 +50,22 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
                 answer = _error(part, ErrorCode.UNKNOWN_LEADER_EPOCH)
             elif part.current_leader_epoch < -1:
                 answer = _error(part, ErrorCode.FENCED_LEADER_EPOCH)
-            elif request.isolation_level not in (0, 1):
-                answer = _error(part, ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
                 answer = _look_up(log, part, committed)
             partitions.append(answer)
         if partitions:
             responses.append(ListOffsetsTopicResponse(topic.name, partitions))
     return ListOffsetsResponse(topics=responses)
+
+
+def _unreadable(request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """For an isolation level that does not exist: it spoils everything, as often as it was asked for."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(topic.name, [_error(part, ErrorCode.UNKNOWN_SERVER_ERROR) for part in topic.partitions])
+            for topic in request.topics
+        ]
+    )
 
 
 def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.topics import INTERNAL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest
 from stuntbroker.protocol.messages.delete_records_response import (
@@ -29,11 +30,10 @@ def handle(connection: Connection, request: DeleteRecordsRequest, version: int) 
             log = broker.topics.log(topic.name, part.partition_index)
             answer = DeleteRecordsPartitionResult(part.partition_index, -1, ErrorCode.NONE)
             partitions.append(answer)
-            known = broker.topics.get(topic.name)
-            if known is not None and known.internal:
-                answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
-            elif log is None:
+            if log is None:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif topic.name in INTERNAL:
+                answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
             elif not log.config.delete:
                 answer.error_code = ErrorCode.POLICY_VIOLATION
             else:

@@ -114,7 +114,7 @@ def _answer_missing(broker: Broker, one: AddPartitionsToTxnTransaction, answer: 
     wanted = {(topic.name, index) for topic in one.topics for index in topic.partitions}
     missing = {place for place in wanted if broker.topics.log(*place) is None}
     if missing:
-        answer(_results(one.topics, lambda name, index: (
+        answer(_results(_once(one.topics), lambda name, index: (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if (name, index) in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
         )))  # fmt: skip
     return bool(missing)
@@ -126,13 +126,13 @@ def _verify(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable
     errors: dict[tuple[str, int], int] = {}
     wanted = [(topic.name, index) for topic in one.topics for index in topic.partitions]
     if not wanted:
-        answer(_results(one.topics, lambda name, index: ErrorCode.NONE))
+        answer([])
     left = len(set(wanted))
 
     def done(partition: tuple[str, int], reply: Reply) -> None:
         errors[partition] = fencing_code(broker.transactions, one.transactional_id, reply.error, True)
         if len(errors) == left:
-            answer(_results(one.topics, lambda name, index: errors[name, index]))
+            answer(_results(_once(one.topics), lambda name, index: errors[name, index]))
 
     for partition in dict.fromkeys(wanted):
         broker.transactions.ask(
@@ -140,6 +140,15 @@ def _verify(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable
             Verify(one.producer_id, one.producer_epoch, partition),
             lambda reply, partition=partition: done(partition, reply),  # type: ignore[misc]
         )
+
+
+def _once(topics: Sequence[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:
+    """Each partition that is asked for once, by topic: where partitions are looked at one by one, Kafka answers so."""
+    found: dict[str, dict[int, None]] = {}
+    for topic in topics:
+        for index in topic.partitions:
+            found.setdefault(topic.name, {})[index] = None
+    return [AddPartitionsToTxnTopic(name, list(indexes)) for name, indexes in found.items()]
 
 
 def _results(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config_change import change, refused
+from stuntbroker.broker.config_change import CLIENT_METRICS, GROUP, change, refused, unknown
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
@@ -24,7 +24,10 @@ def handle(connection: Connection, request: AlterConfigsRequest, version: int) -
         nulls = ",".join(name for name, value in wanted.items() if value is None)
         keys = [config.name for config in resource.configs]
         kind, name = resource.resource_type, resource.resource_name
-        error, message = refused(kind, name, times, keys, nulls) or change(
+        outcome = refused(kind, name, times, keys, nulls)
+        if outcome is None and kind in (CLIENT_METRICS, GROUP):
+            outcome = unknown(connection.broker, kind, name, keys)
+        error, message = outcome or change(
             connection.broker,
             kind,
             name,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.config import ConfigError, show
-from stuntbroker.broker.config_change import LISTS, Outcome, change, refused
+from stuntbroker.broker.config_change import BROKER_LOGGER, LISTS, WITHOUT_CONFIGS, Outcome, change, refused, unknown
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -52,6 +52,10 @@ def _one(
         if not SET <= config.config_operation <= SUBTRACT:
             message = f"Unknown operation type {config.config_operation} for key {config.name}."
             return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+    if kind in WITHOUT_CONFIGS:
+        # Of the others anything can be deleted.
+        told = [c.name for c in resource.configs if c.config_operation != DELETE or kind == BROKER_LOGGER]
+        return unknown(broker, kind, name, told)
     return change(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.handlers.k03_metadata import NOT_ASKED, TOPIC_OPERATIONS
-from stuntbroker.broker.topics import INTERNAL, TopicNameError, check_name
+from stuntbroker.broker.handlers.k03_metadata import NOT_ASKED, TOPIC_OPERATIONS, missing
+from stuntbroker.broker.topics import INTERNAL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from stuntbroker.protocol.messages.describe_topic_partitions_response import (
@@ -45,14 +45,10 @@ def handle(
         if left <= 0:
             return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, 0))
         if topic is None:
-            try:
-                check_name(name)
-            except TopicNameError:
+            if not name:
                 return _refused(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
-            answered.append(_answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, TOPIC_OPERATIONS))
+            answered.append(_answer(missing(name), name, TOPIC_OPERATIONS))
             continue
-        if left <= 0:
-            return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, 0))
         first = min(first, len(topic.partitions))
         stop = min(len(topic.partitions), first + left)
         replicas = [broker.node_id]
@@ -75,7 +71,7 @@ def handle(
 
 
 def _refused(names: list[str], error: ErrorCode) -> DescribeTopicPartitionsResponse:
-    """What is wrong with one topic is answered for all of them."""
+    """A wrong cursor, and a topic without a name, are answered for all of them."""
     return DescribeTopicPartitionsResponse(topics=[_answer(error, name, NOT_ASKED) for name in names])
 
 

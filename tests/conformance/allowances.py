@@ -86,8 +86,8 @@ ALLOWANCES: Final[dict[str, Allowance]] = {
         _we_have_none,
     ),
     "no other resources": Allowance(
-        "client metrics (16) and groups (32) have no configuration here",
-        r"^describe_configs_by_key \| .*type (16|32) \|",
+        "the loggers of the broker (8), client metrics (16) and groups (32) have no configuration here",
+        r"^(incremental_)?alter_configs \| .*type (8|16|32) |^describe_configs_by_key \| .*type (8|16|32) .*\.configs",
     ),
     "start of the log in refusals": Allowance(
         "a batch that is refused before the log is looked at is refused without its start offset, which clients do not read then",

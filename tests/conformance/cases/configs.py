@@ -56,6 +56,10 @@ def describe_configs_by_key(side: Side) -> None:
                 f"type {kind}",
                 resources=[{**one, "resource_type": kind, "resource_name": "x"}],
             )
+        for kind in (8, 16, 32):
+            ask_of = {"resource_type": kind, "configuration_keys": ["no.such.config"]}
+            for name in ("1", ""):
+                side.ask("DescribeConfigs", version, f"type {kind} {name!r}", resources=[{**ask_of, "resource_name": name}])
         for broker in ("1", "2", "x", "", "-1"):
             keys = ["message.max.bytes", "num.partitions"]
             side.ask(
@@ -117,6 +121,10 @@ def alter_configs(side: Side) -> None:
         ask("bad topic", ("retention.ms", "1"), name="a b")
         ask("type 0", ("retention.ms", "1"), kind=0)
         ask("type 99", ("retention.ms", "1"), kind=99)
+        for kind in (16, 32):
+            ask(f"type {kind}", ("retention.ms", "1"), kind=kind, name="x")
+            ask(f"type {kind} of no name", ("retention.ms", "1"), kind=kind, name="")
+        ask("type 8", ("root", "INFO"), kind=8, name="1")
         ask("broker 2", ("message.max.bytes", "1000000"), kind=BROKER, name="2")
         ask("broker x", ("message.max.bytes", "1000000"), kind=BROKER, name="x")
         side.ask("AlterConfigs", version, "nothing", resources=[])
@@ -176,6 +184,11 @@ def incremental_alter_configs(side: Side) -> None:
         ask("empty topic", (SET, "retention.ms", "1"), name="")
         ask("type 0", (SET, "retention.ms", "1"), kind=0)
         ask("type 99", (SET, "retention.ms", "1"), kind=99)
+        for kind, named in ((8, "1"), (16, "x"), (32, "x")):
+            for name in (named, ""):
+                for operation in (SET, DELETE):
+                    given = (operation, "retention.ms", "1" if operation == SET else None)
+                    ask(f"type {kind} {name!r} {operation}", given, kind=kind, name=name, validate_only=True)
         ask("broker 2", (SET, "message.max.bytes", "1000000"), kind=BROKER, name="2")
         ask("broker x", (SET, "message.max.bytes", "1000000"), kind=BROKER, name="x")
         ask("broker read-only", (SET, "node.id", "7"), kind=BROKER, name="1")

@@ -35,7 +35,14 @@ def fetch_at_many_versions(side: Side) -> None:
         for offset in (1, 3, 5, 6, 7, -1, -2, 2**62):
             ask(f"from {offset}", _part(0, offset))
         ask("committed", _part(0), isolation_level=1)
-        ask("isolation 2", _part(0), isolation_level=2)
+        for isolation in (2, -1):
+            there = {"topic": topic, "topic_id": known, "partitions": [_part(0)]}
+            absent = {"topic": side.name("none"), "topic_id": UNKNOWN_ID, "partitions": [_part(0), _part(1)]}
+            for what, topics in (
+                ("", [there]), (" and an unknown topic", [absent]), (" and one of two topics", [there, absent]),
+                (" and an unknown partition", [{**there, "partitions": [_part(7)]}]), (" and nothing", []),
+            ):  # fmt: skip
+                ask(f"isolation {isolation}{what}", topics=topics, isolation_level=isolation)
         ask("unknown partition", _part(2), _part(-1), _part(0))
         ask("unknown topic", topics=[{"topic": side.name("none"), "topic_id": UNKNOWN_ID, "partitions": [_part()]}])
         ask("no id", topics=[{"topic": "", "topic_id": bytes(16), "partitions": [_part()]}])

@@ -69,8 +69,12 @@ def list_offsets_wrongly(side: Side) -> None:
             ask(f"leader epoch {epoch}", topic, {**one, "current_leader_epoch": epoch})
         for replica in (-2, 1, 2, -3):
             ask(f"replica {replica}", topic, one, replica_id=replica)
-        ask("isolation 2", topic, one, isolation_level=2)
-        ask("isolation -1", topic, one, isolation_level=-1)
+        for isolation in (2, -1):
+            ask(f"isolation {isolation}", topic, one, isolation_level=isolation)
+            ask(f"isolation {isolation} and an unknown topic", side.name("none"), one, isolation_level=isolation)
+            ask(f"isolation {isolation} twice", topic, one, one, isolation_level=isolation)
+            ask(f"isolation {isolation} at -77", topic, {**one, "timestamp": -77}, isolation_level=isolation)
+            ask(f"isolation {isolation} and no partitions", topic, isolation_level=isolation)
 
 
 def offset_for_leader_epoch(side: Side) -> None:
@@ -142,6 +146,11 @@ def delete_records(side: Side) -> None:
         "DeleteRecords",
         2,
         "internal",
-        topics=[{"name": "__consumer_offsets", "partitions": [{"partition_index": 0, "offset": 0}]}],
+        topics=[
+            {
+                "name": "__consumer_offsets",
+                "partitions": [{"partition_index": index, "offset": 0} for index in (-1, 0, 5_000)],
+            }
+        ],
         timeout_ms=5_000,
     )

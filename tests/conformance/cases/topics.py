@@ -66,6 +66,21 @@ def create_topics_wrongly(side: Side) -> None:
                     configs=[{"name": key, "value": value}],
                 ),
             )
+        unknown, wrong = {"name": "no.such.config", "value": "1"}, {"name": "retention.ms", "value": "x"}
+        taken = side.topic(f"v{version}_taken")
+        for note, topic in (
+            ("no partitions and a config", _new(own, 0, 1, configs=[unknown])),
+            ("factor 3 and a config", _new(own, 1, 3, configs=[wrong])),
+            ("factor 0 and a config", _new(own, 1, 0, configs=[wrong])),
+            ("bad name and a config", _new("a b", 1, 1, configs=[unknown])),
+            ("there already and a config", _new(taken, 1, 1, configs=[unknown])),
+            ("collides and a config", _new(taken.replace("_", "."), 1, 1, configs=[unknown])),
+            ("no partitions and factor 0", _new(own, 0, 0)), ("no partitions and factor 3", _new(own, 0, 3)),
+            ("assigned, counted and a config", _new(
+                own, 2, 1, configs=[unknown], assignments=[{"partition_index": 0, "broker_ids": [1]}],
+            )),
+        ):  # fmt: skip
+            ask(note, topic)
         twice = [{"name": "retention.ms", "value": "1"}, {"name": "retention.ms", "value": "2"}]
         ask("a config twice", _new(own + "-4", configs=twice))
 
@@ -283,6 +298,9 @@ def describe_topic_partitions(side: Side) -> None:
     ask("twice", one, one)
     ask("unknown", side.name("none"), one)
     ask("bad names", *BAD_NAMES)
+    for bad in BAD_NAMES:
+        ask(f"bad name {bad[:9]!r}", bad)
+        ask(f"bad name {bad[:9]!r} and an unknown one", side.name("none"), bad)
     for limit in (1, 2, 3, 4, 7, 8, 0, -1, 2_001):
         ask(f"at most {limit}", one, two, three, limit=limit)
     for name in (one, two, three, side.name("none"), "zzz", "aaa"):

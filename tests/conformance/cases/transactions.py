@@ -261,6 +261,11 @@ def add_partitions_at_every_version(side: Side) -> None:
         ask("verify, new epoch", {**one, "verify_only": True, "producer_epoch": epoch + 1})
         ask("verify, another producer", {**one, "verify_only": True, "producer_id": NOBODY})
         ask("twice", one, one)
+        again = {**one, "topics": [{"name": topic, "partitions": [0, 0, 1]}, {"name": topic, "partitions": [0]}]}
+        absent = {**one, "topics": [{"name": topic, "partitions": [0, 0, 9, 9]}]}
+        for note, each in (("there", again), ("not there", absent)):
+            ask(f"a partition twice, {note}", each)
+            ask(f"verify a partition twice, {note}", {**each, "verify_only": True})
         _end(side, name, pid, epoch, 3, "abort", commit=False)
 
 

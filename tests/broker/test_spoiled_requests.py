@@ -1,0 +1,238 @@
+"""How far one thing that is wrong with a request spoils the rest of it. Found by comparing with a running Kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import Client, rig
+from valid_requests import TOPIC
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages import alter_configs_request as whole
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from stuntbroker.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from stuntbroker.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.describe_topic_partitions_request import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+
+Code = ErrorCode
+NOT_ASKED = -(2**31)
+UNKNOWN, INVALID = Code.UNKNOWN_TOPIC_OR_PARTITION, Code.INVALID_TOPIC_EXCEPTION
+CONFIG, FACTOR, COUNT = Code.INVALID_CONFIG, Code.INVALID_REPLICATION_FACTOR, Code.INVALID_PARTITIONS
+
+
+@pytest.mark.parametrize("bad", ["b b", "é", ".", "n" * 250])
+async def test_a_topic_of_a_name_that_cannot_be_is_described_beside_the_others(bad: str, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        asked = DescribeTopicPartitionsRequest([TopicRequest("nosuch"), TopicRequest(bad), TopicRequest(TOPIC)], 100)
+        topics = made.client().ask(asked, 0).topics
+        expected = {"nosuch": UNKNOWN, bad: INVALID, TOPIC: 0}
+        assert [(one.name, one.error_code) for one in topics] == sorted(expected.items())
+        assert NOT_ASKED not in {one.topic_authorized_operations for one in topics}
+
+
+@pytest.mark.parametrize(
+    ("names", "cursor", "error"),
+    [(["zz", "", "b b"], None, Code.UNKNOWN_SERVER_ERROR), (["zz", "b b"], Cursor("a", 0), Code.INVALID_REQUEST)],
+    ids=["a topic without a name", "a cursor at a topic that is not asked for"],
+)
+async def test_what_spoils_a_description_is_answered_for_every_topic(
+    names: list[str], cursor: Cursor | None, error: Code, data_dir: Path
+) -> None:
+    async with rig(data_dir) as made:
+        asked = DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], 100, cursor)
+        topics = made.client().ask(asked, 0).topics
+        assert [(one.name, one.error_code, one.topic_authorized_operations) for one in topics] == [
+            (name, error, NOT_ASKED) for name in names
+        ]
+
+
+@pytest.mark.parametrize("isolation", [2, -1])
+async def test_a_wrong_isolation_level_spoils_a_fetch_that_has_something_to_read(isolation: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+
+        def fetch(*wanted: tuple[str, int], session_epoch: int = -1) -> Any:
+            topics = [FetchTopic(name, partitions=[FetchPartition(index, -1, 0, -1, -1, 1_000)]) for name, index in wanted]
+            asked = FetchRequest(
+                max_wait_ms=10, min_bytes=1, max_bytes=1_000, isolation_level=isolation, session_epoch=session_epoch,
+                topics=topics,
+            )  # fmt: skip
+            return client.ask(asked, 12)
+
+        def codes(answer: Any) -> tuple[int, list[int]]:
+            return answer.error_code, [part.error_code for topic in answer.responses for part in topic.partitions]
+
+        spoiled = Code.UNKNOWN_SERVER_ERROR
+        assert codes(fetch()) == (0, [])
+        assert codes(fetch(("none", 0))) == (0, [UNKNOWN])
+        assert codes(fetch((TOPIC, 7))) == (0, [UNKNOWN])
+        assert codes(fetch((TOPIC, 0))) == (spoiled, [spoiled])
+        assert codes(fetch((TOPIC, 0), ("none", 0))) == (spoiled, [spoiled, spoiled])
+        assert fetch(("none", 0), session_epoch=0).session_id != 0
+        assert fetch((TOPIC, 0), session_epoch=0).session_id == 0
+        assert len(made.broker.fetch_sessions.sessions) == 1
+
+
+@pytest.mark.parametrize("isolation", [2, -1])
+async def test_a_wrong_isolation_level_spoils_all_of_a_list_of_offsets(isolation: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        part = ListOffsetsPartition(0, -1, -1)
+        asked = [ListOffsetsTopic(TOPIC, [part, part]), ListOffsetsTopic("none", [part]), ListOffsetsTopic("empty", [])]
+        topics = made.client().ask(ListOffsetsRequest(-1, isolation, asked), 7).topics
+        spoiled = Code.UNKNOWN_SERVER_ERROR
+        assert [(topic.name, [one.error_code for one in topic.partitions]) for topic in topics] == [
+            (TOPIC, [spoiled, spoiled]), ("none", [spoiled]), ("empty", []),
+        ]  # fmt: skip
+
+
+UNKNOWN_CONFIG = [CreatableTopicConfig("no.such.config", "1")]
+WRONG_CONFIG = [CreatableTopicConfig("retention.ms", "x")]
+FIRST_NAMED = {
+    "no partitions and a config": (CreatableTopic("new", 0, 1, [], UNKNOWN_CONFIG), CONFIG),
+    "too many replicas and a config": (CreatableTopic("new", 1, 3, [], WRONG_CONFIG), CONFIG),
+    "no replicas and a config": (CreatableTopic("new", 1, 0, [], WRONG_CONFIG), CONFIG),
+    "assigned, counted and a config": (
+        CreatableTopic("new", 2, 1, [CreatableReplicaAssignment(0, [1])], UNKNOWN_CONFIG), CONFIG,
+    ),
+    "a bad name and a config": (CreatableTopic("a b", 1, 1, [], UNKNOWN_CONFIG), INVALID),
+    "there already and a config": (CreatableTopic("is_there", 1, 1, [], UNKNOWN_CONFIG), Code.TOPIC_ALREADY_EXISTS),
+    "a name like another and a config": (CreatableTopic("is.there", 1, 1, [], UNKNOWN_CONFIG), INVALID),
+    "no partitions and no replicas": (CreatableTopic("new", 0, 0), FACTOR),
+    "no partitions and too many replicas": (CreatableTopic("new", 0, 3), COUNT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FIRST_NAMED)
+async def test_of_several_things_wrong_with_a_new_topic_kafka_names_one(what: str, data_dir: Path) -> None:
+    wanted, error = FIRST_NAMED[what]
+    async with rig(data_dir) as made:
+        made.topic("is_there")
+        (topic,) = made.client().ask(CreateTopicsRequest([wanted], 1_000), 7).topics
+        assert topic.error_code == error
+
+
+async def test_a_partition_that_is_not_there_is_unknown_in_internal_topics_too(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.broker.topics.internal("__consumer_offsets")
+        wanted = [
+            DeleteRecordsTopic(name, [DeleteRecordsPartition(index, 0) for index in (-1, 0, 50)])
+            for name in ("__consumer_offsets", "__transaction_state")
+        ]
+        topics = made.client().ask(DeleteRecordsRequest(wanted, 1_000), 2).topics
+        assert [[part.error_code for part in topic.partitions] for topic in topics] == [
+            [UNKNOWN, INVALID, UNKNOWN], [UNKNOWN, UNKNOWN, UNKNOWN],
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("indexes", "verify_only", "told"),
+    [
+        ([0, 0, 1], False, [(0, 0), (0, 0), (1, 0), (0, 0)]),
+        ([0, 0, 1], True, [(0, Code.TRANSACTION_ABORTABLE), (1, Code.TRANSACTION_ABORTABLE)]),
+        ([0, 0, 9, 9], False, [(0, Code.OPERATION_NOT_ATTEMPTED), (9, UNKNOWN)]),
+        ([0, 0, 9, 9], True, [(0, Code.OPERATION_NOT_ATTEMPTED), (9, UNKNOWN)]),
+    ],
+)
+async def test_a_partition_that_is_asked_for_twice_is_answered_once_where_each_is_looked_at(
+    indexes: list[int], verify_only: bool, told: list[tuple[int, int]], data_dir: Path
+) -> None:
+    """When partitions are added, the one answer for all of them is told as often as it was asked for."""
+    async with rig(data_dir) as made:
+        made.topic(TOPIC, 2)
+        client = made.client()
+        owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
+        topics = [AddPartitionsToTxnTopic(TOPIC, indexes), AddPartitionsToTxnTopic(TOPIC, [0])]
+        one = AddPartitionsToTxnTransaction("txn", owner.producer_id, owner.producer_epoch, verify_only, topics)
+        (result,) = client.ask(AddPartitionsToTxnRequest([one]), 5).results_by_transaction
+        assert [
+            (part.partition_index, part.partition_error_code)
+            for topic in result.topic_results
+            for part in topic.results_by_partition
+        ] == told
+
+
+BROKER_LOGGER, CLIENT_METRICS, GROUP, NOTHING = 8, 16, 32, 64
+SET, DELETE = 0, 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (BROKER_LOGGER, "1", 0), (BROKER_LOGGER, "", Code.INVALID_REQUEST), (BROKER_LOGGER, "7", Code.INVALID_REQUEST),
+        (CLIENT_METRICS, "any", 0), (CLIENT_METRICS, "", Code.INVALID_REQUEST),
+        (GROUP, "any", 0), (GROUP, "", Code.INVALID_REQUEST), (NOTHING, "any", Code.INVALID_REQUEST),
+    ],
+)  # fmt: skip
+async def test_groups_client_metrics_and_loggers_have_no_configuration(
+    kind: int, name: str, error: int, data_dir: Path
+) -> None:
+    async with rig(data_dir) as made:
+        asked = DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)])
+        (told,) = made.client().ask(asked, 4).results
+        assert (told.error_code, told.resource_type, told.resource_name, list(told.configs)) == (error, kind, name, [])
+
+
+NONE_TO_SET = {
+    "a group": (GROUP, "any", CONFIG, CONFIG),
+    "a group without a name": (GROUP, "", Code.INVALID_REQUEST, Code.INVALID_REQUEST),
+    "client metrics": (CLIENT_METRICS, "any", Code.INVALID_REQUEST, Code.INVALID_REQUEST),
+    "a logger": (BROKER_LOGGER, "1", CONFIG, Code.INVALID_REQUEST),
+    "another broker's logger": (BROKER_LOGGER, "7", Code.INVALID_REQUEST, Code.INVALID_REQUEST),
+}
+
+
+@pytest.mark.parametrize("what", NONE_TO_SET)
+async def test_a_configuration_that_would_do_nothing_is_refused_as_unknown(what: str, data_dir: Path) -> None:
+    kind, name, incremental, all_at_once = NONE_TO_SET[what]
+    key = "consumer.session.timeout.ms"
+    async with rig(data_dir) as made:
+        client: Client = made.client()
+        change = [AlterConfigsResource(kind, name, [AlterableConfig(key, SET, "50000")])]
+        (told,) = client.ask(IncrementalAlterConfigsRequest(change), 1).responses
+        assert told.error_code == incremental
+        (told,) = client.ask(
+            whole.AlterConfigsRequest([whole.AlterConfigsResource(kind, name, [whole.AlterableConfig(key, "50000")])]), 2
+        ).responses
+        assert told.error_code == all_at_once
+
+
+async def test_what_is_not_set_can_be_deleted(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        change = [AlterConfigsResource(GROUP, "any", [AlterableConfig("consumer.session.timeout.ms", DELETE, None)])]
+        (told,) = made.client().ask(IncrementalAlterConfigsRequest(change), 1).responses
+        assert told.error_code == 0
