@@ -85,10 +85,6 @@ ALLOWANCES: Final[dict[str, Allowance]] = {
         r"^describe_configs_by_key \| .*a resource twice \| results\[1\]$",
         _we_have_none,
     ),
-    "no other resources": Allowance(
-        "the loggers of the broker (8), client metrics (16) and groups (32) have no configuration here",
-        r"^(incremental_)?alter_configs \| .*type (8|16|32) |^describe_configs_by_key \| .*type (8|16|32) .*\.configs",
-    ),
     "start of the log in refusals": Allowance(
         "a batch that is refused before the log is looked at is refused without its start offset, which clients do not read then",
         r"^\w+ \| .*Produce v\d+ .*\.log_start_offset$",

@@ -1,5 +1,6 @@
 """Clients in other languages: one program runs every scenario on every cluster, one line of JSON for each."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -61,11 +62,20 @@ def build_folder(name: str, sources: Sequence[Path]) -> Path:
 
 
 def build(folder: Path, command: Sequence[str], cwd: Path) -> Path:
-    """Fill `folder` once, by a command that takes "{out}" for the place. Callers may be many."""
+    """Fill `folder` once, by a command that takes "{out}" for the place.
+
+    Callers may be many, in many processes: one builds, the others wait for it, and nobody sees half of it.
+    """
     if folder.exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
+    with (
+        open(folder.with_name(f".{folder.name}.lock"), "wb") as lock,
+        tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if folder.exists():
+            return folder
         out = Path(scratch) / "out"
         answer = subprocess.run(
             [part.replace("{out}", str(out)) for part in command],
@@ -75,8 +85,5 @@ def build(folder: Path, command: Sequence[str], cwd: Path) -> Path:
             text=True,
         )
         assert answer.returncode == 0, answer.stdout
-        try:
-            out.rename(folder)
-        except OSError:
-            assert folder.exists()
+        out.rename(folder)
     return folder

@@ -8,7 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const txnTimeout = 4 * time.Second
+// Long enough for a record to be in time on a machine that is busy with everything else.
+const txnTimeout = 8 * time.Second
 
 // KIP-588 as far as it shipped, and KIP-890: the epoch is refused, the abort hands out the next one.
 func abortRecoversFromATimeOut(p *peer, own string) {
