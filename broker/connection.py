@@ -81,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self._leaving: Any = None
         """The transport of a connection that was closed and still sends what is left."""
         self.active_ms = 0
-        """When `moved` last said that there was something."""
+        """When `moved` last said that there was something, by the monotonic clock."""
         self._counted = 0
 
     # --- what the event loop calls

@@ -80,7 +80,7 @@ class Housekeeping:
 
     def idle_connections(self) -> None:
         """Closes clients that were silent for too long, and takes large buffers back from silent ones."""
-        now_ms, idle_ms = self.broker.clock.now_ms(), self.broker.config["connections.max.idle.ms"]
+        now_ms, idle_ms = self.broker.clock.monotonic_ms(), self.broker.config["connections.max.idle.ms"]
         for connection in list(self.broker.connections):
             connection.give_back()
             if connection.transport is None:

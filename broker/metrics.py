@@ -43,6 +43,7 @@ class Metrics:
         self._broker = broker
         self._process = ProcessCollector(registry=None)
         self._started_ms = broker.clock.now_ms()
+        self._began_ms = broker.clock.monotonic_ms()
         broker.request_counts = defaultdict(int)
         count_requests()
 
@@ -66,7 +67,7 @@ class Metrics:
                 "kafka_server_app_info_start_time_ms", "When the broker began, in milliseconds since 1970", self._started_ms
             ),
             GaugeMetricFamily(
-                "stuntbroker_uptime_seconds", "Time since then", (broker.clock.now_ms() - self._started_ms) / 1_000
+                "stuntbroker_uptime_seconds", "Time since then", (broker.clock.monotonic_ms() - self._began_ms) / 1_000
             ),
             GaugeMetricFamily(
                 "kafka_server_socket_server_metrics_connection_count", "Open connections of clients", len(broker.connections)

@@ -196,7 +196,7 @@ class Broker:
         if len(self.connections) >= self.config["max.connections"]:
             self.events.warning("connection_refused", client=connection.peer, max_connections=len(self.connections))
             return False
-        connection.active_ms = self.clock.now_ms()
+        connection.active_ms = self.clock.monotonic_ms()
         self.connections.add(connection)
         return True
 

@@ -21,11 +21,12 @@ class TimerHandle:
 
 
 class Timers:
-    """`call_at(ms, callback)`; a callback that fails is reported and does not stop the others."""
+    """`call_at(ms, callback)`, by the clock that never steps; a callback that fails is reported and stops no other."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self.loop = loop
-        self.clock = clock
+        self.now_ms = clock.monotonic_ms
+        """The time that `call_at` means."""
         self._heap: list[tuple[int, int, TimerHandle]] = []
         self._number = 0
         self._armed: asyncio.TimerHandle | None = None
@@ -40,7 +41,7 @@ class Timers:
         return handle
 
     def call_later(self, delay_ms: int, callback: Callable[[], Any]) -> TimerHandle:
-        return self.call_at(self.clock.now_ms() + delay_ms, callback)
+        return self.call_at(self.now_ms() + delay_ms, callback)
 
     def every(self, interval_ms: int, callback: Callable[[], Any]) -> None:
         """Calls again and again, for as long as the timers live."""
@@ -62,12 +63,12 @@ class Timers:
             self._armed = None
             return
         self._armed_at = self._heap[0][0]
-        delay_ms = max(0, self._armed_at - self.clock.now_ms())
+        delay_ms = max(0, self._armed_at - self.now_ms())
         self._armed = self.loop.call_later(delay_ms / 1_000, self._fire)
 
     def _fire(self) -> None:
         self._armed = None
-        now_ms = self.clock.now_ms()
+        now_ms = self.now_ms()
         heap = self._heap
         try:
             while heap and heap[0][0] <= now_ms:

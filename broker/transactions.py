@@ -222,7 +222,7 @@ class Transactions:
     def expire(self) -> None:
         """Forgets ids that nobody used for `transactional.id.expiration.ms`, a bounded number at a time."""
         now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["transactional.id.expiration.ms"]
-        if now_ms < self._none_expires_before_ms:
+        if now_ms < self._none_expires_before_ms <= now_ms + age_ms:  # Further off only when the clock was set back.
             return
         old, soonest_ms = [], now_ms + age_ms
         for actor in self.actors.values():
@@ -256,9 +256,9 @@ class Transactions:
             return
         self._log = topic.partitions
         for index, log in enumerate(self._log):
-            began_ms = self.broker.clock.now_ms()
+            began_ms = self.broker.clock.monotonic_ms()
             self._replay_partition(index, log)
-            self.load_times_ms.append(self.broker.clock.now_ms() - began_ms)
+            self.load_times_ms.append(self.broker.clock.monotonic_ms() - began_ms)
         self.open = {actor for actor in self.actors.values() if actor.txn.phase in OPEN}
 
     def _replay_partition(self, index: int, log: PartitionLog) -> None:

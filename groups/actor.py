@@ -39,7 +39,9 @@ class TimerHandle(Protocol):
 
 
 class Timers(Protocol):
-    """Calls back once, at or after a time of the same clock as `now_ms`."""
+    """Calls back once, at or after a time of a clock of its own, which never steps."""
+
+    def now_ms(self) -> int: ...
 
     def call_at(self, at_ms: int, callback: Callable[[], None]) -> TimerHandle: ...
 
@@ -60,6 +62,7 @@ class Ports:
         self.store = store
         self.timers = timers
         self.now_ms = now_ms
+        """The wall clock's: for what is stored."""
         self.config = config
         self.events = events
 
@@ -92,6 +95,7 @@ class GroupActor:
 
     def perform(self, decision: Decision, reply: Answered | None = None) -> None:
         """Append, become, answer. When the append fails, nothing has happened."""
+        timers = self._ports.timers
         if decision.store is not None:
             self._ports.store(decision.store)
         self._become(decision.group)
@@ -99,7 +103,7 @@ class GroupActor:
         for effect in decision.effects:
             match effect:
                 case Arm():
-                    self._arm(effect.key, effect.at_ms, effect.event)
+                    self._arm(effect.key, timers.now_ms() + effect.delay_ms, effect.event)
                 case Disarm():
                     self._disarm(effect.key)
                 case Park():
@@ -118,7 +122,7 @@ class GroupActor:
 
     def touch(self, member_id: str) -> None:
         """The member was heard of: its session begins anew."""
-        at_ms = self._ports.now_ms() + self.group.members[member_id].session_timeout_ms
+        at_ms = self._ports.timers.now_ms() + self.group.members[member_id].session_timeout_ms
         deadline = self._deadlines.get(session_of(member_id))
         if deadline is not None and deadline.wakes_at_ms <= at_ms:
             deadline.at_ms = at_ms
@@ -167,7 +171,7 @@ class GroupActor:
         deadline = self._deadlines.pop(key, None)
         if deadline is None:
             return
-        now_ms = self._ports.now_ms()
+        now_ms = self._ports.timers.now_ms()
         if deadline.at_ms > now_ms:
             self._arm(key, deadline.at_ms, deadline.event)
             return

@@ -295,7 +295,7 @@ class GroupCoordinator:
             self._remove(group_id, expired, with_group=is_over)
 
     def _arm_sweep(self) -> None:
-        at_ms = self._now_ms() + self._config.offsets_retention_check_interval_ms
+        at_ms = self._timers.now_ms() + self._config.offsets_retention_check_interval_ms
         self._sweep = self._timers.call_at(at_ms, self._swept)
 
     def _swept(self) -> None:

@@ -67,13 +67,13 @@ class Work:
 
     def arm_session(self, member_id: str, timeout_ms: int) -> None:
         expired = SessionExpired(member_id)
-        self.effects.append(Arm(session_of(member_id), self.now_ms + timeout_ms, expired))
+        self.effects.append(Arm(session_of(member_id), timeout_ms, expired))
 
     def arm_join(self, timeout_ms: int, event: JoinDeadline | InitialDelayOver) -> None:
-        self.effects.append(Arm(JOIN_TIMER, self.now_ms + timeout_ms, event))
+        self.effects.append(Arm(JOIN_TIMER, timeout_ms, event))
 
     def arm_sync(self, timeout_ms: int, generation: int) -> None:
-        self.effects.append(Arm(SYNC_TIMER, self.now_ms + timeout_ms, SyncDeadline(generation)))
+        self.effects.append(Arm(SYNC_TIMER, timeout_ms, SyncDeadline(generation)))
 
     def disarm_session(self, member_id: str) -> None:
         self.effects.append(Disarm(session_of(member_id)))

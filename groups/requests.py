@@ -180,10 +180,10 @@ class Complete(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """Has `event` decided upon at `at_ms`, unless the same key is armed anew or disarmed before."""
+    """Has `event` decided upon `delay_ms` from now, unless the same key is armed anew or disarmed before."""
 
     key: TimerKey
-    at_ms: int
+    delay_ms: int
     event: Request
 
 

@@ -25,15 +25,23 @@ KEYS = {api.name: key for key, api in APIS.items()}
 
 
 class ManualClock(Clock):
-    """Stands still until it is told otherwise."""
+    """Stands still until it is told otherwise: time passes by `ms += n`, `step` sets the machine's clock."""
 
-    __slots__ = ("ms",)
+    __slots__ = ("ms", "stepped_ms")
 
     def __init__(self) -> None:
         self.ms = START_MS
+        self.stepped_ms = 0
 
     def now_ms(self) -> int:
         return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms - self.stepped_ms - START_MS
+
+    def step(self, ms: int) -> None:
+        self.ms += ms
+        self.stepped_ms += ms
 
 
 class KeptEvents(Events):
