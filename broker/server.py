@@ -81,7 +81,7 @@ class Broker:
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn)
         others = self.topics.restore(self.data_dir.read_journal())
         first = max(others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
-        self.features = Features(self._journal, others)
+        self.features = Features(self.topics.journal, others)
         self.data_dir.compact_journal(
             [*self.topics.as_changes(), *self.features.as_changes(), {"producer_ids_below": first}]
         )
@@ -110,12 +110,7 @@ class Broker:
         return cluster_id
 
     def _reserve_producer_ids(self, below: int) -> None:
-        self._journal({"producer_ids_below": below})
-
-    def _journal(self, change: dict[str, Any]) -> None:
-        self.data_dir.journal(change)
-        if self.syncer is not None:
-            self.data_dir.sync_journal()
+        self.topics.journal({"producer_ids_below": below})
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -219,6 +214,8 @@ class Broker:
     def _write_failed(self, fault: StorageError) -> None:
         """A log that cannot be written ends the broker, as it ends Kafka when it has no other folder."""
         self.broken = True
+        if self.syncer is not None:
+            self.syncer.stop()
         self.events.error("write_failed", fault=str(fault))
         if self.failed is not None:
             self.failed(str(fault))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from stuntbroker.broker.config import TOPIC, BrokerConfig
 from stuntbroker.storage.data_dir import DataDir
+from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.syncer import Syncer
@@ -108,7 +109,7 @@ class Topics:
     def create(self, name: str, count: int, configs: Mapping[str, str], topic_id: bytes | None = None) -> Topic:
         """Makes a topic whose name and configuration were checked."""
         topic = Topic(name, topic_id or self.new_id(), dict(configs))
-        self._journal({"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
+        self.journal({"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
         self._add(topic, count)
         return topic
 
@@ -128,15 +129,15 @@ class Topics:
         return self.create(name, self.config[prefix + "num.partitions"], configs)
 
     def add_partitions(self, topic: Topic, count: int) -> None:
-        self._journal({"partitions": topic.name, "count": count})
+        self.journal({"partitions": topic.name, "count": count})
         self._grow(topic, count)
 
     def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
-        self._journal({"configs": topic.name, "set": configs})
+        self.journal({"configs": topic.name, "set": configs})
         self._apply_configs(topic, configs)
 
     def delete(self, topic: Topic) -> None:
-        self._journal({"delete": topic.name})
+        self.journal({"delete": topic.name})
         self._remove(topic)
 
     # --- reading back
@@ -181,10 +182,15 @@ class Topics:
         made[8] = made[8] & 0x3F | 0x80
         return bytes(made)
 
-    def _journal(self, change: dict[str, Any]) -> None:
+    def journal(self, change: dict[str, Any]) -> None:
+        """Takes note of a change, as durably as configured. Raises StorageError, and nothing has happened then."""
         self.data_dir.journal(change)
         if self.syncer is not None:
-            self.data_dir.sync_journal()
+            try:
+                self.data_dir.sync_journal()
+            except StorageError as fault:
+                self.turn.fail(fault)  # Nobody knows what has happened.
+                raise
 
     def _add(self, topic: Topic, count: int) -> None:
         self._grow(topic, count)
@@ -197,6 +203,7 @@ class Topics:
         for index in range(len(topic.partitions), count):
             log, _ = self.data_dir.partition(topic.name, index, topic.id, config)
             log.leads = topic.name == TXN_STATE
+            log.failed = self.turn.fail
             if self.syncer is not None:
                 log.touched = self.syncer.touched
             else:

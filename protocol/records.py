@@ -202,6 +202,19 @@ def seal(batch: bytearray) -> None:
     batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
 
 
+_MAX_TIMESTAMP_AT: Final = 35
+_stamp_time = Struct(">q").pack_into
+
+
+def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> bytearray:
+    """The batch as a log keeps it whose timestamps are the broker's."""
+    stamped = bytearray(batch)
+    stamped[21:23] = (header.attributes | LOG_APPEND_TIME).to_bytes(2, "big", signed=True)
+    _stamp_time(stamped, _MAX_TIMESTAMP_AT, now_ms)
+    seal(stamped)
+    return stamped
+
+
 _pack_head = Struct(">qiibI").pack
 _pack_body_head = Struct(">iibI").pack
 _pack_marker = Struct(">hiqqqhii").pack

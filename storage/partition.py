@@ -6,8 +6,9 @@ One process holds every replica, so the high watermark is the end of the log: wh
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -22,7 +23,7 @@ from stuntbroker.protocol.records import (
     HeaderFields,
     one_record_batch,
     read_header,
-    seal,
+    with_append_time,
 )
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
@@ -47,9 +48,9 @@ NO_SEGMENT: Final = Segment("", 0)
 """Active while a log has none: it has no room, and nothing is ever put into it."""
 _stamp = Struct(">q")
 _pack_offset = _stamp.pack
+_base_offset_of = attrgetter("base_offset")
 _stamp_epoch = Struct(">i")
 _stamped = Struct(">qii").pack
-_MAX_TIMESTAMP_AT: Final = 35
 
 
 Appended = tuple[ErrorCode, int, int]
@@ -61,11 +62,15 @@ class ReadResult(NamedTuple):
     size: int
 
 
+def _told_by_raising(fault: StorageError) -> None:
+    """Of a log by itself, only who asked for the write hears of it."""
+
+
 class PartitionLog:
     """Everything about the records of one partition. Not safe for threads: one event loop owns it."""
 
     __slots__ = (
-        "aborted", "active", "clean_size", "config", "create", "dirty", "exists", "folder", "index", "late", "leads",
+        "aborted", "active", "clean_size", "config", "create", "dirty", "exists", "failed", "folder", "index", "late", "leads",
         "log_start_offset", "name",
         "next_offset", "producers", "segments", "topic", "touched", "turn", "waiters",
     )  # fmt: skip
@@ -96,6 +101,8 @@ class PartitionLog:
         self.touched: Callable[[PartitionLog], None] | None = None
         self.waiters: set[Callable[[], None]] = set()
         """Called after every append, before producers and markers are noted: they may only take note of it."""
+        self.failed: Callable[[StorageError], None] = _told_by_raising
+        """Told of a write that failed, whoever asked for it."""
         self.turn: Turn | None = None
         """When there is one, small appends are gathered, and written when it ends."""
         self.leads = False
@@ -152,7 +159,7 @@ class PartitionLog:
             # Else it goes on where its producer is, and `admit` would say OK.
         stamped_ms = -1
         if config.log_append_time:
-            batch, stamped_ms = self._stamp_time(batch, header, now_ms), now_ms
+            batch, stamped_ms = with_append_time(batch, header, now_ms), now_ms
             header = read_header(batch)
         return OK, self.append_admitted(batch, header, producer), stamped_ms
 
@@ -185,13 +192,6 @@ class PartitionLog:
         elif producer_id >= 0:
             self.producers.appended(header, base_offset)
         return base_offset
-
-    def _stamp_time(self, batch: Buffer, header: BatchHeader, now_ms: int) -> bytearray:
-        stamped = bytearray(batch)
-        stamped[21:23] = (header.attributes | LOG_APPEND_TIME).to_bytes(2, "big", signed=True)
-        _stamp.pack_into(stamped, _MAX_TIMESTAMP_AT, now_ms)
-        seal(stamped)
-        return stamped
 
     def append_own(self, batch: bytearray) -> int:
         """Appends a batch that the broker made (internal topics). Raises StorageError."""
@@ -238,7 +238,11 @@ class PartitionLog:
         if self.turn is not None and (self.turn.armed or self.late):
             self.turn.flush()
             self.gather_late()
-        self.active.flush()
+        try:
+            self.active.flush()
+        except StorageError as fault:
+            self.failed(fault)
+            raise
 
     def append_marker(self, marker: Marker) -> ErrorCode:
         """Ends the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError."""
@@ -298,7 +302,12 @@ class PartitionLog:
     def _write_now(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         if self.turn is not None and self.turn.armed:
             self.turn.flush()
-        self._segment_for(size, last_offset, max_timestamp).append(batch, size, last_offset, max_timestamp)
+        segment = self._segment_for(size, last_offset, max_timestamp)
+        try:
+            segment.append(batch, size, last_offset, max_timestamp)
+        except StorageError as fault:
+            self.failed(fault)
+            raise
         self.next_offset = last_offset + 1
         if self.touched is not None and not self.dirty:
             self.dirty = True
@@ -330,29 +339,36 @@ class PartitionLog:
 
     def _roll(self) -> Segment:
         """Closes the active segment and begins another at the end of the log. Raises StorageError."""
-        if not self.exists:
-            self.create(self)
-            self.exists = True
-        if self.segments:
-            last = self.segments[-1]
-            if not last.size:
-                return last
-            if last.gathered:
-                if self.turn is not None and self.turn.armed:
-                    self.turn.flush()
-                last.flush()
-            try:
-                if self.touched is not None:  # Only the last segments are synced with what waits for an answer.
-                    last.sync()
-                last.write_indexes()
-                self._write_snapshot()
-            except OSError as fault:
-                raise StorageError(f"cannot close {last.path}.log: {fault.strerror}") from fault
-        segment = Segment(self.folder, self.next_offset)
-        segment.open()
+        if self.segments and not self.active.size:
+            return self.active
+        try:
+            if self.segments:
+                self._end_segment()
+            elif not self.exists:
+                self.create(self)
+                self.exists = True
+            segment = Segment(self.folder, self.next_offset)
+            segment.open()
+        except StorageError as fault:
+            self.failed(fault)
+            raise
         self.segments.append(segment)
         self.active = segment
         return segment
+
+    def _end_segment(self) -> None:
+        last = self.active
+        if last.gathered:
+            if self.turn is not None and self.turn.armed:
+                self.turn.flush()
+            last.flush()
+        try:
+            if self.touched is not None:  # Only the last segments are synced with what waits for an answer.
+                last.sync()
+            last.write_indexes()
+            self._write_snapshot()
+        except OSError as fault:
+            raise StorageError(f"cannot close {last.path}.log: {fault.strerror}") from fault
 
     def roll(self) -> None:
         """Closes the active segment, so that deletion and compaction may look at it."""
@@ -397,15 +413,7 @@ class PartitionLog:
 
     def _segment_at(self, offset: int) -> int:
         """Index of the last segment that begins at or before `offset`."""
-        segments = self.segments
-        low, high = 0, len(segments)
-        while low < high:
-            middle = (low + high) // 2
-            if segments[middle].base_offset <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        return max(0, low - 1)
+        return max(0, bisect_right(self.segments, offset, key=_base_offset_of) - 1)
 
     def aborted_in_fetch(self, offset: int, size: int, end_offset: int) -> list[AbortedTxn]:
         """What a read_committed fetch of `size` bytes tells: those up to the next index entry behind them, as in Kafka."""
@@ -484,11 +492,6 @@ class PartitionLog:
             self._write_snapshot()
         for segment in self.segments:
             segment.close()
-
-    def sync(self) -> None:
-        for segment in self.segments[-2:]:
-            segment.sync()
-        self.dirty = False
 
     def delete(self) -> None:
         for segment in self.segments:

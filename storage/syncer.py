@@ -25,7 +25,7 @@ class Syncer:
         self._waiting: list[Callable[[], None]] = []
         self._running = False
         self._broken = False
-        """A sync failed: what is on the disk is not known any more, and no later sync can tell."""
+        """A sync or a write failed: nobody is answered any more. What is on the disk is not known, and no later sync can tell."""
         self._run = run
         self._failed = failed
         """Called when the disk refused: what was acknowledged can no longer be promised."""
@@ -43,6 +43,11 @@ class Syncer:
         self._waiting.append(callback)
         if not self._running and not self._broken:
             self._start()
+
+    def stop(self) -> None:
+        """Nobody is called back any more."""
+        self._broken = True
+        self._waiting.clear()
 
     def _start(self) -> None:
         logs, self.dirty = self.dirty, []
@@ -63,9 +68,10 @@ class Syncer:
 
         def done(fault: BaseException | None) -> None:
             self._running = False
+            if self._broken:
+                return
             if fault is not None:
-                self._broken = True
-                self._waiting.clear()
+                self.stop()
                 self._failed(fault)
                 return
             met: Exception | None = None

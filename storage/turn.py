@@ -9,6 +9,9 @@ the writes is the order in which they count after a crash:
 
 The Complete record of a transaction decides nothing, so it may come late: it waits for the next write to its file. What
 is deferred like that is never told to anybody before the markers are written.
+
+A write that fails is the last one, however durable writes are: what was decided upon it can be neither taken back nor
+answered. From then on nothing is written and nobody is answered; who starts again finds what was acknowledged.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ class Turn:
         self._arm = arm
         """Has `end` called when this turn of the loop is over."""
         self._failed = failed
-        """Told when a file could not be written: what was decided upon it cannot be taken back, nor answered."""
+        """Told of the first write that failed."""
         self._leading: list[Gathering] = []
         self._following: list[Gathering] = []
         self._late: list[Gathering] = []
@@ -90,11 +93,16 @@ class Turn:
                     for waiter in log.waiters:
                         waiter()
         except StorageError as fault:
-            self._answers.clear()
-            if not self._broken:
-                self._broken = True
-                self._failed(fault)
+            self.fail(fault)
             raise
+
+    def fail(self, fault: StorageError) -> None:
+        """A file could not be written."""
+        self._answers.clear()
+        self.armed = True  # For good, so that whatever is answered from now on is kept back.
+        if not self._broken:
+            self._broken = True
+            self._failed(fault)
 
     def end(self) -> None:
         try:

@@ -5,6 +5,8 @@ The thread that syncs is a list here: nothing is on the disk until the test says
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from struct import unpack_from
@@ -20,9 +22,11 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTopic,
 )
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.storage import segment
 from stuntbroker.storage.errors import StorageError
 
 TXN = "txn"
@@ -55,9 +59,9 @@ class Disk:
         done(OSError(5, "Input/output error"))
 
 
-def produce(data: bytes, transactional_id: str | None = None) -> ProduceRequest:
+def produce(data: bytes, transactional_id: str | None = None, topic: str = TOPIC) -> ProduceRequest:
     return ProduceRequest(
-        transactional_id, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]
+        transactional_id, -1, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, data)])]
     )
 
 
@@ -65,9 +69,10 @@ def numbers(client: Client) -> list[int]:
     return [unpack_from(">i", answer)[0] for answer in client.answers()]
 
 
-def owner_of(client: Client, disk: Disk, transactional_id: str = TXN) -> tuple[int, int]:
+def owner_of(client: Client, disk: Disk | None, transactional_id: str = TXN) -> tuple[int, int]:
     client.feed(frame(InitProducerIdRequest(transactional_id, 60_000), 4))
-    disk.rest()
+    if disk is not None:
+        disk.rest()
     (answer,) = client.answers()
     made = decode(answer, 22, 4)
     return made.producer_id, made.producer_epoch
@@ -155,7 +160,7 @@ async def test_requests_of_a_busy_id_wait_in_its_mailbox_and_are_answered_in_ord
         assert [made.log(TOPIC, index).next_offset for index in range(3)] == [1, 1, 1]
 
 
-async def test_a_write_that_fails_for_one_who_waited_hurts_nobody_else(data_dir: Path, monkeypatch: Any) -> None:
+async def test_a_refusal_of_the_journal_to_one_who_waited_hurts_nobody_else(data_dir: Path, monkeypatch: Any) -> None:
     disk = Disk()
     async with rig(data_dir, durability="power", executor=disk) as made:
         made.topic(TOPIC)
@@ -166,13 +171,14 @@ async def test_a_write_that_fails_for_one_who_waited_hurts_nobody_else(data_dir:
         first.feed(frame(AddPartitionsToTxnRequest([], TXN, producer_id, epoch, topics), 3))
         second.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
         third.feed(frame(AddPartitionsToTxnRequest([], "other", *other, topics), 3))
+        # Stands for producer ids that cannot be reserved: a log that refuses ends the broker.
         append = type(made.broker.transactions).append
         refused: list[Any] = []
 
         def full(self: Any, actor: Any, txn: Any, *rest: Any, **more: Any) -> bool:
             if txn.transactional_id == TXN and not refused:
                 refused.append(txn)
-                raise StorageError("no space is left")
+                raise StorageError("no space is left in the journal")
             return bool(append(self, actor, txn, *rest, **more))
 
         monkeypatch.setattr(type(made.broker.transactions), "append", full)
@@ -221,34 +227,114 @@ async def test_a_sync_that_fails_ends_the_broker_and_the_answers_are_never_sent(
         assert made.log(TOPIC, 0).next_offset == 4
 
 
-# --- durability process: one write a turn
+# --- a write that fails: the same however durable writes are
+
+DURABILITIES = ("process", "power")
+NO_SPACE = "cannot write to {}: No space left on device"
 
 
-async def test_a_write_that_fails_at_the_end_of_a_turn_ends_the_broker_unanswered(
-    data_dir: Path, monkeypatch: Any
+class FullDisk:
+    """Stands for `pwrite`: no room in the partition logs of one topic, from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, topic: str) -> None:
+        self.topic = topic
+        self.refused: list[str] = []
+        monkeypatch.setattr(segment, "pwrite", self)
+
+    def __call__(self, fd: int, data: Any, position: int) -> int:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        if f"/{self.topic}-" in path:
+            self.refused.append(path)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os.pwrite(fd, data, position)
+
+
+def write(client: Client, disk: Disk | None, request: Any, version: int) -> list[int]:
+    """The correlation ids of the answers, once the disk has rest."""
+    client.feed(frame(request, version))
+    client.broker.turn.end()
+    if disk is not None:
+        disk.rest()
+    return numbers(client)
+
+
+@pytest.mark.parametrize("size", [3, 20_000], ids=["small", "large"])
+@pytest.mark.parametrize("durability", DURABILITIES)
+async def test_a_write_that_fails_ends_the_broker_and_nobody_is_answered_any_more(
+    durability: str, size: int, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
+    disk = Disk() if durability == "power" else None
+    async with rig(data_dir, durability=durability, executor=disk) as made:
+        made.topic(TOPIC)
+        made.topic("other")
+        made.broker.failed = told.append
+        client, other = made.client(), made.client()
+        assert write(client, disk, produce(batch(size=size)), 9) == [7]
+        full = FullDisk(monkeypatch, TOPIC)
+        assert write(client, disk, produce(batch(size=size)), 9) == []
+        monkeypatch.undo()
+        assert told == [NO_SPACE.format(full.refused[0])]
+        for request, version in ((produce(batch(size=size)), 9), (produce(batch(size=size), topic="other"), 9)):
+            assert write(other, disk, request, version) == []
+        assert len(told) == 1
+    assert not (data_dir / ".kafka_cleanshutdown").exists()
     async with rig(data_dir) as made:
+        assert made.log(TOPIC, 0).last_stable_offset >= 2
+
+
+@pytest.mark.parametrize("where", [TOPIC, "__transaction_state"])
+@pytest.mark.parametrize("durability", DURABILITIES)
+async def test_an_end_of_a_transaction_that_cannot_be_written_is_not_answered_and_is_made_up_for_at_the_next_start(
+    durability: str, where: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it was decided is in the log: the producer may ask again, and is never told that it was fenced."""
+    told: list[str] = []
+    disk = Disk() if durability == "power" else None
+    properties = {"transaction.state.log.num.partitions": "1"}
+    async with rig(data_dir, properties, durability=durability, executor=disk) as made:
         made.topic(TOPIC)
         made.broker.failed = told.append
-        client = made.client()
-        client.feed(frame(produce(batch()), 9))
-        assert numbers(client) == [7]
-        log = made.log(TOPIC, 0)
-
-        def full(*_: Any) -> None:
-            raise StorageError("no space is left")
-
-        monkeypatch.setattr(type(log.segments[-1]), "_put", full)
-        client.feed(frame(produce(batch()), 9))
-        assert numbers(client) == []
+        client, again = made.client(), made.client()
+        owner = owner_of(client, disk)
+        assert write(client, disk, produce(batch(1, *owner, 0), TXN), 12) == [7]
+        FullDisk(monkeypatch, where)
+        for one in (client, again):
+            assert write(one, disk, EndTxnRequest(TXN, *owner, True), 5) == []
         monkeypatch.undo()
-        other = made.client()
-        other.feed(frame(produce(batch()), 9))  # Nothing may be written behind the hole, nor acknowledged.
-        assert numbers(other) == []
-        assert told == ["no space is left"]
-    async with rig(data_dir) as made:
-        assert made.log(TOPIC, 0).next_offset == 2
+        assert len(told) == 1
+    async with rig(data_dir, properties) as made:
+        client = made.client()
+        decided = made.actor(TXN).txn.phase.name != "ONGOING"
+        assert decided == (where == TOPIC)
+        answer = client.ask(EndTxnRequest(TXN, *owner, True), 5)
+        assert (answer.error_code, answer.producer_epoch) == (0, owner[1] + 1)
+        log = made.log(TOPIC, 0)
+        assert log.last_stable_offset == log.next_offset
+        assert [header.control for header, _ in log.batches()] == [False, True]
+
+
+async def test_a_journal_whose_sync_fails_ends_the_broker_too(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unlike one that cannot be written: whether the line is on the disk is not known."""
+    told: list[str] = []
+    disk = Disk()
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        made.broker.failed = told.append
+
+        def refused(fd: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", refused)
+            topics = [CreatableTopic("new", 1, 1)]
+            assert write(made.client(), disk, CreateTopicsRequest(topics), 7) == []
+        assert told == [f"cannot sync {data_dir}/metadata.journal: Input/output error"]
+        assert write(made.client(), disk, produce(batch()), 9) == []
+
+
+# --- durability process: one write a turn
+
 
 
 async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go(
