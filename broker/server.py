@@ -76,7 +76,11 @@ class Broker:
     def _open(self) -> None:
         """Reads the data folder back."""
         self.syncer = Syncer(self._run_beside, self._sync_failed) if self._durability == "power" else None
+        if self.syncer is not None:
+            self.data_dir.made = self.syncer.made
         self.cluster_id = self._identify()
+        if self.syncer is not None and self._is_new:
+            self.syncer.made(os.path.dirname(os.path.abspath(self.data_dir.path)))
         self.turn = Turn(self._at_end_of_turn, self._write_failed)
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn)
         others = self.topics.restore(self.data_dir.read_journal())

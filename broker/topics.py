@@ -206,6 +206,8 @@ class Topics:
             log.failed = self.turn.fail
             if self.syncer is not None:
                 log.touched = self.syncer.touched
+                if not self.data_dir.was_clean:
+                    log.active.sync()  # Nothing is built upon what was read back before it is on the disk.
             else:
                 log.turn = self.turn
             topic.partitions.append(log)

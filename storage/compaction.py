@@ -48,6 +48,7 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import finish_compaction
 from stuntbroker.storage.segment import SUFFIXES, Segment
+from stuntbroker.storage.syncer import sync_path
 
 SLICE_BYTES: Final = 65_536
 """Bytes of log that one slice reads."""
@@ -162,6 +163,8 @@ class Cleaning:
             if self.log.touched is not None:  # What it replaces was synced.
                 cleaned.sync()
             os.replace(path + ".cleaned", path + ".swap")
+            if self.log.touched is not None:
+                sync_path(self.log.folder)
         except BaseException:
             cleaned.close()
             with contextlib.suppress(OSError):

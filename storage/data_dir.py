@@ -15,7 +15,7 @@ import base64
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from stuntbroker.storage.errors import DataDirLocked, StorageError
@@ -70,6 +70,8 @@ class DataDir:
             os.close(self._lock)
             raise StorageError(str(fault)) from fault
         self.logs: dict[tuple[str, int], PartitionLog] = {}
+        self.made: Callable[[str], None] | None = None
+        """Told of new files and of folders with changed entries, where what is acknowledged survives a power cut."""
         self._journal = -1
         self._journal_lines = 0
 
@@ -112,6 +114,8 @@ class DataDir:
             self._journal = os.open(
                 f"{self.path}/{JOURNAL}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
             )
+            if self.made is not None:
+                self.made(self.path)
         line = json.dumps(change, separators=(",", ":")).encode() + b"\n"
         end = os.fstat(self._journal).st_size
         try:
@@ -154,6 +158,9 @@ class DataDir:
                 _write(f"{folder}/leader-epoch-checkpoint", f"0\n1\n0 {log.log_start_offset}\n")
             except OSError as fault:
                 raise StorageError(f"cannot create {folder}: {fault.strerror}") from fault
+            if self.made is not None:
+                for path in (f"{folder}/{METADATA}", f"{folder}/leader-epoch-checkpoint", folder, self.path):
+                    self.made(path)
 
         log = PartitionLog(topic, index, folder, config, create)
         cut = 0
@@ -249,10 +256,12 @@ class DataDir:
     def _replace(self, name: str, data: bytes, sync: bool = False) -> None:
         with open(f"{self.path}/{name}.new", "wb") as file:
             file.write(data)
-            if sync:
+            if sync or self.made is not None:  # Before it takes the place of what was there.
                 file.flush()
                 os.fdatasync(file.fileno())
         os.replace(f"{self.path}/{name}.new", f"{self.path}/{name}")
+        if self.made is not None:
+            self.made(self.path)
 
 
 def _remove_partition(folder: str) -> None:

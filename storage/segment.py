@@ -55,7 +55,7 @@ class Segment:
 
     __slots__ = (
         "aborted", "base_offset", "created_ms", "fd", "first_timestamp", "gathered", "index_offsets", "index_positions",
-        "index_times", "indexed_to", "look_after", "look_at", "max_timestamp", "max_timestamp_offset", "path", "size",
+        "index_times", "indexed_to", "is_new", "look_after", "look_at", "max_timestamp", "max_timestamp_offset", "path", "size",
     )  # fmt: skip
 
     def __init__(self, folder: str, base_offset: int, created_ms: int = 0) -> None:
@@ -63,6 +63,8 @@ class Segment:
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.fd = -1
+        self.is_new = False
+        """The file may be one that its folder does not show yet after a power cut."""
         self.size = 0
         self.gathered: list[Buffer] = []
         """Batches at the end that are appended and not written yet; `size` counts them."""
@@ -91,6 +93,7 @@ class Segment:
                 # A segment that holds something is never made anew: its file may have been deleted.
                 create = 0 if self.size else os.O_CREAT
                 self.fd = os.open(self.path + ".log", os.O_RDWR | os.O_CLOEXEC | create, 0o644)
+                self.is_new = create != 0
             except OSError as fault:
                 raise StorageError(f"cannot open {self.path}.log: {fault.strerror}") from fault
         return self.fd

@@ -1,7 +1,8 @@
 """`--durability power`: nothing is answered before it is on the disk.
 
 One fdatasync for all answers that wait: while a sync runs in its thread, the appends of the next turns gather for the
-one after.
+one after. A new file is there after a power cut if and only if its folder was synced too: that of a new segment, and of
+whatever else is made or renamed and told to `made`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,22 @@ class Executor(Protocol):
     def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None: ...
 
 
+def sync_path(path: str) -> None:
+    """Syncs a file, or the entries of a folder. One that is gone again needs no sync."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 class Syncer:
     def __init__(self, run: Executor, failed: Callable[[BaseException], None]) -> None:
         self.dirty: list[PartitionLog] = []
+        self._made: dict[str, None] = {}
         self._waiting: list[Callable[[], None]] = []
         self._running = False
         self._broken = False
@@ -33,10 +47,14 @@ class Syncer:
     @property
     def settled(self) -> bool:
         """Everything that was ever written is on the disk."""
-        return not self.dirty and not self._running and not self._broken
+        return not self.dirty and not self._running and not self._broken and not self._made
 
     def touched(self, log: PartitionLog) -> None:
         self.dirty.append(log)
+
+    def made(self, path: str) -> None:
+        """A file was written that no log is in, or the entries of a folder have changed."""
+        self._made[path] = None
 
     def when_synced(self, callback: Callable[[], None]) -> None:
         """Calls back when everything that is written now is on the disk."""
@@ -52,16 +70,24 @@ class Syncer:
     def _start(self) -> None:
         logs, self.dirty = self.dirty, []
         waiting, self._waiting = self._waiting, []
+        made, self._made = self._made, {}
         descriptors = []
         for log in logs:
             log.dirty = False
-            descriptors += [os.dup(segment.fd) for segment in log.segments[-2:] if segment.fd >= 0]
+            for segment in log.segments[-2:]:
+                if segment.fd >= 0:
+                    descriptors.append(os.dup(segment.fd))
+                if segment.is_new:
+                    segment.is_new = False
+                    made[log.folder] = None
         self._running = True
 
         def work() -> None:
             try:
                 for fd in descriptors:
                     os.fdatasync(fd)
+                for path in made:
+                    sync_path(path)
             finally:
                 for fd in descriptors:
                     os.close(fd)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from struct import pack, unpack_from
@@ -230,6 +230,17 @@ class Rig:
         """Moves the clock on; what is due happens now."""
         self.clock.ms += ms
         self.broker.timers._fire()
+
+
+class SyncedAtOnce:
+    """Stands for the thread that syncs, as `executor` of a rig: no answer waits."""
+
+    def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        work()
+        done(None)
+
+    def rest(self) -> None:
+        """Nothing is ever under way."""
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, Rig, rig
+from broker_harness import Client, Rig, SyncedAtOnce, rig
 from valid_requests import TOPIC
 
 from stuntbroker.broker.config import BrokerConfig
@@ -141,7 +141,7 @@ async def test_a_level_that_cannot_be_written_is_not_taken(data_dir: Path, monke
 
 @pytest.mark.parametrize("durability", ("process", "power"))
 async def test_the_level_outlives_a_restart_and_the_epoch_does_not_fall(durability: str, data_dir: Path) -> None:
-    async with rig(data_dir, {}, durability) as made:
+    async with rig(data_dir, {}, durability, SyncedAtOnce() if durability == "power" else None) as made:
         update(made.client(), 1)
         before = shown(made.client())
     async with rig(data_dir, {}, durability) as made:
