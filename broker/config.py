@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
+LONG_MIN: Final = -(2**63)
 
 
 class ConfigError(ValueError):
@@ -147,7 +148,7 @@ BROKER: Final[dict[str, Property]] = {
     "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, 6),
     "log.cleanup.policy": _list("delete", POLICY),
     "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
-    "log.retention.bytes": _long(-1, -1),
+    "log.retention.bytes": _long(-1, LONG_MIN),
     "log.retention.check.interval.ms": _long(300_000, 1),
     "log.retention.ms": _long(604_800_000, -1),
     "log.roll.ms": _long(604_800_000, 1),
@@ -228,7 +229,7 @@ TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "remote.log.copy.disable": (_bool(False), None),
     "remote.log.delete.on.disable": (_bool(False), None),
     "remote.storage.enable": (Property(False, _switched_off, 1), None),
-    "retention.bytes": (_long(-1, -1), "log.retention.bytes"),
+    "retention.bytes": (_long(-1, LONG_MIN), "log.retention.bytes"),
     "retention.ms": (_long(604_800_000, -1), "log.retention.ms"),
     "segment.bytes": (_int(1 << 30, 1_048_576), "log.segment.bytes"),
     "segment.index.bytes": (_int(10_485_760, 4), "log.index.size.max.bytes"),
@@ -298,4 +299,10 @@ def check_topic_config(configs: Mapping[str, str | None]) -> dict[str, str]:
         except ConfigError as fault:
             raise ConfigError(f"Invalid value {text} for configuration {name}: {fault}") from None
         kept[name] = text  # As it came, blanks and all.
+    low, high = (
+        TOPIC[name][0].read(kept[name].strip()) if name in kept else TOPIC[name][0].default
+        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
+    if low > high:
+        raise ConfigError(f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})")
     return kept

@@ -28,11 +28,12 @@ class Housekeeping:
         from stuntbroker.storage.compaction import needs_cleaning  # Not loaded before the broker is ready.
 
         ends: dict[PartitionLog, int] = {}
+        now_ms = self.broker.clock.now_ms()
         for topic in self.broker.topics:
             for log in topic.partitions:
                 if log.config.compact and log.size:
                     ends[log] = log.next_offset
-                    if needs_cleaning(log, quiet=self._ends.get(log) == log.next_offset):
+                    if needs_cleaning(log, self._ends.get(log) == log.next_offset, now_ms):
                         self._waiting.append(log)
         self._ends = ends
         if self._waiting:

@@ -90,11 +90,14 @@ class Topics:
             retention_bytes=self.config_of(topic, "retention.bytes"),
             compact="compact" in policies,
             delete="delete" in policies,
+            min_compaction_lag_ms=self.config_of(topic, "min.compaction.lag.ms"),
             delete_retention_ms=0 if topic.internal else self.config_of(topic, "delete.retention.ms"),
             log_append_time=self.config_of(topic, "message.timestamp.type") == "LogAppendTime",
             max_message_bytes=self.config_of(topic, "max.message.bytes"),
             timestamp_after_ms_max=self.config_of(topic, "message.timestamp.after.max.ms"),
             timestamp_before_ms_max=self.config_of(topic, "message.timestamp.before.max.ms"),
+            # Unlike Kafka: no other value of it, and no level, compresses anything; and of how a log is flushed, indexed,
+            # preallocated, and cleaned at the latest or by which ratio, the configuration says nothing either.
             zstd=self.config_of(topic, "compression.type") == "zstd",
         )
 

@@ -111,7 +111,7 @@ class Transactions:
         actor = self.actors.get(transactional_id)
         if actor is None:
             if type(request) is not InitProducerId:
-                done(Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+                done(Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING if transactional_id else ErrorCode.INVALID_REQUEST))
                 return
             actor = self._new_actor(transactional_id)
         actor.ask(request, done, self)

@@ -1,9 +1,9 @@
 """Log compaction: the last value of each key stays.
 
-A cleaning reads every closed segment below the last stable offset twice, in slices small enough for an event loop: once
-to learn the last offset of each key, once to write what stays. Neighbours that fit into one segment become one: first
-`<base>-<end>.cleaned`, then `.swap`, the moment from which it counts (see recovery.py); then the old segments go and it
-takes their place.
+A cleaning reads every closed segment below the last stable offset that is old enough (`min.compaction.lag.ms`) twice, in
+slices small enough for an event loop: once to learn the last offset of each key, once to write what stays. Neighbours that
+fit into one segment become one: first `<base>-<end>.cleaned`, then `.swap`, the moment from which it counts (see
+recovery.py); then the old segments go and it takes their place.
 
 | batch | what stays |
 |---|---|
@@ -27,6 +27,7 @@ import contextlib
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator
+from itertools import takewhile
 from operator import attrgetter
 from typing import Final
 
@@ -89,9 +90,12 @@ class Cleaning:
         log = self.log
         try:
             finish_compaction(log.folder)
-            log.roll()
+            count = len(old_enough(log, self.now_ms))
+            if count == len(log.segments):
+                log.roll()
             stable = log.last_stable_offset
-            segments = [s for i, s in enumerate(log.segments[:-1]) if log.segments[i + 1].base_offset <= stable]
+            closed = log.segments[: min(count, len(log.segments) - 1)]
+            segments = [s for i, s in enumerate(closed) if log.segments[i + 1].base_offset <= stable]
             if not segments:
                 return
             self.first = segments[0]
@@ -160,6 +164,9 @@ class Cleaning:
                     if batch is not None:
                         kept = BatchHeader._make(HEADER.unpack_from(batch))
                         cleaned.append(batch, len(batch), kept.last_offset, kept.max_timestamp)
+            if cleaned.max_timestamp < 0:  # How old its records are, only the file can tell.
+                times = os.stat(group[-1].path + ".log")
+                os.utime(cleaned.fd, ns=(times.st_atime_ns, times.st_mtime_ns))
             if self.log.touched is not None:  # What it replaces was synced.
                 cleaned.sync()
             os.replace(path + ".cleaned", path + ".swap")
@@ -329,10 +336,17 @@ def _rebuilt(header: BatchHeader, payload: Buffer, keep: set[int], max_timestamp
     return out
 
 
-def needs_cleaning(log: PartitionLog, quiet: bool) -> bool:
-    """Whether so much came since the last cleaning that another pays.
+def old_enough(log: PartitionLog, now_ms: int) -> list[Segment]:
+    """The segments, from the first on, that `min.compaction.lag.ms` lets be cleaned: a young one keeps what follows it too."""
+    lag_ms = log.config.min_compaction_lag_ms
+    return list(takewhile(lambda segment: segment.newest_ms <= now_ms - lag_ms, log.segments) if lag_ms else log.segments)
+
+
+def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
+    """Whether so much came since the last cleaning, and is old enough, that another pays.
 
     While a log is written to, it is cleaned by the megabyte; when it has fallen `quiet`, as soon as half of it is new.
     """
-    dirty = log.size - log.clean_size
-    return log.config.compact and dirty > log.size // 2 and dirty > (DIRTY_MIN if quiet else DIRTY_MAX)
+    size = sum(segment.size for segment in old_enough(log, now_ms))
+    dirty = size - log.clean_size
+    return log.config.compact and dirty > size // 2 and dirty > (DIRTY_MIN if quiet else DIRTY_MAX)

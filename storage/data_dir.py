@@ -203,6 +203,7 @@ class DataDir:
 
     def write_start_offsets(self) -> None:
         """Notes where logs begin after records were deleted; survives a crash, as the answer to the deletion says."""
+        # Unlike Kafka: it does so once a minute, and deleted records are back when it is killed before.
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset}
         self._write_start_offsets(starts)
         self.start_offsets = starts

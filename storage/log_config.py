@@ -21,6 +21,7 @@ class LogConfig:
     compact: bool = False
     delete: bool = True
     delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
     log_append_time: bool = False
     max_message_bytes: int = 1_048_588
     timestamp_after_ms_max: int = 3_600_000

@@ -278,6 +278,7 @@ class ProducerStates:
             producer_id: doubt for producer_id, doubt in self.doubts.items() if now_ms - doubt.since_ms < expiration_ms
         }
 
+    # Unlike Kafka: at a start it forgets a producer all of whose records lie below the log start, its open transaction too.
     def snapshot(self) -> bytes:
         entries = []
         for producer_id, producer in self.producers.items():

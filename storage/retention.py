@@ -18,7 +18,7 @@ def apply_retention(log: PartitionLog, now_ms: int) -> bool:
             log.drop_first()
             log.log_start_offset = max(log.log_start_offset, log.segments[0].base_offset)
             continue
-        expired = 0 <= config.retention_ms < now_ms - first.max_timestamp and first.max_timestamp >= 0
+        expired = 0 <= config.retention_ms < now_ms - first.newest_ms
         oversize = config.retention_bytes >= 0 and log.size - first.size >= config.retention_bytes
         if not (expired or oversize) or log.last_stable_offset < log.end_of(0):
             break

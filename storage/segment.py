@@ -54,14 +54,13 @@ class Segment:
     """`size` bytes of batches whose offsets begin at `base_offset`."""
 
     __slots__ = (
-        "aborted", "base_offset", "created_ms", "fd", "first_timestamp", "gathered", "index_offsets", "index_positions",
+        "aborted", "base_offset", "fd", "first_timestamp", "gathered", "index_offsets", "index_positions",
         "index_times", "indexed_to", "is_new", "look_after", "look_at", "max_timestamp", "max_timestamp_offset", "path", "size",
     )  # fmt: skip
 
-    def __init__(self, folder: str, base_offset: int, created_ms: int = 0) -> None:
+    def __init__(self, folder: str, base_offset: int) -> None:
         self.path = f"{folder}/{segment_name(base_offset)}"
         self.base_offset = base_offset
-        self.created_ms = created_ms
         self.fd = -1
         self.is_new = False
         """The file may be one that its folder does not show yet after a power cut."""
@@ -128,6 +127,11 @@ class Segment:
     def _write_rest(self, data: memoryview, written: int, position: int) -> None:
         while written < len(data):
             written += pwrite(self.fd, data[written:], position + written)
+
+    @property
+    def newest_ms(self) -> int:
+        """Time of the newest record; where no record has one, the time when the file was last written, as in Kafka."""
+        return self.max_timestamp if self.max_timestamp >= 0 else int(os.stat(self.path + ".log").st_mtime * 1_000)
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Brings size and indexes up to date for a batch that is in the file at `self.size`."""

@@ -97,10 +97,10 @@ def handle(connection: Connection, asked: Asked, version: int) -> Any:
                     to_add.append(one)
                 # Else the transaction is open in this partition already: nobody need be asked.
     answer = Answer(responses)
-    if failed and first is None and not transactional_id and _has_transactional(wanted):
+    if failed and first is None and transactional_id is None and _has_transactional(wanted):
         return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if first is not None:
-        if not transactional_id:
+        if transactional_id is None:
             return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if mixed:
             headers = [each[3] for each in taken if each[3].attributes & TRANSACTIONAL]

@@ -60,7 +60,7 @@ def handle(
 def _many(connection: Connection, request: AddPartitionsToTxnRequest, version: int) -> None:
     found: dict[int, Results] = {}
     wanted = request.transactions
-    if not wanted:
+    if not wanted:  # Unlike Kafka: it answers nothing at all.
         connection.reply(AddPartitionsToTxnResponse())
 
     def collect(number: int, results: Results) -> None:

@@ -105,6 +105,23 @@ async def test_the_transactional_id_comes_first_of_all(data_dir: Path) -> None:
             assert answer.error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
+@pytest.mark.parametrize("version", [8, VERIFY, IMPLICIT_ADD])
+async def test_an_empty_transactional_id_is_one_that_the_coordinator_refuses(version: int, data_dir: Path) -> None:
+    """Not the absence of one: only what the coordinator would be asked about is refused, and not for want of a right."""
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        of_producer = batch(1, 7, 0, 0)
+        cases = [
+            (of_producer, TOPIC, Code.INVALID_REQUEST),
+            (of_producer, "none", Code.UNKNOWN_TOPIC_OR_PARTITION),
+            (changed(GOOD, 21, b"\0\x10"), TOPIC, Code.NONE),
+            (GOOD, TOPIC, Code.NONE),
+        ]
+        for data, name, error in cases:
+            assert put(client, data, version, "", name).error_code == error, (name, error)
+
+
 async def test_a_transactional_batch_of_no_producer_is_a_plain_one(data_dir: Path) -> None:
     async with rig(data_dir) as made:
         made.topic(TOPIC)

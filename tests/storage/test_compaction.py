@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Iterable
@@ -312,7 +313,7 @@ def test_many_state_changes_on_few_ids_stay_within_twice_the_live_size(tmp_path:
     spent = 0.0
     for n in range(100_000):
         log.append_record(b"transactional-id-%04d" % chance.randrange(1_000), value, NOW_MS)
-        if n % 10_000 == 9_999 and needs_cleaning(log, quiet=not busy):
+        if n % 10_000 == 9_999 and needs_cleaning(log, not busy, NOW_MS):
             read, began = log.size, time.perf_counter()
             clean(log)
             spent += time.perf_counter() - began
@@ -326,17 +327,69 @@ def test_many_state_changes_on_few_ids_stay_within_twice_the_live_size(tmp_path:
 
 def test_a_log_is_cleaned_when_half_of_it_is_new(tmp_path: Path) -> None:
     log = compacted(tmp_path / "t-0")
-    assert not needs_cleaning(log, quiet=True)
+    assert not needs_cleaning(log, True, NOW_MS)
     for n in range(40):
         log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
-    assert needs_cleaning(log, quiet=True)
+    assert needs_cleaning(log, True, NOW_MS)
     clean(log)
-    assert not needs_cleaning(log, quiet=True)
+    assert not needs_cleaning(log, True, NOW_MS)
     for n in range(39):
         log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
-    assert not needs_cleaning(log, quiet=True)
+    assert not needs_cleaning(log, True, NOW_MS)
     for n in range(3):
         log.append_record(b"%d" % n, b"x" * 100, NOW_MS)
-    assert needs_cleaning(log, quiet=True)
-    assert not needs_cleaning(log, quiet=False)
+    assert needs_cleaning(log, True, NOW_MS)
+    assert not needs_cleaning(log, False, NOW_MS)
     assert OK is log.append_marker(new_marker(True, 1, 0, 0, 1, NOW_MS))
+
+
+# --- min.compaction.lag.ms
+
+LAG_MS = 10_000
+OLD, YOUNG, UNTIMED = NOW_MS - LAG_MS, NOW_MS - LAG_MS + 1, -1
+SEGMENTS_IN_LAG = {
+    "all are old": ([OLD, OLD, OLD, OLD], [3]),
+    "the last are young": ([OLD, OLD, OLD, YOUNG, YOUNG], [2, 3, 4]),
+    "a young one keeps what follows it": ([OLD, OLD, YOUNG, OLD, OLD], [1, 2, 3, 4]),
+    "the first is young": ([YOUNG, OLD, OLD], [0, 1, 2]),
+    "none has a time": ([UNTIMED, UNTIMED, UNTIMED], [2]),
+}
+
+
+def lagging(folder: Path, times: list[int]) -> PartitionLog:
+    """A segment for each time, all with the same key; the files of those without one are old."""
+    log = compacted(folder, min_compaction_lag_ms=LAG_MS, segment_bytes=100)
+    for at in times:
+        put(log, batch([(b"k", b"x" * 30)], at=at))
+        log.settle()
+        os.utime(log.active.path + ".log", (0, OLD / 1_000))
+    assert len(log.segments) == len(times)
+    return log
+
+
+@pytest.mark.parametrize("case", SEGMENTS_IN_LAG)
+def test_a_segment_is_cleaned_when_its_newest_record_is_old_enough(case: str, tmp_path: Path) -> None:
+    times, left = SEGMENTS_IN_LAG[case]
+    log = lagging(tmp_path / "t-0", times)
+
+    clean(log)
+
+    assert offsets(log) == left
+
+
+def test_a_log_that_is_too_young_gets_no_new_segments_from_being_looked_at(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0", min_compaction_lag_ms=LAG_MS)
+    for n in range(40):
+        log.append_record(b"%d" % (n % 2), b"x" * 100, NOW_MS)
+    assert not needs_cleaning(log, True, NOW_MS + LAG_MS - 1)
+    clean(log, now=NOW_MS + LAG_MS - 1)
+    assert (len(log.segments), len(offsets(log))) == (1, 40)
+    assert needs_cleaning(log, True, NOW_MS + LAG_MS)
+    clean(log, now=NOW_MS + LAG_MS)
+    assert offsets(log) == [38, 39]
+
+
+def test_what_a_cleaning_left_of_records_without_a_time_is_as_old_as_it_was(tmp_path: Path) -> None:
+    log = lagging(tmp_path / "t-0", [UNTIMED, UNTIMED])
+    clean(log)
+    assert log.segments[0].newest_ms == OLD

@@ -125,6 +125,26 @@ def test_records_without_timestamps_never_are_too_old(tmp_path: Path) -> None:
     assert not apply_retention(log, NOW_MS)
 
 
+def test_records_without_a_time_are_as_old_as_their_file(tmp_path: Path) -> None:
+    """As in Kafka, whose topics with `retention.ms` forget them too."""
+    log = new_log(tmp_path / "t-0", retention_ms=1_000)
+    put(log, batch(1, at=-1))
+    path = log.segments[0].path + ".log"
+    os.utime(path, (0, NOW_MS / 1_000))
+    assert not apply_retention(log, NOW_MS + 1_000)
+    assert apply_retention(log, NOW_MS + 1_001)
+    assert (log.log_start_offset, log.next_offset) == (1, 1)
+
+
+def test_a_time_that_a_record_has_counts_more_than_that_of_the_file(tmp_path: Path) -> None:
+    log = new_log(tmp_path / "t-0", retention_ms=1_000, segment_ms=2 * NOW_MS)
+    put(log, batch(1, at=-1))
+    put(log, batch(1, at=NOW_MS))
+    os.utime(log.segments[0].path + ".log", (0, 0))
+    assert not apply_retention(log, NOW_MS + 1_000)
+    assert apply_retention(log, NOW_MS + 1_001)
+
+
 @pytest.mark.parametrize("limit", [{"retention_ms": 1}, {"retention_ms": -1, "retention_bytes": 0}])
 def test_nothing_goes_from_the_segment_of_an_open_transaction_on(tmp_path: Path, limit: dict[str, int]) -> None:
     log = new_log(tmp_path / "t-0", segment_bytes=SIZE * 2, **limit)

@@ -1,0 +1,47 @@
+"""What the configuration of a topic may be: the bounds are Kafka's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from broker_harness import rig
+from valid_requests import TOPIC
+
+from stuntbroker.broker.config import ConfigError, check_topic_config
+
+LAG = "min.compaction.lag.ms"
+LAG_MAX = "max.compaction.lag.ms"
+TAKEN: list[dict[str, str | None]] = [
+    {"retention.bytes": "-5"}, {"retention.bytes": str(-(2**63))}, {"retention.ms": "-1"},
+    {LAG: "0"}, {LAG: "9", LAG_MAX: "9"}, {LAG_MAX: "1"}, {LAG: str(2**63 - 1)},
+]  # fmt: skip
+REFUSED: list[dict[str, str | None]] = [
+    {"retention.bytes": str(-(2**63) - 1)}, {"retention.ms": "-2"}, {LAG: "-1"}, {LAG: "10", LAG_MAX: "9"},
+    {"local.retention.bytes": "-5"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("configs", TAKEN, ids=str)
+def test_what_kafka_takes_is_taken(configs: dict[str, str | None]) -> None:
+    assert check_topic_config(configs) == configs
+
+
+@pytest.mark.parametrize("configs", REFUSED, ids=str)
+def test_what_kafka_refuses_is_refused(configs: dict[str, str | None]) -> None:
+    with pytest.raises(ConfigError):
+        check_topic_config(configs)
+
+
+async def test_a_topic_with_a_lag_is_cleaned_when_the_lag_is_over(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC, cleanup_policy="compact", min_compaction_lag_ms="60000")
+        log = made.log(TOPIC, 0)
+        for n in range(40):
+            log.append_record(b"%d" % (n % 2), b"x" * 100, made.clock.ms)
+        for _ in range(100):
+            made.pass_time(590)
+        assert sum(1 for _ in log.batches()) == 40
+        for _ in range(10):
+            made.pass_time(590)
+        assert sum(1 for _ in log.batches()) == 2
