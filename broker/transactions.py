@@ -9,7 +9,7 @@ from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import Actor, Done
 from stuntbroker.coordinator.machine import timed_out
-from stuntbroker.coordinator.records import key_of, read_record, value_of
+from stuntbroker.coordinator.records import key_of, last_states, value_of
 from stuntbroker.coordinator.requests import Context, InitProducerId, Reply, Request, TimeOut
 from stuntbroker.coordinator.state import MAY_EXPIRE, PREPARED, Phase, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
@@ -262,20 +262,16 @@ class Transactions:
         self.open = {actor for actor in self.actors.values() if actor.txn.phase in OPEN}
 
     def _replay_partition(self, index: int, log: PartitionLog) -> None:
-        for header, batch in log.batches():
-            if header.control:
-                continue  # A marker that somebody had written here says nothing of any id.
-            for record in read_records(header, batch, HEADER_SIZE):
-                found = read_record(record)
-                if found is None:
-                    continue
-                transactional_id, txn = found
-                if txn is None:
-                    self.actors.pop(transactional_id, None)
-                else:
-                    if not self.remembers_time_outs and (txn.init_version != -1 or txn.timed_out_epoch != -1):
-                        txn = _without_profile(txn)
-                    self.actors[transactional_id] = Actor(txn, index)
+        records = (
+            record
+            for header, batch in log.batches()
+            if not header.control  # A marker that somebody had written here says nothing of any id.
+            for record in read_records(header, batch, HEADER_SIZE)
+        )
+        for transactional_id, txn in last_states(records).items():
+            if not self.remembers_time_outs and (txn.init_version != -1 or txn.timed_out_epoch != -1):
+                txn = _without_profile(txn)
+            self.actors[transactional_id] = Actor(txn, index)
 
     def resume(self) -> None:
         """Finishes what was prepared when the last process ended: its markers are written again, which does no harm.

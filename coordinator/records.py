@@ -6,6 +6,7 @@ Topic `__transaction_state`; key: int16 0 and the transactional id; value: Trans
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct, pack
 
 from stuntbroker.coordinator.state import Phase, TopicPartition, Txn
@@ -15,6 +16,7 @@ from stuntbroker.protocol.primitives import DecodeError, write_compact_string, w
 from stuntbroker.protocol.records import Record
 
 TOPIC = "__transaction_state"
+_VALUE_VERSIONS = (b"\x00\x01", b"\x00\x00")
 
 
 def key_of(transactional_id: str) -> bytes:
@@ -109,6 +111,20 @@ def _value_v0(txn: Txn) -> bytes:
         transaction_start_timestamp_ms=txn.started_at_ms,
     ).encode(out, 0)
     return bytes(out)
+
+
+def last_states(records: Iterable[Record]) -> dict[str, Txn]:
+    """The state of every id by the last record of it; what that has overtaken is not decoded, of a long log nearly all."""
+    last: dict[bytes, Record] = {}
+    for record in records:
+        key, value = record.key, record.value
+        if key is not None:
+            if value is None:
+                last.pop(key, None)
+            elif value[:2] in _VALUE_VERSIONS or key not in last:
+                last[key] = record
+    found = (read_record(record) for record in last.values())
+    return {one[0]: one[1] for one in found if one is not None and one[1] is not None}
 
 
 def read_record(record: Record) -> tuple[str, Txn | None] | None:

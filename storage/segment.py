@@ -43,7 +43,6 @@ _TIME_ENTRY = Struct(">qi")
 _TXN_ENTRY = Struct(">hqqqq")
 _unpack_header = HEADER.unpack_from
 _new_tuple = tuple.__new__
-_length_of = Struct(">qi").unpack_from
 
 
 def segment_name(base_offset: int) -> str:
@@ -233,34 +232,28 @@ class Segment:
         self._reset()
         next_offset = self.base_offset
         window = memoryview(b"")
-        start = 0
+        start = end = 0
         while True:
             at = self.size - start
-            if at + HEADER_SIZE > len(window) or at + _length_of(window, at)[1] + LOG_OVERHEAD > len(window):
-                size = SCAN_BYTES
-                if at + LOG_OVERHEAD <= len(window):
-                    size = max(size, _length_of(window, at)[1] + LOG_OVERHEAD)
-                start, at = self.size, 0
-                window = memoryview(os.pread(fd, min(size, length - start), start))
-                if len(window) < HEADER_SIZE:
+            size = HEADER_SIZE
+            if at + HEADER_SIZE <= end:
+                header = _unpack_header(window, at)
+                size = header[1] + LOG_OVERHEAD
+            if at + size > end:
+                if self.size + size > length:
                     break
-                needed = _length_of(window, 0)[1] + LOG_OVERHEAD
-                if needed > len(window):
-                    if start + needed > length:
-                        break
-                    continue
-            header = _new_tuple(BatchHeader, _unpack_header(window, at))
-            batch = window[at : at + header.size]
-            if (
-                header.magic != 2
-                or header.size < HEADER_SIZE
-                or header.base_offset < next_offset
-                or header.crc != crc32c(batch[21:])
-            ):
+                start = self.size
+                window = memoryview(os.pread(fd, min(max(SCAN_BYTES, size), length - start), start))
+                end = len(window)
+                if end < size:  # Somebody else cuts it.
+                    break
+                continue
+            base_offset, _, _, magic, crc, _, delta, _, max_timestamp, _, _, _, _ = header
+            if size < HEADER_SIZE or magic != 2 or base_offset < next_offset or crc != crc32c(window[at + 21 : at + size]):
                 break
-            next_offset = header.next_offset
-            self.note(header.size, header.last_offset, header.max_timestamp)
-            yield header, batch
+            next_offset = base_offset + delta + 1
+            self.note(size, next_offset - 1, max_timestamp)
+            yield _new_tuple(BatchHeader, header), window[at : at + size]
         if length > self.size:
             os.ftruncate(fd, self.size)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stuntbroker.coordinator import records
-from stuntbroker.coordinator.records import key_of, read_record, value_of
+from stuntbroker.coordinator.records import key_of, last_states, read_record, value_of
 from stuntbroker.coordinator.state import Phase, TopicPartition, Txn
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from stuntbroker.protocol.primitives import DecodeError
@@ -189,6 +189,35 @@ def test_a_key_of_another_kind_is_skipped(key: bytes | None) -> None:
 @pytest.mark.parametrize("version", ["0002", "7fff", "ffff"])
 def test_a_value_of_another_version_is_skipped(version: str) -> None:
     assert read_record(record(key_of("txn-1"), bytes.fromhex(version + EMPTY[4:]))) is None
+
+
+VALUES = [
+    None, bytes.fromhex("0002"), *(value_of(stored(Phase.EMPTY, producer_epoch=n), n % 2) for n in range(4)),
+]  # fmt: skip
+KEYS = [None, b"\x00\x01\x00\x05txn-1", *(key_of(f"txn-{n}") for n in range(3))]
+
+
+@given(st.lists(st.builds(record, st.sampled_from(KEYS), st.sampled_from(VALUES))))
+def test_the_last_record_of_an_id_is_its_state_as_if_all_had_been_read(log: list[Record]) -> None:
+    one_by_one: dict[str, Txn] = {}
+    for one in log:
+        found = read_record(one)
+        if found is not None and found[1] is None:
+            one_by_one.pop(found[0], None)
+        elif found is not None and found[1] is not None:
+            one_by_one[found[0]] = found[1]
+
+    assert last_states(log) == one_by_one
+
+
+def test_what_a_later_record_has_overtaken_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+    decode = TransactionLogValue.decode
+    monkeypatch.setattr(TransactionLogValue, "decode", lambda *given: decoded.append(given[0]) or decode(*given))
+    values = [value_of(stored(Phase.EMPTY, producer_epoch=n), 1) for n in range(5)]
+
+    assert last_states(record(KEYS[3], value) for value in values) == {"txn-1": stored(Phase.EMPTY, producer_epoch=4)}
+    assert decoded == values[4:]
 
 
 @pytest.mark.parametrize("status", [6, 7, 127, -1])
