@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -35,7 +36,8 @@ def is_generated(path: Path) -> bool:
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
     """(line, dotted name) of everything imported, wherever it stands and whatever it is for.
 
-    `from a.b import c` counts as a.b.c. A module named in a string, as importlib takes it, counts when it is ours.
+    `from a.b import c` counts as a.b.c. A module named in a string, as importlib takes it, counts where it is loaded, and
+    everywhere when it is ours.
     """
     for node in ast.walk(tree_of(path)):
         match node:
@@ -45,6 +47,49 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
                 yield from ((node.lineno, f"{node.module}.{one.name}") for one in node.names)
             case ast.ImportFrom():
                 yield from ((node.lineno, f"{'.' * node.level}{node.module or ''}.{one.name}") for one in node.names)
+            case ast.Call(func=ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module")):
+                match node.args:
+                    case [ast.Constant(value=str(text)), *_] if not text.startswith(f"{FRONT_DOOR}."):
+                        yield node.lineno, text
             case ast.Constant(value=str(text)) if text.startswith(f"{FRONT_DOOR}.") and " " not in text:
                 if text.split(".")[1].partition(":")[0] in ROOMS:
                     yield node.lineno, text
+
+
+def uses_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of everything imported or built in that is named anywhere, called or not.
+
+    Names are followed to where they come from: after `from time import time_ns as now`, `now` is time.time_ns, and `open` is
+    builtins.open unless the file itself gives that name to something. Attributes of anything else have their own name only,
+    after a dot: `loop.time` is `.time`.
+    """
+    known: dict[str, str] = {}
+    own: set[str] = set()
+    methods = {each for one in ast.walk(tree) if isinstance(one, ast.ClassDef) for each in one.body}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                known |= {(one.asname or one.name.split(".")[0]): (one.name if one.asname else one.name.split(".")[0])
+                          for one in node.names}  # fmt: skip
+            case ast.ImportFrom(level=0):
+                known |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node not in methods:
+                own.add(node.name)
+            case ast.arg():
+                own.add(node.arg)
+            case ast.Name(ctx=ast.Store()):
+                own.add(node.id)
+
+    def dotted(node: ast.AST) -> str:
+        match node:
+            case ast.Name(name):
+                return known.get(name) or (f"builtins.{name}" if name not in own and hasattr(builtins, name) else "")
+            case ast.Attribute(value, attr):
+                return f"{dotted(value)}.{attr}"
+        return ""
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            name = dotted(node)
+            if name:
+                yield node.lineno, name

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from sys import stdlib_module_names
 
-from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of
+import pytest
+from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
+EXTRAS = {"pipeline": "pipeline", "cli/audit_report.py": "pipeline", "cli/audit_spark.py": "pipeline"}
+"""Room, or file -> the extra that it needs besides what everybody gets; without it, it says so."""
+
+
+def names_of(requirements: list[str]) -> set[str]:
+    """Distributions as they are imported: of all that are declared here only `-` and `_` differ."""
+    return {re.split(r"[^A-Za-z0-9._-]", one)[0].lower().replace("-", "_") for one in requirements}
 
 
 def test_the_list_of_packages_is_the_folders_that_are_packages() -> None:
@@ -64,3 +74,34 @@ def test_every_command_names_a_function_that_is_there() -> None:
 
         assert path.is_file(), f"{target}: there is no {path.relative_to(ROOT)}"
         assert f"def {function}(" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("room", [FRONT_DOOR, *ROOMS])
+def test_what_a_room_imports_is_installed_with_it(room: str) -> None:
+    """Lazy imports and those for type checkers too: what only the development environment has is not there for a user."""
+    project = PROJECT["project"]
+    everybody = {*stdlib_module_names, FRONT_DOOR, *names_of(project["dependencies"])}
+    wrong = []
+    for path in files_of(room):
+        extra = EXTRAS.get(str(path)) or EXTRAS.get(room)
+        known = everybody | names_of(project["optional-dependencies"][extra] if extra else [])
+        wrong += [f"{path}:{line} imports {name}" for line, name in imports_of(path) if name.split(".")[0] not in {"", *known}]
+
+    assert wrong == []
+
+
+def test_what_everybody_gets_is_imported_somewhere() -> None:
+    imported = {name.split(".")[0] for path in files_of(*ROOMS) for _, name in imports_of(path)}
+
+    assert names_of(PROJECT["project"]["dependencies"]) - imported == set()
+
+
+def test_the_licence_that_is_declared_is_the_one_that_is_there() -> None:
+    project = PROJECT["project"]
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+    assert project["license"] == "Apache-2.0"
+    assert project["license-files"] == ["LICENSE", "NOTICE"]
+    assert "Apache License" in text and "Version 2.0, January 2004" in text
+    assert (ROOT / "NOTICE").is_file()
+    assert not [one for one in project.get("classifiers", []) if one.startswith("License ::")]  # PEP 639 has no place for both.

@@ -1,4 +1,4 @@
-"""The core reads no clock, rolls no dice, opens nothing and is never async."""
+"""The core reads no clock, rolls no dice, opens nothing and is never async; of the rest one file of the broker reads a clock."""
 
 from __future__ import annotations
 
@@ -6,25 +6,31 @@ import ast
 from pathlib import Path
 
 import pytest
-from house_sources import ROOMS, ROOT, files_of, imports_of, tree_of
+from house_sources import ROOMS, ROOT, files_of, imports_of, tree_of, uses_of
 
 PURE_ROOMS = ("protocol", "coordinator", "groups")
 IMPURE_FILES: frozenset[str] = frozenset()
 """Files of the pure rooms that may perform: `room/file.py`."""
 OUTSIDE_WORLD = {
-    "asyncio", "concurrent", "multiprocessing", "os", "random", "secrets", "select", "selectors", "signal", "socket",
-    "ssl", "structlog", "subprocess", "threading", "time", "uvloop",
+    "asyncio", "concurrent", "fcntl", "glob", "io", "mmap", "multiprocessing", "os", "pathlib", "random", "resource", "secrets",
+    "select", "selectors", "shutil", "signal", "socket", "ssl", "structlog", "subprocess", "tempfile", "threading", "time",
+    "urllib", "uvloop",
 }  # fmt: skip
+OUTSIDE_BUILTINS = {"__import__", "breakpoint", "compile", "eval", "exec", "input", "open", "print"}
 ALLOWED = {("protocol/crc.py", "os.path.exists"), ("protocol/crc.py", "os.path.join")}
 """The CRC extension is looked for in the path of modules."""
-READS_THE_CLOCK = {"broker", "cli", "client"}
-"""Rooms that may: they hand time and chance to the others as arguments."""
-TIME_AND_CHANCE = {"time", "random", "secrets"}
-CALLS = {
-    "now": {"datetime"}, "utcnow": {"datetime"}, "today": {"datetime", "date"},
-    "uuid1": {"uuid"}, "uuid4": {"uuid"}, "urandom": {"os"}, "getrandom": {"os"},
+READS_THE_CLOCK = {"cli", "client"}
+"""Rooms that may, besides the one file of the broker: they hand time and chance to the others as arguments."""
+ROLLS_DICE = READS_THE_CLOCK | {"broker"}
+CLOCK = Path("broker/clock.py")
+TIMES = {
+    "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.perf_counter_ns",
+    "time.process_time", "time.process_time_ns", "time.thread_time", "time.clock_gettime", "time.clock_gettime_ns",
+    "time.gmtime", "time.localtime", "time.ctime", "time.strftime", "time.sleep", "os.times",
+    "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today", ".time",
 }  # fmt: skip
-"""Method -> the modules or classes of which it reads the clock or rolls dice."""
+"""`.time` is the event loop's."""
+CHANCE = {"os.urandom", "os.getrandom", "uuid.uuid1", "uuid.uuid4"}
 
 
 def is_pure(path: Path) -> bool:
@@ -34,9 +40,76 @@ def is_pure(path: Path) -> bool:
 PURE_FILES = [path for path in files_of(*PURE_ROOMS) if is_pure(path)]
 
 
+def reaches_out(tree: ast.Module) -> list[tuple[int, str]]:
+    """What is used of the outside world, wherever it was imported from."""
+    found = []
+    for line, name in uses_of(tree):
+        first, _, rest = name.partition(".")
+        if first in OUTSIDE_WORLD or (first == "builtins" and rest in OUTSIDE_BUILTINS) or name in TIMES | CHANCE:
+            found.append((line, name))
+    return found
+
+
+def reads_a_clock(tree: ast.Module) -> list[tuple[int, str]]:
+    return [(line, name) for line, name in uses_of(tree) if name in TIMES]
+
+
+def rolls_dice(tree: ast.Module) -> list[tuple[int, str]]:
+    return [(line, name) for line, name in uses_of(tree) if name in CHANCE or name.split(".")[0] in ("random", "secrets")]
+
+
+# --- that what is looked for is found
+
+PLANTED_IN_THE_CORE = {
+    "open() of the builtins": "def f():\n    return open('/etc/passwd').read()",
+    "open() under another name": "read = open",
+    "open() beside a method of that name": "class File:\n    def open(self):\n        return open('x')",
+    "an import by name": "T = __import__('time').time()",
+    "a lazy import": "def f():\n    from os import listdir\n    return listdir('.')",
+    "a module under another name": "import socket as s\nX = s.socket()",
+    "a function that is handed on": "from time import time_ns as now\ndef f(clock=now): ...",
+    "a path": "from pathlib import Path\nX = Path('x').read_bytes()",
+    "the date": "from datetime import datetime\nX = datetime.now()",
+    "an id": "import uuid\nX = uuid.uuid4()",
+}
+PLANTED_CLOCKS = {
+    "time_ns": "import time\ndef z():\n    return time.time_ns()",
+    "under another name": "import time as t\nX = t.monotonic()",
+    "lazily": "def z():\n    from time import perf_counter\n    return perf_counter()",
+    "of the event loop": "import asyncio\ndef z():\n    return asyncio.get_running_loop().time()",
+    "the date": "import datetime\nX = datetime.datetime.now()",
+    "handed on": "import time\ndef z(now=time.time): ...",
+}
+INNOCENT = {
+    "a method that is called open": "class File:\n    def open(self): ...\ndef f(file):\n    return file.open()",
+    "a function of our own": "def open(): ...\nX = open()",
+    "a field that is called time": "def f(record):\n    return record.time_ms",
+    "an argument": "def f(time):\n    return time + 1",
+}
+
+
+@pytest.mark.parametrize("source", PLANTED_IN_THE_CORE.values(), ids=PLANTED_IN_THE_CORE)
+def test_a_way_out_of_the_core_is_found(source: str) -> None:
+    assert reaches_out(ast.parse(source))
+
+
+@pytest.mark.parametrize("source", PLANTED_CLOCKS.values(), ids=PLANTED_CLOCKS)
+def test_a_reading_of_a_clock_is_found(source: str) -> None:
+    assert reads_a_clock(ast.parse(source))
+
+
+@pytest.mark.parametrize("source", INNOCENT.values(), ids=INNOCENT)
+def test_what_only_looks_like_it_is_not_found(source: str) -> None:
+    assert (reaches_out(ast.parse(source)), reads_a_clock(ast.parse(source))) == ([], [])
+
+
+# --- the house
+
+
 def test_a_file_that_is_excepted_exists() -> None:
     assert [path for path in IMPURE_FILES if not (ROOT / path).is_file()] == []
     assert [path for path, _ in ALLOWED if not (ROOT / path).is_file()] == []
+    assert reads_a_clock(tree_of(CLOCK)) != []
 
 
 def test_the_core_imports_nothing_of_the_outside_world() -> None:
@@ -45,6 +118,17 @@ def test_the_core_imports_nothing_of_the_outside_world() -> None:
         for path in PURE_FILES
         for line, name in imports_of(path)
         if name.split(".")[0] in OUTSIDE_WORLD and (str(path), name) not in ALLOWED
+    ]
+
+    assert wrong == []
+
+
+def test_the_core_uses_nothing_of_the_outside_world() -> None:
+    wrong = [
+        f"{path}:{line} uses {name}"
+        for path in PURE_FILES
+        for line, name in reaches_out(tree_of(path))
+        if (str(path), name) not in ALLOWED
     ]
 
     assert wrong == []
@@ -60,18 +144,19 @@ def test_the_core_is_never_async() -> None:
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if room not in READS_THE_CLOCK])
-def test_only_a_room_at_the_edge_reads_the_clock_and_rolls_dice(room: str) -> None:
-    wrong = []
-    for path in files_of(room):
-        for line, name in imports_of(path):
-            if name.split(".")[0] in TIME_AND_CHANCE:
-                wrong.append(f"{path}:{line} imports {name}")
-            if name.split(".")[-1] in ("uuid1", "uuid4", "urandom", "getrandom"):
-                wrong.append(f"{path}:{line} imports {name}")
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Attribute) and node.attr in CALLS:
-                owner = ast.unparse(node.value).split(".")[-1]
-                if owner in CALLS[node.attr]:
-                    wrong.append(f"{path}:{node.lineno} uses {ast.unparse(node)}")
+def test_a_clock_is_read_in_one_file_only(room: str) -> None:
+    wrong = [
+        f"{path}:{line} uses {name}"
+        for path in files_of(room)
+        for line, name in reads_a_clock(tree_of(path))
+        if path != CLOCK
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if room not in ROLLS_DICE])
+def test_only_a_room_at_the_edge_rolls_dice(room: str) -> None:
+    wrong = [f"{path}:{line} uses {name}" for path in files_of(room) for line, name in rolls_dice(tree_of(path))]
 
     assert wrong == []
