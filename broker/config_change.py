@@ -10,6 +10,7 @@ from stuntbroker.broker.config import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.config import ConfigError, check_topic_config
 from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -78,6 +79,9 @@ def change(
     if topic is None:
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if not validate_only:
-        broker.topics.set_configs(topic, configs)
+        try:
+            broker.topics.set_configs(topic, configs)
+        except StorageError as fault:
+            return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
         broker.events.info("topic_configured", topic=name, configs=configs)
     return Outcome()

@@ -15,6 +15,7 @@ from stuntbroker.broker.connection import Connection
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.features import TRANSACTION_VERSION, Features
 from stuntbroker.broker.fetch_sessions import FetchSessions
+from stuntbroker.broker.image import ImageError, image_of
 from stuntbroker.broker.listener import Address, Advertised, bind
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.topics import OFFSETS, Topics
@@ -83,12 +84,21 @@ class Broker:
             self.syncer.made(os.path.dirname(os.path.abspath(self.data_dir.path)))
         self.turn = Turn(self._at_end_of_turn, self._write_failed)
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn)
-        others = self.topics.restore(self.data_dir.read_journal())
-        first = max(others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
-        self.features = Features(self.topics.journal, others)
+        try:
+            image = image_of(self.data_dir.read_journal())
+        except ImageError as fault:
+            raise self.data_dir.damaged(fault.line, str(fault)) from fault
+        self.topics.restore(image, self.events)
+        if self._is_new:
+            if image.topics or image.others:
+                self.events.warning("cluster_id_lost", folder=self.data_dir.path, now=self.cluster_id)
+            self.data_dir.write_properties({"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)})
+        first = max(image.others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
+        self.features = Features(self.topics.journal, image.others)
         self.data_dir.compact_journal(
             [*self.topics.as_changes(), *self.features.as_changes(), {"producer_ids_below": first}]
         )
+        self.data_dir.open_journal()
         before = self.features.start_at(self.config)
         if before is not None and not self._is_new:
             after = self.features.transaction_version
@@ -96,7 +106,7 @@ class Broker:
         self.transactions = Transactions(self, ProducerIds(first, self._reserve_producer_ids))
 
     def _identify(self) -> str:
-        from stuntbroker.storage.data_dir import uuid_text
+        from stuntbroker.storage.ownership import uuid_text
 
         properties = self.data_dir.properties()
         cluster_id = properties.get("cluster.id") or self.config["stuntbroker.cluster.id"] or uuid_text(os.urandom(16))
@@ -109,8 +119,6 @@ class Broker:
             )
         if known is not None:
             self.node_id = int(known)
-        else:
-            self.data_dir.write_properties({"version": "1", "cluster.id": cluster_id, "node.id": str(self.node_id)})
         return cluster_id
 
     def _reserve_producer_ids(self, below: int) -> None:

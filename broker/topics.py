@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.config import TOPIC, BrokerConfig
+from stuntbroker.broker.config import TOPIC, BrokerConfig, ConfigError, check_topic_config
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.syncer import Syncer
 from stuntbroker.storage.turn import Turn
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.events import Events
+    from stuntbroker.broker.image import Image
 
 NAME = re.compile(r"[a-zA-Z0-9._-]+")
 NAME_LENGTH_MAX: Final = 249
@@ -78,7 +82,7 @@ class Topics:
 
     def config_of(self, topic: Topic, name: str) -> Any:
         if name in topic.configs:
-            return TOPIC[name][0].read(topic.configs[name])
+            return TOPIC[name][0].read(topic.configs[name].strip())
         return self.config.topic_default(name)
 
     def log_config(self, topic: Topic) -> LogConfig:
@@ -110,7 +114,8 @@ class Topics:
         return next((other for other in self._alike.get(name.replace(".", "_"), ()) if other != name), None)
 
     def create(self, name: str, count: int, configs: Mapping[str, str], topic_id: bytes | None = None) -> Topic:
-        """Makes a topic whose name and configuration were checked."""
+        """Makes a topic whose name and configuration were checked. Raises StorageError."""
+        self.data_dir.check_free(name, range(count))
         topic = Topic(name, topic_id or self.new_id(), dict(configs))
         self.journal({"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
         self._add(topic, count)
@@ -121,17 +126,21 @@ class Topics:
         topic = self.by_name.get(name)
         if topic is not None:
             return topic
-        prefix = "offsets.topic." if name == OFFSETS else "transaction.state.log."
+        return self.create(name, self.config[_prefix(name) + "num.partitions"], self._internal_configs(name))
+
+    def _internal_configs(self, name: str) -> dict[str, str]:
         configs = {
             "cleanup.policy": "compact",
-            "segment.bytes": str(self.config[prefix + "segment.bytes"]),
+            "segment.bytes": str(self.config[_prefix(name) + "segment.bytes"]),
             "compression.type": "producer" if name == OFFSETS else "uncompressed",
         }
         if name == TXN_STATE:
             configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
-        return self.create(name, self.config[prefix + "num.partitions"], configs)
+        return configs
 
     def add_partitions(self, topic: Topic, count: int) -> None:
+        """Raises StorageError."""
+        self.data_dir.check_free(topic.name, range(len(topic.partitions), count))
         self.journal({"partitions": topic.name, "count": count})
         self._grow(topic, count)
 
@@ -140,33 +149,25 @@ class Topics:
         self._apply_configs(topic, configs)
 
     def delete(self, topic: Topic) -> None:
+        """Raises StorageError: the topic is still there, or it is gone and something of its data is left on the disk."""
         self.journal({"delete": topic.name})
         self._remove(topic)
 
     # --- reading back
 
-    def restore(self, changes: Iterator[dict[str, Any]]) -> dict[str, Any]:
-        """Carries out the journal; returns what in it is not about topics, by name."""
-        topics: dict[str, tuple[Topic, int]] = {}
-        others: dict[str, Any] = {}
-        for change in changes:
-            match change:
-                case {"create": name, "id": text, "partitions": count, "configs": configs}:
-                    topics[name] = (Topic(name, bytes.fromhex(text), configs), count)
-                case {"partitions": name, "count": count}:
-                    topics[name] = (topics[name][0], count)
-                case {"configs": name, "set": configs}:
-                    topics[name][0].configs = configs
-                case {"delete": name}:
-                    del topics[name]
-                case _:
-                    others |= change
-        known = {(name, index) for name, (_, count) in topics.items() for index in range(count)}
-        for stray in self.data_dir.strays(known):
-            self.data_dir.remove_stray(stray)
-        for topic, count in topics.values():
-            self._add(topic, count)
-        return others
+    def restore(self, image: Image, events: Events) -> None:
+        """Opens the partitions of every topic, once what is in the data folder is what the journal says. Raises StorageError."""
+        known = {name: (topic.id, topic.partitions) for name, topic in image.topics.items()}
+        for folder, name in self.data_dir.reconcile(known, image.deleted):
+            events.warning("stray_partition_renamed", folder=folder, to=name)
+        for name, topic in image.topics.items():
+            configs = self._internal_configs(name) if name in INTERNAL else {}
+            for key, text in topic.configs.items():
+                try:
+                    configs |= check_topic_config({key: text})
+                except ConfigError as fault:  # It was allowed once, and its topic should not be lost over it.
+                    events.warning("topic_config_ignored", topic=name, config=key, value=text, reason=str(fault))
+            self._add(Topic(name, topic.id, configs), topic.partitions)
 
     def as_changes(self) -> list[dict[str, Any]]:
         """The shortest journal that gives the topics there are."""
@@ -226,8 +227,19 @@ class Topics:
         del self.by_name[topic.name]
         del self._by_id[topic.id]
         self._alike[topic.name.replace(".", "_")].remove(topic.name)
+        left: StorageError | None = None
         for log in topic.partitions:
             del self.logs[log.name]
-            self.data_dir.delete_partition(log)
+            try:
+                self.data_dir.delete_partition(log)
+            except StorageError as fault:
+                left = fault
             for waiter in log.waiters:
                 waiter()
+        if left is not None:
+            raise StorageError(f"{topic.name} is deleted, but {left}; the next start tries again") from left
+
+
+def _prefix(name: str) -> str:
+    """What the properties of an internal topic begin with."""
+    return "offsets.topic." if name == OFFSETS else "transaction.state.log."

@@ -4,43 +4,49 @@
     .lock                            held by the process that works here
     .kafka_cleanshutdown             there only while nobody does, and the last one left in order
     log-start-offset-checkpoint      "0", number of lines, then `topic partition offset` a line
-    metadata.journal                 one JSON line a change: topics, their configuration, producer id blocks
+    metadata.journal                 one JSON line a change (journal.py): topics, their configuration, producer id blocks
     <topic>-<partition>/             one folder a partition: segments (segment.py), partition.metadata,
                                      leader-epoch-checkpoint
+    <topic>-<partition>.<uuid>-stray/  a partition that the journal knows nothing of: set aside, as Kafka does, and kept
+
+Which folder may become one, and what else may be in it, says ownership.py.
 """
 
 from __future__ import annotations
 
-import base64
 import fcntl
-import json
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from stuntbroker.storage.errors import DataDirLocked, StorageError
+from stuntbroker.storage.journal import change_of, is_whole, line_of
 from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.ownership import (
+    JOURNAL,
+    METADATA,
+    PROPERTIES,
+    START_OFFSETS,
+    Deleted,
+    Fate,
+    judge,
+    metadata_of,
+    refuse_another_s,
+    stray_name,
+)
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import recover
 
 CLEAN: Final = ".kafka_cleanshutdown"
-START_OFFSETS: Final = "log-start-offset-checkpoint"
-JOURNAL: Final = "metadata.journal"
-METADATA: Final = "partition.metadata"
-"""The first file in a partition's folder, and the last to go."""
 JOURNAL_SLACK: Final = 1_000
 """Lines above twice the number of topics at which the journal is written anew."""
-
-
+NODE_ID_MAX: Final = 2**31 - 1
+_PROPERTIES_ADVICE: Final = "put back a copy of that file, or delete it for a new cluster id"
 _NO_FOLDER: Final[dict[type[OSError], str]] = {
     FileExistsError: "it is a file, not a folder",
     NotADirectoryError: "on the way to it there is a file, not a folder",
 }
-
-
-def uuid_text(uuid: bytes) -> str:
-    """A UUID as Kafka prints it: base64url without padding."""
-    return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
 class DataDir:
@@ -49,6 +55,7 @@ class DataDir:
     def __init__(self, path: str) -> None:
         self.path = path
         try:
+            refuse_another_s(path)
             os.makedirs(path, exist_ok=True)
             self._lock = os.open(f"{path}/.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as fault:
@@ -66,9 +73,12 @@ class DataDir:
             if self.was_clean:
                 os.unlink(f"{path}/{CLEAN}")
             self.start_offsets = self._read_start_offsets()
-        except (OSError, StorageError) as fault:
+        except OSError as fault:
             os.close(self._lock)
-            raise StorageError(str(fault)) from fault
+            raise StorageError(f"cannot use the data folder {path}: {fault}") from fault
+        except StorageError:
+            os.close(self._lock)
+            raise
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.made: Callable[[str], None] | None = None
         """Told of new files and of folders with changed entries, where what is acknowledged survives a power cut."""
@@ -78,45 +88,82 @@ class DataDir:
     # --- who we are
 
     def properties(self) -> dict[str, str]:
-        """meta.properties; empty when the folder is new."""
+        """meta.properties; empty when there is none."""
         try:
-            with open(f"{self.path}/meta.properties", encoding="utf-8") as file:
+            with open(f"{self.path}/{PROPERTIES}", encoding="utf-8") as file:
                 lines = [line.strip() for line in file if line.strip() and not line.startswith("#")]
         except FileNotFoundError:
             return {}
-        return dict(line.partition("=")[::2] for line in lines)
+        except (OSError, UnicodeDecodeError) as fault:
+            raise StorageError(f"cannot read {self.path}/{PROPERTIES}: {fault}; {_PROPERTIES_ADVICE}") from fault
+        found = dict(line.partition("=")[::2] for line in lines)
+        node = found.get("node.id", "")
+        if not found.get("cluster.id") or not re.fullmatch("[0-9]{1,10}", node) or int(node) > NODE_ID_MAX:
+            raise StorageError(
+                f"{self.path}/{PROPERTIES}: it must have a line cluster.id=... and a line node.id=N; {_PROPERTIES_ADVICE}"
+            )
+        return found
 
     def write_properties(self, properties: dict[str, str]) -> None:
         text = "".join(f"{name}={value}\n" for name, value in properties.items())
-        self._replace("meta.properties", text.encode())
+        try:
+            self._replace(PROPERTIES, text.encode())
+        except OSError as fault:
+            raise StorageError(f"cannot write {self.path}/{PROPERTIES}: {fault.strerror}") from fault
 
     # --- topics
 
     def read_journal(self) -> Iterator[dict[str, Any]]:
-        """Every change to topics, oldest first. A last line that is not whole was never acknowledged."""
+        """Every change to topics, oldest first, a line each. A last line that is not whole was never acknowledged: it is cut.
+
+        Raises StorageError at a line that is not what was written.
+        """
+        path = f"{self.path}/{JOURNAL}"
         try:
-            with open(f"{self.path}/{JOURNAL}", "rb") as file:
-                data = file.read()
+            with open(path, "rb") as file:
+                *lines, torn = file.read().split(b"\n")
         except FileNotFoundError:
             return
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            os.truncate(f"{self.path}/{JOURNAL}", whole)
-        for number, line in enumerate(data[:whole].split(b"\n")[:-1], 1):
+        except OSError as fault:
+            raise StorageError(f"cannot read {path}: {fault.strerror}") from fault
+        for number, line in enumerate(lines, 1):
             try:
-                yield json.loads(line)
+                yield change_of(line)
             except ValueError as fault:
-                raise StorageError(f"{self.path}/{JOURNAL}, line {number}: not JSON ({fault})") from fault
+                raise self.damaged(number, str(fault)) from fault
             self._journal_lines += 1
+        if is_whole(torn[:-1]):  # A write that was cut short ends within the line.
+            raise self.damaged(len(lines) + 1, "another byte in the place of its end")
+        if torn:
+            try:
+                os.truncate(path, os.path.getsize(path) - len(torn))
+            except OSError as fault:
+                raise StorageError(f"cannot write {path}: {fault.strerror}") from fault
 
-    def journal(self, change: dict[str, Any]) -> None:
-        if self._journal < 0:
+    def damaged(self, number: int, why: str) -> StorageError:
+        """What to say of a line of the journal, counted from 1."""
+        return StorageError(
+            f"{self.path}/{JOURNAL}, line {number}: {why}; nothing was changed: "
+            "put back a copy of that file, or give another --data-dir"
+        )
+
+    def open_journal(self) -> None:
+        """From now on the folder is ours. Raises StorageError."""
+        if self._journal >= 0:
+            return
+        try:
             self._journal = os.open(
                 f"{self.path}/{JOURNAL}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
             )
-            if self.made is not None:
-                self.made(self.path)
-        line = json.dumps(change, separators=(",", ":")).encode() + b"\n"
+        except OSError as fault:
+            raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
+        if self.made is not None:
+            self.made(self.path)
+
+    def journal(self, change: dict[str, Any]) -> None:
+        """Writes a change. Raises StorageError, and then the change is not in the journal."""
+        self.open_journal()
+        line = line_of(change)
         end = os.fstat(self._journal).st_size
         try:
             written = 0
@@ -134,8 +181,10 @@ class DataDir:
         if self._journal >= 0:
             os.close(self._journal)
             self._journal = -1
-        lines = (json.dumps(change, separators=(",", ":")).encode() + b"\n" for change in changes)
-        self._replace(JOURNAL, b"".join(lines), sync=True)
+        try:
+            self._replace(JOURNAL, b"".join(map(line_of, changes)), sync=True)
+        except OSError as fault:
+            raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
         self._journal_lines = len(changes)
 
     def sync_journal(self) -> None:
@@ -154,7 +203,7 @@ class DataDir:
         def create(log: PartitionLog) -> None:
             try:
                 os.makedirs(folder, exist_ok=True)
-                _write(f"{folder}/{METADATA}", f"version: 0\ntopic_id: {uuid_text(topic_id)}\n")
+                _write(f"{folder}/{METADATA}", metadata_of(topic_id))
                 _write(f"{folder}/leader-epoch-checkpoint", f"0\n1\n0 {log.log_start_offset}\n")
             except OSError as fault:
                 raise StorageError(f"cannot create {folder}: {fault.strerror}") from fault
@@ -172,32 +221,54 @@ class DataDir:
         self.logs[topic, index] = log
         return log, cut
 
+    def check_free(self, topic: str, indexes: range) -> None:
+        """Raises StorageError when something is where a new partition's folder would be: it would be taken for its data."""
+        for index in indexes:
+            if os.path.lexists(f"{self.path}/{topic}-{index}"):
+                raise StorageError(f"there is something else at {self.path}/{topic}-{index}: move it away")
+
     def delete_partition(self, log: PartitionLog) -> None:
-        """Removes a partition's folder. A crash on the way leaves a stray one."""
+        """Removes a partition's folder. What a crash on the way leaves goes at the next start. Raises StorageError."""
         self.logs.pop((log.topic, log.index), None)
-        self._forget_start(log.topic, log.index)
-        log.delete()
-        if os.path.isdir(log.folder):
-            _remove_partition(log.folder)
+        try:
+            self._forget_start(log.topic, log.index)
+            log.delete()
+            if os.path.isdir(log.folder):
+                _remove_partition(log.folder)
+        except OSError as fault:
+            raise StorageError(f"cannot remove {log.folder}: {fault.strerror}") from fault
 
-    def strays(self, known: set[tuple[str, int]]) -> list[str]:
-        """Partition folders that no topic claims: what is left of a deletion that a crash cut short.
+    def reconcile(
+        self, topics: Mapping[str, tuple[bytes, int]], deleted: Mapping[str, Deleted]
+    ) -> list[tuple[str, str]]:
+        """Brings the partitions' folders in line with the journal, before any is opened; (folder, new name) of each stray.
 
-        A folder is a partition's if and only if it holds METADATA, or nothing: somebody else's is left alone.
+        `topics`: id and number of partitions by name. Raises StorageError.
         """
-        found = []
-        for name in os.listdir(self.path):
-            topic, dash, index = name.rpartition("-")
-            if dash and index.isdigit() and (topic, int(index)) not in known and os.path.isdir(f"{self.path}/{name}"):
-                files = os.listdir(f"{self.path}/{name}")
-                if not files or METADATA in files:
-                    found.append(name)
-        return found
-
-    def remove_stray(self, name: str) -> None:
-        topic, _, index = name.rpartition("-")
-        self._forget_start(topic, int(index))
-        _remove_partition(f"{self.path}/{name}")
+        strays = []
+        judged = judge(self.path, topics, deleted, not self._journal_lines)
+        try:
+            for fate, folder, topic, index in judged:
+                match fate:
+                    case Fate.DESCRIBED:
+                        _write(f"{folder}/{METADATA}", metadata_of(topics[topic][0]))
+                    case Fate.REMOVED:
+                        self._forget_start(topic, index)
+                        _remove_partition(folder)
+                    case Fate.SET_ASIDE:
+                        self._forget_start(topic, index)
+                        name = stray_name(topic, index)
+                        os.rename(folder, f"{self.path}/{name}")
+                        strays.append((folder, name))
+        except OSError as fault:
+            raise StorageError(f"cannot tidy up the data folder: {fault}") from fault
+        if self.made is not None:
+            for fate, folder, _, _ in judged:
+                if fate is Fate.DESCRIBED:
+                    self.made(f"{folder}/{METADATA}")
+                    self.made(folder)
+            self.made(self.path)
+        return strays
 
     # --- log start offsets
 
@@ -215,22 +286,31 @@ class DataDir:
 
     def _write_start_offsets(self, starts: dict[tuple[str, int], int]) -> None:
         lines = [f"{topic} {index} {offset}\n" for (topic, index), offset in starts.items()]
-        self._replace(START_OFFSETS, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+        try:
+            self._replace(START_OFFSETS, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+        except OSError as fault:
+            raise StorageError(f"cannot write {self.path}/{START_OFFSETS}: {fault.strerror}") from fault
 
     def _read_start_offsets(self) -> dict[tuple[str, int], int]:
+        path = f"{self.path}/{START_OFFSETS}"
         try:
-            with open(f"{self.path}/{START_OFFSETS}", encoding="utf-8") as file:
-                lines = file.read().split("\n")[2:]
+            with open(path, "rb") as file:
+                data = file.read()
         except FileNotFoundError:
             return {}
-        found = {}
-        for line in lines:
-            if line:
-                try:
-                    topic, index, offset = line.split(" ")
-                    found[topic, int(index)] = int(offset)
-                except ValueError:
-                    raise StorageError(f"{self.path}/{START_OFFSETS}: no `topic partition offset`: {line!r}") from None
+        try:
+            version, count, *lines, end = data.decode("ascii").split("\n")
+            found = {}
+            for line in lines:
+                topic, index, offset = line.split(" ")
+                found[topic, int(index)] = int(offset)
+            if version != "0" or int(count) != len(lines) or end or any(offset < 0 for offset in found.values()):
+                raise ValueError
+        except ValueError:
+            raise StorageError(
+                f"{path}: no version 0, number of lines, and as many of `topic partition offset`; put back a copy of that file, "
+                "or delete it, and records that were deleted from the beginning of a log may come back"
+            ) from None
         return found
 
     # --- the end

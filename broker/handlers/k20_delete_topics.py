@@ -14,6 +14,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 from stuntbroker.protocol.primitives import ZERO_UUID
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -101,7 +102,13 @@ def _one(broker: Broker, wanted: DeleteTopicState) -> DeletableTopicResult:
     if topic.internal:
         # Unlike Kafka: it lets an administrator delete the internal topics, and breaks.
         return DeletableTopicResult(topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is the broker's own")
-    broker.topics.delete(topic)
+    try:
+        broker.topics.delete(topic)
+    except StorageError as fault:
+        if broker.topics.get(topic.name) is None:
+            broker.topic_deleted(topic.name)
+        broker.events.error("topic_not_deleted", topic=topic.name, fault=str(fault))
+        return DeletableTopicResult(topic.name, topic.id, ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
     broker.topic_deleted(topic.name)
     broker.events.info("topic_deleted", topic=topic.name)
     return DeletableTopicResult(topic.name, topic.id, ErrorCode.NONE, None)

@@ -13,6 +13,7 @@ from stuntbroker.protocol.messages.create_partitions_response import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -72,6 +73,9 @@ def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) ->
         if any(list(one.broker_ids) != [broker.node_id] for one in wanted.assignments):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {broker.node_id}"
     if not validate_only:
-        broker.topics.add_partitions(topic, wanted.count)
+        try:
+            broker.topics.add_partitions(topic, wanted.count)
+        except StorageError as fault:
+            return ErrorCode.KAFKA_STORAGE_ERROR, str(fault)
         broker.events.info("partitions_created", topic=wanted.name, partitions=wanted.count)
     return ErrorCode.NONE, ""

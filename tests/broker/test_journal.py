@@ -1,17 +1,35 @@
-"""The journal of a broker's metadata stays short, and says the same when it was written anew."""
+"""The journal of a broker's metadata: it stays short, and what is on the disk beside it is neither lost nor mistaken."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import START_MS, KeptEvents
+from valid_requests import batch
 
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.server import Broker
-from stuntbroker.storage.data_dir import JOURNAL
+from stuntbroker.broker.topics import TXN_STATE
+from stuntbroker.protocol.records import read_header
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, metadata_of
 
 
 def opened(folder: Path) -> Broker:
     return Broker(BrokerConfig(), str(folder), events=Events("error"))
+
+
+def put(log: Any, data: bytes) -> int:
+    log.turn = None  # There is no event loop, and no turn that could end.
+    error, offset, _ = log.append_client(data, read_header(data), START_MS)
+    assert error == 0
+    return int(offset)
 
 
 def test_a_journal_that_has_grown_is_written_anew_at_the_start_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -33,3 +51,119 @@ def test_a_journal_that_has_grown_is_written_anew_at_the_start_and_nothing_is_lo
     assert (again.id, again.configs, len(again.partitions)) == (topic.id, {"retention.ms": "1199"}, 2)
     assert broker.transactions.producer_ids.take() > max(taken)
     broker.data_dir.close()
+
+
+def test_a_line_that_makes_no_sense_refuses_the_start_and_nothing_is_changed(tmp_path: Path) -> None:
+    """One bit of a journal without CRCs: "create" reads "creatd"."""
+    broker = opened(tmp_path)
+    broker.topics.create("kept", 1, {})
+    put(broker.topics.log("kept", 0), batch(1))
+    broker.data_dir.close()
+    (tmp_path / JOURNAL).write_bytes(re.sub(rb',"crc":"\w+"', b"", (tmp_path / JOURNAL).read_bytes()))
+    opened(tmp_path).data_dir.close()
+    (tmp_path / JOURNAL).write_bytes((tmp_path / JOURNAL).read_bytes().replace(b"create", b"creatd"))
+    (tmp_path / PROPERTIES).unlink()
+
+    for _ in range(2):
+        with pytest.raises(StorageError, match=f"^{tmp_path}/{JOURNAL}, line 1: .*'creatd'.*; nothing was changed: put"):
+            opened(tmp_path)
+    assert (tmp_path / "kept-0" / f"{0:020d}.log").stat().st_size
+    assert not (tmp_path / PROPERTIES).exists()
+
+
+def test_a_topic_that_was_deleted_and_made_again_has_none_of_the_old_one_s_data(tmp_path: Path) -> None:
+    """Kill -9 before the folder went, and the new topic was never written to."""
+    broker = opened(tmp_path)
+    topic = broker.topics.create("orders", 1, {})
+    put(broker.topics.log("orders", 0), batch(3))
+    broker.data_dir.journal({"delete": "orders"})
+    broker.data_dir.journal({"create": "orders", "id": "ab" * 16, "partitions": 1, "configs": {}})
+    broker.data_dir.abandon()
+    assert (tmp_path / "orders-0" / METADATA).read_text() == metadata_of(topic.id)
+
+    broker = opened(tmp_path)
+    log = broker.topics.log("orders", 0)
+    assert (log.next_offset, (tmp_path / "orders-0").exists()) == (0, False)
+    assert put(log, batch(1)) == 0
+    broker.data_dir.abandon()
+    broker = opened(tmp_path)
+    assert broker.topics.log("orders", 0).next_offset == 1
+    assert (tmp_path / "orders-0" / METADATA).read_text() == metadata_of(b"\xab" * 16)
+    broker.data_dir.close()
+
+
+def test_what_a_journal_without_its_last_lines_says_nothing_of_is_kept_as_a_stray(tmp_path: Path) -> None:
+    broker = opened(tmp_path)
+    for name in ("first", "second"):
+        broker.topics.create(name, 1, {})
+        put(broker.topics.log(name, 0), batch(1))
+    broker.data_dir.close()
+    lines = (tmp_path / JOURNAL).read_bytes().splitlines(keepends=True)
+    (tmp_path / JOURNAL).write_bytes(lines[0])
+
+    events = KeptEvents()
+    Broker(BrokerConfig(), str(tmp_path), events=events).data_dir.close()
+    [(event, facts)] = events.kept
+    assert (event, facts["folder"]) == ("stray_partition_renamed", str(tmp_path / "second-0"))
+    assert (tmp_path / facts["to"] / f"{0:020d}.log").stat().st_size
+    assert (tmp_path / "first-0").exists()
+
+
+def test_a_deletion_whose_folder_does_not_go_is_told_and_tried_again_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    broker = opened(tmp_path)
+    topic = broker.topics.create("orders", 2, {})
+    for index in range(2):
+        put(broker.topics.log("orders", index), batch(1))
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(StorageError, match=f"orders is deleted, but cannot remove {tmp_path}/orders-1: Permission denied"):
+        broker.topics.delete(topic)
+    monkeypatch.undo()
+    assert (broker.topics.get("orders"), broker.topics.log("orders", 0), broker.topics.log("orders", 1)) == (None, None, None)
+    with pytest.raises(StorageError, match=f"there is something else at {tmp_path}/orders-0"):
+        broker.topics.create("orders", 1, {})
+    broker.data_dir.abandon()
+
+    broker = opened(tmp_path)
+    assert not (tmp_path / "orders-0").exists() and not (tmp_path / "orders-1").exists()
+    broker.topics.create("orders", 1, {})
+    broker.data_dir.close()
+
+
+def test_a_configuration_that_was_allowed_once_costs_no_topic(tmp_path: Path) -> None:
+    """It is told, and the default counts: for an internal topic, that of an internal topic."""
+    changes = [
+        {"create": TXN_STATE, "id": "ab" * 16, "partitions": 5, "configs": {"segment.bytes": "16384"}},
+        {"create": "orders", "id": "cd" * 16, "partitions": 1,
+         "configs": {"segment.bytes": "1", "no.such": "x", "retention.ms": " 5 "}},
+    ]  # fmt: skip
+    (tmp_path / JOURNAL).write_text("".join(json.dumps(change) + "\n" for change in changes))
+    (tmp_path / PROPERTIES).write_text("cluster.id=x\nnode.id=1\n")
+
+    events = KeptEvents()
+    broker = Broker(BrokerConfig(), str(tmp_path), events=events)
+    assert [(name, facts["topic"], facts["config"], facts["value"]) for name, facts in events.kept] == [
+        ("topic_config_ignored", TXN_STATE, "segment.bytes", "16384"),
+        ("topic_config_ignored", "orders", "segment.bytes", "1"),
+        ("topic_config_ignored", "orders", "no.such", "x"),
+    ]
+    kept = {topic.name: topic.partitions[0].config for topic in broker.topics}
+    assert (kept[TXN_STATE].segment_bytes, kept[TXN_STATE].compact) == (104_857_600, True)
+    assert (kept["orders"].segment_bytes, kept["orders"].retention_ms) == (1 << 30, 5)
+    broker.data_dir.close()
+
+
+def test_a_cluster_id_that_is_lost_is_told(tmp_path: Path) -> None:
+    broker = opened(tmp_path)
+    broker.topics.create("kept", 1, {})
+    broker.data_dir.close()
+    (tmp_path / PROPERTIES).unlink()
+    events = KeptEvents()
+    again = Broker(BrokerConfig(), str(tmp_path), events=events)
+    again.data_dir.close()
+    assert events.kept == [("cluster_id_lost", {"folder": str(tmp_path), "now": again.cluster_id})]
+    assert opened(tmp_path).cluster_id == again.cluster_id != broker.cluster_id

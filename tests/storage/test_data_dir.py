@@ -15,12 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from storage_harness import batch, files_of, killed, put, view
 
-from stuntbroker.storage.data_dir import CLEAN, JOURNAL, JOURNAL_SLACK, METADATA, START_OFFSETS, DataDir, uuid_text
+from stuntbroker.storage.data_dir import CLEAN, JOURNAL_SLACK, DataDir
 from stuntbroker.storage.errors import DataDirLocked, StorageError
 from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.ownership import JOURNAL, METADATA, START_OFFSETS, Deleted, metadata_of, uuid_text
 from stuntbroker.storage.partition import PartitionLog
 
 TOPIC_ID = bytes(range(16))
+OTHER_ID = bytes(range(1, 17))
 
 
 def crashed(folder: DataDir) -> None:
@@ -33,6 +35,7 @@ def crashed(folder: DataDir) -> None:
 
 
 def partition(folder: DataDir, name: str = "orders", index: int = 0, **config: Any) -> PartitionLog:
+    folder.open_journal()
     return folder.partition(name, index, TOPIC_ID, LogConfig(**config))[0]
 
 
@@ -101,10 +104,14 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 def test_a_start_offset_that_cannot_be_read_is_named_and_the_lock_given_back(tmp_path: Path) -> None:
-    (tmp_path / START_OFFSETS).write_text("0\n1\norders zero 5\n")
-    for _ in range(2):
-        with pytest.raises(StorageError, match="orders zero 5"):
-            DataDir(str(tmp_path))
+    for damaged in (
+        b"0\n1\norders zero 5\n", b"0\n1\norders 0 -5\n", b"0\n2\norders 0 5\n", b"0\n1\norders 0 5", b"1\n0\n", b"0\n", b"",
+        b"\xff\xfe", b"0\n1\norders 0 5\n\xc3\x28\n",
+    ):  # fmt: skip
+        (tmp_path / START_OFFSETS).write_bytes(damaged)
+        for _ in range(2):
+            with pytest.raises(StorageError, match=f"^{tmp_path}/{START_OFFSETS}: no version 0"):
+                DataDir(str(tmp_path))
 
 
 # --- who we are
@@ -169,6 +176,75 @@ def test_a_line_that_was_torn_is_forgotten_and_the_next_one_is_whole(tmp_path: P
         folder = DataDir(str(tmp_path))
         assert list(folder.read_journal()) == [*whole, {"next": 1}]
         crashed(folder)
+
+
+def test_a_bit_that_was_flipped_in_the_journal_is_found_and_nothing_is_cut(tmp_path: Path) -> None:
+    """In every byte, the ends of lines included; of a journal without CRCs, only what is no JSON any more."""
+    folder = DataDir(str(tmp_path))
+    for n in range(3):
+        folder.journal({"create": f"topic-{n}", "n": n} if n else {})
+    crashed(folder)
+    content = (tmp_path / JOURNAL).read_bytes()
+    for at in range(len(content)):
+        for bit in range(8):
+            damaged = bytearray(content)
+            damaged[at] ^= 1 << bit
+            (tmp_path / JOURNAL).write_bytes(damaged)
+            folder = DataDir(str(tmp_path))
+            line = content[:at].count(b"\n") + 1
+            try:
+                found = list(folder.read_journal())
+            except StorageError as fault:
+                assert f"{JOURNAL}, line {line}: " in str(fault)
+            else:  # It looks as if it had been written without a CRC, and has a member that no change has.
+                assert found[line - 1].keys() - {"create", "n"}, damaged
+            assert (tmp_path / JOURNAL).read_bytes() == damaged
+            crashed(folder)
+
+
+def test_lines_of_older_versions_are_read_beside_newer_ones(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_bytes(b'{"create":"old"}\n{}\n')
+    folder = DataDir(str(tmp_path))
+    assert list(folder.read_journal()) == [{"create": "old"}, {}]
+    folder.journal({"create": "new"})
+    folder.close()
+    assert (tmp_path / JOURNAL).read_bytes().split(b"\n")[2] == b'{"create":"new","crc":"49aa2005"}'
+    folder = DataDir(str(tmp_path))
+    assert list(folder.read_journal()) == [{"create": "old"}, {}, {"create": "new"}]
+    folder.close()
+
+
+@pytest.mark.parametrize("line", [b"[1]", b"1", b'"x"', b"\xff\xfe", b"[" * 9_000, b"", b'{"crc":"00000000"}'])
+def test_a_line_that_is_no_change_is_named(line: bytes, tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_bytes(b'{"a":1}\n' + line + b"\n")
+    folder = DataDir(str(tmp_path))
+    with pytest.raises(StorageError, match=f"^{tmp_path}/{JOURNAL}, line 2: (not JSON|no JSON object|wrong CRC)") as refused:
+        list(folder.read_journal())
+    assert "\n" not in str(refused.value)
+    folder.close()
+
+
+@pytest.mark.parametrize("do", ["open_journal", "read_journal"])
+def test_a_journal_that_cannot_be_used_is_named(do: str, tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).mkdir()
+    folder = DataDir(str(tmp_path))
+    with pytest.raises(StorageError, match=f"cannot (read|write) {tmp_path}/{JOURNAL}: Is a directory"):
+        list(getattr(folder, do)() or ())
+    folder.close()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff", b"version=1\n", b"cluster.id=x\n", b"cluster.id=\nnode.id=1\n", b"cluster.id=x\nnode.id=one\n",
+     b"cluster.id=x\nnode.id=2147483648\n", b"cluster.id=x\nnode.id=-1\n", b"cluster.id=x\nnode.id=\xd9\xa1\n", None],
+)  # fmt: skip
+def test_properties_that_do_not_say_who_we_are_are_named(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "meta.properties"
+    path.mkdir() if content is None else path.write_bytes(content)
+    folder = DataDir(str(tmp_path))
+    with pytest.raises(StorageError, match=f"{path}: .*; put back a copy of that file, or delete it for a new cluster id"):
+        folder.properties()
+    folder.close()
 
 
 def test_a_line_in_the_middle_that_is_no_json_is_named(tmp_path: Path) -> None:
@@ -303,8 +379,7 @@ def test_a_topic_of_the_same_name_does_not_begin_where_the_deleted_one_did(tmp_p
     if stray:
         crashed(folder)
         folder = DataDir(str(tmp_path))
-        assert folder.strays(set()) == ["orders-0"]
-        folder.remove_stray("orders-0")
+        folder.reconcile({}, {"orders": Deleted({TOPIC_ID}, 1)})
     else:
         folder.delete_partition(log)
     put(partition(folder), batch(2))
@@ -316,9 +391,10 @@ def test_a_topic_of_the_same_name_does_not_begin_where_the_deleted_one_did(tmp_p
     crashed(folder)
 
 
+@pytest.mark.parametrize("again", [{}, {"orders": (OTHER_ID, 1)}], ids=["gone", "made_anew"])
 @pytest.mark.parametrize("step", range(18))
 def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, again: dict[str, tuple[bytes, int]]
 ) -> None:
     """Whatever of the folder was left, it is known to be a partition's: its metadata is the last to go."""
     folder = DataDir(str(tmp_path))
@@ -344,23 +420,12 @@ def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
     crashed(folder)
 
     folder = DataDir(str(tmp_path))
-    assert folder.strays({("orders", 0)}) == []
-    assert folder.strays({("orders", 1), ("other", 0)}) == ["orders-0"]
-    folder.remove_stray("orders-0")
-    assert not (tmp_path / "orders-0").exists()
+    assert folder.reconcile(again, {"orders": Deleted({TOPIC_ID}, 1)}) == []
+    left = (tmp_path / "orders-0").exists()
     folder.close()
 
-
-def test_folders_that_are_not_a_partition_s_are_left_alone(tmp_path: Path) -> None:
-    folder = DataDir(str(tmp_path))
-    for name in ("backup-2024", "notes", "plain-x", "-1"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "precious").write_text("!")
-    (tmp_path / "file-1").write_text("!")
-    (tmp_path / "begun-0").mkdir()
-
-    assert folder.strays(set()) == ["begun-0"]
-    folder.close()
+    # An empty folder is as good as none: it is described for the new topic, if there is one.
+    assert not left or (again and files_of(tmp_path / "orders-0") == {METADATA: metadata_of(OTHER_ID).encode()})
 
 
 def test_a_folder_that_cannot_be_made_refuses_the_append(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+"""The metadata image: what the changes of a journal come to. Strict, as what is misread here is data lost later.
+
+| change | when it may come |
+|---|---|
+| `{"create": name, "id": 32 hex digits, "partitions": n, "configs": {name: text}}` | no topic has the name, or ever had the id |
+| `{"partitions": name, "count": n}` | there is, and has fewer |
+| `{"configs": name, "set": {name: text}}` | there is |
+| `{"delete": name}` | there is |
+| `{"producer_ids_below": n}` | it was not higher before |
+| `{"transaction_version": level, "features_epoch": n}` | the epoch was not higher before |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.broker.config import INT_MAX, LONG_MAX
+from stuntbroker.broker.features import FIRST_EPOCH, LEVEL_MAX
+from stuntbroker.broker.topics import TopicNameError, check_name
+from stuntbroker.storage.ownership import Deleted
+
+_ID: Final = re.compile("[0-9a-f]{32}")
+
+
+class ImageError(ValueError):
+    """A change that cannot have been written as it is read. `line` counts from 1."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(why)
+        self.line = line
+
+
+class TopicImage(NamedTuple):
+    id: bytes
+    partitions: int
+    configs: dict[str, str]
+
+
+class Image:
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicImage] = {}
+        self.deleted: dict[str, Deleted] = {}
+        """By name, what was deleted since the journal was last written anew."""
+        self.ids: set[bytes] = set()
+        """Every topic id that was given."""
+        self.others: dict[str, int] = {}
+        """What is not about topics, by name."""
+
+
+def image_of(changes: Iterable[dict[str, Any]]) -> Image:
+    """Raises ImageError at the first change that makes no sense."""
+    image = Image()
+    for line, change in enumerate(changes, 1):
+        try:
+            _apply(image, change)
+        except (_Senseless, TopicNameError) as fault:
+            raise ImageError(line, str(fault)) from None
+    return image
+
+
+class _Senseless(ValueError):
+    pass
+
+
+def _apply(image: Image, change: dict[str, Any]) -> None:
+    match change:
+        case {"create": str(name), "id": str(text), "partitions": count, "configs": configs, **rest} if not rest:
+            check_name(name)
+            if name in image.topics:
+                raise _Senseless(f"topic {name} is made, which there is")
+            if not _ID.fullmatch(text) or bytes.fromhex(text) in image.ids:
+                raise _Senseless(f"topic {name} gets an id that is none, or another's: {text!r}")
+            image.topics[name] = TopicImage(bytes.fromhex(text), _number(count, 1, INT_MAX), _texts(configs))
+            image.ids.add(bytes.fromhex(text))
+        case {"partitions": str(name), "count": count, **rest} if not rest:
+            topic = _topic(image, name)
+            image.topics[name] = topic._replace(partitions=_number(count, topic.partitions, INT_MAX))
+        case {"configs": str(name), "set": configs, **rest} if not rest:
+            image.topics[name] = _topic(image, name)._replace(configs=_texts(configs))
+        case {"delete": str(name), **rest} if not rest:
+            topic = _topic(image, name)
+            ids, partitions = image.deleted.get(name, (set(), 0))
+            image.deleted[name] = Deleted(ids | {topic.id}, max(partitions, topic.partitions))
+            del image.topics[name]
+        case {"producer_ids_below": number, **rest} if not rest:
+            image.others["producer_ids_below"] = _number(number, image.others.get("producer_ids_below", 0), LONG_MAX)
+        case {"transaction_version": level, "features_epoch": epoch, **rest} if not rest:
+            image.others["transaction_version"] = _number(level, 0, LEVEL_MAX)
+            image.others["features_epoch"] = _number(epoch, image.others.get("features_epoch", FIRST_EPOCH), LONG_MAX)
+        case _:
+            raise _Senseless(f"a change of no known kind, with {', '.join(map(repr, change)) or 'nothing in it'}")
+
+
+def _topic(image: Image, name: str) -> TopicImage:
+    if name not in image.topics:
+        raise _Senseless(f"topic {name} is changed, which there is not")
+    return image.topics[name]
+
+
+def _number(value: Any, low: int, high: int) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise _Senseless(f"{value!r} is no whole number in {low}..{high}")
+    return value
+
+
+def _texts(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise _Senseless(f"configuration that is no mapping of texts: {value!r}")
+    return value

@@ -1,0 +1,178 @@
+"""Whose a folder is: what a broker may take for its data folder, and which folders in it are partitions, and of which topic.
+
+Nothing is changed here. What can only be damage, or belongs to another program, is refused with a StorageError.
+
+A folder is ours when it has a journal. One without is new: it must be empty but for hidden files, lost+found, and what a broker
+leaves that never had a topic.
+
+| folder in it | what becomes of it |
+|---|---|
+| of a topic that the journal says was deleted | removed: a crash cut its deletion short |
+| of a partition that there is | taken; METADATA is written again when it cannot be read |
+| the same, and METADATA has the id of a topic that never was | refused |
+| of another partition, as its files say | renamed and kept, as Kafka does: a stray |
+| anything else | left alone |
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from stuntbroker.storage.errors import StorageError
+
+PROPERTIES: Final = "meta.properties"
+START_OFFSETS: Final = "log-start-offset-checkpoint"
+JOURNAL: Final = "metadata.journal"
+METADATA: Final = "partition.metadata"
+"""The first file in a partition's folder, and the last to go."""
+KRAFT: Final = "__cluster_metadata-0"
+"""Where Apache Kafka keeps what we keep in the journal."""
+NEW_MAY_HOLD: Final = frozenset(
+    {"lost+found", *(name + new for name in (PROPERTIES, START_OFFSETS, JOURNAL) for new in ("", ".new"))}
+)
+FILE_NAME_MAX: Final = 255
+_INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
+_SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
+_TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
+
+
+class Deleted(NamedTuple):
+    """What was deleted under one topic name."""
+
+    ids: set[bytes]
+    partitions: int
+    """The most that one of them had."""
+
+
+class Fate(Enum):
+    """What is to become of a folder, before any partition is opened."""
+
+    STAYS = 0
+    DESCRIBED = 1
+    """Its METADATA is written again."""
+    REMOVED = 2
+    SET_ASIDE = 3
+
+
+class Judged(NamedTuple):
+    fate: Fate
+    folder: str
+    topic: str
+    partition: int
+
+
+def uuid_text(uuid: bytes) -> str:
+    """A UUID as Kafka prints it: base64url without padding."""
+    return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
+
+
+def refuse_another_s(path: str) -> None:
+    """Raises StorageError for a folder that is neither ours nor new; OSError when it cannot be looked into."""
+    try:
+        names = set(os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):  # Nobody's yet, or found out when it is to be made.
+        return
+    if JOURNAL in names:
+        return
+    if KRAFT in names:
+        raise _kafka_s(path)
+    others = sorted(name for name in names - NEW_MAY_HOLD if not name.startswith("."))
+    for name in others:
+        if os.path.exists(f"{path}/{name}/{METADATA}"):
+            raise _without_journal(path, name)
+    if others:
+        raise StorageError(
+            f"the data folder {path} has no {JOURNAL}, so it is not a broker's, and it is not empty: there is {others[0]!r}; "
+            "give a --data-dir that is empty or new"
+        )
+
+
+def judge(
+    path: str, topics: Mapping[str, tuple[bytes, int]], deleted: Mapping[str, Deleted], journal_is_empty: bool
+) -> list[Judged]:
+    """What to do with the folders in a data folder. `topics`: id and number of partitions by name."""
+    found = []
+    for name in sorted(os.listdir(path)):
+        topic, _, text = name.rpartition("-")
+        if not topic or not _INDEX.fullmatch(text):
+            continue
+        index, folder = int(text), f"{path}/{name}"
+        topic_id, count = topics.get(topic, (b"", 0))
+        if name == KRAFT and not count:
+            raise _kafka_s(path)
+        try:
+            if index < count:
+                fate = _claimed(folder, topic, topic_id, deleted)
+            else:
+                fate = _unclaimed(folder, index, deleted.get(topic))
+        except OSError as fault:
+            if index < count:
+                raise StorageError(f"cannot read {folder}: {fault}") from fault
+            continue  # Somebody else's, as far as anyone can see.
+        if fate is Fate.SET_ASIDE and journal_is_empty:
+            raise _without_journal(path, name)
+        found.append(Judged(fate, folder, topic, index))
+    return found
+
+
+def stray_name(topic: str, index: int) -> str:
+    """As Kafka names it; a long topic name is cut so that the whole may be a file's."""
+    suffix = f"-{index}.{os.urandom(16).hex()}-stray"
+    return topic[: FILE_NAME_MAX - len(suffix)] + suffix
+
+
+def metadata_of(topic_id: bytes) -> str:
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
+
+
+def _claimed(folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Deleted]) -> Fate:
+    if not os.path.isdir(folder):
+        raise StorageError(f"{folder} is no folder, and that partition's data belong there: move it away")
+    found = _topic_id(folder)
+    if found is None:
+        return Fate.DESCRIBED
+    if found == topic_id:
+        return Fate.STAYS
+    if topic in deleted and found in deleted[topic].ids:
+        return Fate.REMOVED
+    raise StorageError(
+        f"{folder}/{METADATA} has topic id {uuid_text(found)}, but {topic} has {uuid_text(topic_id)}; nothing was changed: "
+        f"delete that file if the data are this topic's, or else move the folder away"
+    )
+
+
+def _unclaimed(folder: str, index: int, deleted: Deleted | None) -> Fate:
+    if not os.path.isdir(folder):
+        return Fate.STAYS
+    files, found = os.listdir(folder), _topic_id(folder)
+    if deleted is not None and (found in deleted.ids or (not files and index < deleted.partitions)):
+        return Fate.REMOVED
+    return Fate.SET_ASIDE if any(file == METADATA or _SEGMENT.fullmatch(file) for file in files) else Fate.STAYS
+
+
+def _topic_id(folder: str) -> bytes | None:
+    """The id in a partition's METADATA; None when there is none that can be read."""
+    try:
+        with open(f"{folder}/{METADATA}", "rb") as file:
+            found = _TOPIC_ID.fullmatch(file.read())
+    except FileNotFoundError:
+        return None
+    return base64.urlsafe_b64decode(found[1] + b"==") if found else None
+
+
+def _kafka_s(path: str) -> StorageError:
+    return StorageError(
+        f"the data folder {path} is Apache Kafka's: there is {KRAFT}; nothing was changed: give another --data-dir"
+    )
+
+
+def _without_journal(path: str, name: str) -> StorageError:
+    return StorageError(
+        f"the data folder {path} has partitions, as {name}, but its {JOURNAL} is missing or empty; nothing was changed: "
+        "put a copy of that file back, or give another --data-dir"
+    )

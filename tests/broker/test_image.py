@@ -1,0 +1,92 @@
+"""What the changes of a journal come to, and that nothing is guessed where one makes no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stuntbroker.broker.image import Image, ImageError, TopicImage, image_of
+from stuntbroker.storage.ownership import Deleted
+
+A, B = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"
+LONG_MAX = 2**63 - 1
+
+
+def create(name: str = "a", topic_id: str = A, partitions: Any = 2, configs: Any = None) -> dict[str, Any]:
+    return {"create": name, "id": topic_id, "partitions": partitions, "configs": {} if configs is None else configs}
+
+
+def image(*changes: dict[str, Any]) -> Image:
+    return image_of(changes)
+
+
+def test_topics_are_what_the_last_changes_made_them() -> None:
+    found = image(
+        create(configs={"retention.ms": "5"}), create("b", B), {"partitions": "a", "count": 7},
+        {"configs": "a", "set": {"retention.ms": "6"}}, {"delete": "b"},
+    )  # fmt: skip
+    assert found.topics == {"a": TopicImage(bytes.fromhex(A), 7, {"retention.ms": "6"})}
+    assert found.deleted == {"b": Deleted({bytes.fromhex(B)}, 2)}
+
+
+def test_every_id_that_a_name_had_is_remembered_and_the_most_partitions() -> None:
+    found = image(create(partitions=3), {"delete": "a"}, create("a", B, 1), {"delete": "a"})
+    assert found.topics == {}
+    assert found.deleted == {"a": Deleted({bytes.fromhex(A), bytes.fromhex(B)}, 3)}
+
+
+def test_what_is_not_about_topics_is_the_last_that_was_said() -> None:
+    found = image(
+        {"producer_ids_below": 1_000}, {"transaction_version": 1, "features_epoch": 2}, {"producer_ids_below": 2_000},
+        {"transaction_version": 0, "features_epoch": 3}, {"producer_ids_below": 2_000},
+    )  # fmt: skip
+    assert found.others == {"producer_ids_below": 2_000, "transaction_version": 0, "features_epoch": 3}
+    assert image().others == {}
+
+
+SENSELESS: dict[str, tuple[list[Any], str]] = {
+    "a topic twice": ([create(), create("a", B)], "topic a is made, which there is"),
+    "an id twice": ([create(), create("b", A)], "topic b gets an id that is none, or another's"),
+    "the id of one that was deleted": ([create(), {"delete": "a"}, create("a", A)], "topic a gets an id"),
+    "an id that is none": ([create(topic_id="x" * 32)], "topic a gets an id"),
+    "a short id": ([create(topic_id="00")], "topic a gets an id"),
+    "an id that is a number": ([create() | {"id": 5}], "no known kind"),
+    "a name that none may have": ([create("a/b")], "one or more characters other than"),
+    "no name": ([create("")], "the empty string"),
+    "a name that is a number": ([create() | {"create": 5}], "no known kind"),
+    "no partitions": ([create(partitions=0)], "0 is no whole number in 1..2147483647"),
+    "many partitions": ([create(partitions=2**31)], "2147483648 is no whole number"),
+    "partitions in words": ([create(partitions="two")], "'two' is no whole number"),
+    "partitions that are true": ([create(partitions=True)], "True is no whole number"),
+    "configuration in a list": ([create(configs=["a"])], "no mapping of texts"),
+    "configuration with numbers": ([create(configs={"retention.ms": 5})], "no mapping of texts"),
+    "a member too many": ([create() | {"crb": "01234567"}], "no known kind, with 'create'"),
+    "creatd": ([{"creatd": "a", "id": A, "partitions": 1, "configs": {}}], "no known kind, with 'creatd', 'id'"),
+    "a member missing": ([{"create": "a", "id": A, "partitions": 1}], "no known kind"),
+    "nothing": ([{}], "no known kind, with nothing in it"),
+    "fewer partitions": ([create(), {"partitions": "a", "count": 1}], "1 is no whole number in 2"),
+    "partitions for nobody": ([{"partitions": "a", "count": 1}], "topic a is changed, which there is not"),
+    "configuration for nobody": ([{"configs": "a", "set": {}}], "topic a is changed, which there is not"),
+    "a deletion of nobody": ([{"delete": "a"}], "topic a is changed, which there is not"),
+    "a deletion twice": ([create(), {"delete": "a"}, {"delete": "a"}], "topic a is changed, which there is not"),
+    "producer ids again": ([{"producer_ids_below": 9}, {"producer_ids_below": 8}], "8 is no whole number in 9"),
+    "producer ids below none": ([{"producer_ids_below": -1}], "-1 is no whole number"),
+    "producer ids without end": ([{"producer_ids_below": LONG_MAX + 1}], "is no whole number"),
+    "producer ids in words": ([{"producer_ids_below": "9"}], "'9' is no whole number"),
+    "producer ids of another name": ([{"producer_ids_belov": 9}], "no known kind, with 'producer_ids_belov'"),
+    "a level that is none": ([{"transaction_version": 3, "features_epoch": 2}], "3 is no whole number in 0..2"),
+    "an epoch again": (
+        [{"transaction_version": 0, "features_epoch": 3}, {"transaction_version": 1, "features_epoch": 2}],
+        "2 is no whole number in 3",
+    ),
+    "a level alone": ([{"transaction_version": 1}], "no known kind"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SENSELESS)
+def test_a_change_that_makes_no_sense_is_named_with_its_line(case: str) -> None:
+    changes, reason = SENSELESS[case]
+    with pytest.raises(ImageError, match=reason) as refused:
+        image_of(changes)
+    assert refused.value.line == len(changes)

@@ -1,0 +1,207 @@
+"""Whose a folder is: nothing of somebody else's is ever touched, and nothing goes that the journal does not call deleted."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stuntbroker.storage.data_dir import DataDir
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.ownership import (
+    FILE_NAME_MAX,
+    JOURNAL,
+    METADATA,
+    PROPERTIES,
+    START_OFFSETS,
+    Deleted,
+    Fate,
+    judge,
+    metadata_of,
+    stray_name,
+)
+
+ORDERS, BEFORE, UNKNOWN = bytes(range(16)), bytes(range(1, 17)), bytes(range(2, 18))
+LOG = f"{0:020d}.log"
+KAFKA = "__cluster_metadata-0"
+
+
+def files_in(folder: Path) -> dict[str, bytes | None]:
+    """Everything below a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+def put(folder: Path, *names: str) -> None:
+    """Files, and folders where the name ends with a slash."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            (folder / name).mkdir(exist_ok=True)
+        else:
+            (folder / name).write_bytes(b"precious")
+
+
+NOT_OURS = {
+    "kafka": ([f"{KAFKA}/{LOG}", "orders-0/" + METADATA, PROPERTIES, ".lock"], "Apache Kafka's: there is __cluster_metadata-0"),
+    "kafka, just formatted": (["bootstrap.checkpoint", PROPERTIES], "not a broker's, and it is not empty: there is 'bootstrap"),
+    "kafka with ZooKeeper": (["orders-0/" + METADATA, PROPERTIES, START_OFFSETS], "has partitions, as orders-0, but its"),
+    "ours without its journal": (["orders-0/" + METADATA, PROPERTIES, START_OFFSETS, ".lock"], f"but its {JOURNAL} is missing"),
+    "a home": ([".bashrc", ".ssh/id", "Documents/x", "backup-2024/"], "it is not empty: there is 'Documents'"),
+    "a file": (["holiday.jpg"], "it is not empty: there is 'holiday.jpg'"),
+    "an empty folder": (["backup-2024/"], "it is not empty: there is 'backup-2024'"),
+}
+
+
+@pytest.mark.parametrize("content", NOT_OURS)
+def test_a_folder_that_is_somebody_else_s_is_refused_and_not_touched(content: str, tmp_path: Path) -> None:
+    names, reason = NOT_OURS[content]
+    put(tmp_path, *names)
+    before = files_in(tmp_path)
+
+    with pytest.raises(StorageError, match=reason) as refused:
+        DataDir(str(tmp_path))
+
+    assert files_in(tmp_path) == before
+    assert "--data-dir" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_new_folder_may_hold_what_a_file_system_or_a_broker_without_topics_leaves(tmp_path: Path) -> None:
+    put(tmp_path, "lost+found/", ".DS_Store", ".git/HEAD")
+    DataDir(str(tmp_path)).close()
+    (tmp_path / PROPERTIES).write_text("cluster.id=x\nnode.id=1\n")
+    put(tmp_path, PROPERTIES + ".new")
+    DataDir(str(tmp_path)).close()
+    shutil.rmtree(tmp_path)
+    DataDir(str(tmp_path)).close()
+
+
+def test_a_folder_with_a_journal_is_ours_whatever_else_is_in_it(tmp_path: Path) -> None:
+    put(tmp_path, "notes.txt", "backup-2024/")
+    (tmp_path / JOURNAL).touch()
+    folder = DataDir(str(tmp_path))
+    assert list(folder.read_journal()) == []
+    assert folder.reconcile({}, {}) == []
+    folder.close()
+    assert {"notes.txt", "backup-2024"} <= files_in(tmp_path).keys()
+
+
+def test_partitions_that_an_empty_journal_says_nothing_of_are_refused_and_kept(tmp_path: Path) -> None:
+    put(tmp_path, f"orders-0/{LOG}")
+    (tmp_path / JOURNAL).write_bytes(b'{"create":"ord')
+    folder = DataDir(str(tmp_path))
+    assert list(folder.read_journal()) == []
+    with pytest.raises(StorageError, match=f"has partitions, as orders-0, but its {JOURNAL} is missing or empty"):
+        folder.reconcile({}, {})
+    folder.close()
+    assert f"orders-0/{LOG}" in files_in(tmp_path)
+
+
+# --- what becomes of a folder in it
+
+TOPICS = {"orders": (ORDERS, 2)}
+DELETED = {"orders": Deleted({BEFORE}, 5), "gone": Deleted({BEFORE, UNKNOWN}, 2)}
+
+
+@pytest.mark.parametrize(
+    "name, topic_id, others, fate",
+    [
+        ("orders-0", ORDERS, [LOG], Fate.STAYS),
+        ("orders-1", None, [LOG], Fate.DESCRIBED),
+        ("orders-1", b"rubbish", [LOG], Fate.DESCRIBED),
+        ("orders-1", b"", [], Fate.DESCRIBED),
+        ("orders-1", None, [], Fate.DESCRIBED),
+        ("orders-1", BEFORE, [LOG], Fate.REMOVED),
+        ("orders-2", BEFORE, [LOG], Fate.REMOVED),
+        ("orders-2", None, [], Fate.REMOVED),
+        ("orders-2", ORDERS, [LOG], Fate.SET_ASIDE),
+        ("orders-2", UNKNOWN, [LOG], Fate.SET_ASIDE),
+        ("orders-2", None, [LOG], Fate.SET_ASIDE),
+        ("orders-2", b"rubbish", [], Fate.SET_ASIDE),
+        ("orders-2024", None, [], Fate.STAYS),
+        ("gone-1", UNKNOWN, [LOG], Fate.REMOVED),
+        ("gone-1", ORDERS, [LOG], Fate.SET_ASIDE),
+        ("gone-2", None, [], Fate.STAYS),
+        ("never-0", UNKNOWN, [], Fate.SET_ASIDE),
+        ("backup-2024", None, [], Fate.STAYS),
+        ("backup-2024", None, ["notes.log", "0.log"], Fate.STAYS),
+    ],
+)
+def test_what_becomes_of_a_folder(
+    name: str, topic_id: bytes | None, others: list[str], fate: Fate, tmp_path: Path
+) -> None:
+    put(tmp_path, name + "/", *(f"{name}/{other}" for other in others))
+    if topic_id is not None:
+        (tmp_path / name / METADATA).write_bytes(metadata_of(topic_id).encode() if len(topic_id) == 16 else topic_id)
+
+    topic, _, index = name.rpartition("-")
+    assert judge(str(tmp_path), TOPICS, DELETED, False) == [(fate, str(tmp_path / name), topic, int(index))]
+
+
+@pytest.mark.parametrize(
+    "name", ["orders-", "-0", "orders-00", "orders-x", "orders-²", "orders-0.5e-stray", "orders", "orders-99999999999"]
+)
+def test_names_that_no_partition_has_are_nobody_s(name: str, tmp_path: Path) -> None:
+    put(tmp_path, f"{name}/{METADATA}")
+    assert judge(str(tmp_path), TOPICS, DELETED, False) == []
+
+
+def test_a_partition_whose_id_nobody_ever_had_is_refused_and_so_is_what_is_no_folder(tmp_path: Path) -> None:
+    put(tmp_path, "orders-0/")
+    (tmp_path / "orders-0" / METADATA).write_text(metadata_of(UNKNOWN))
+    with pytest.raises(StorageError, match=f"{tmp_path}/orders-0/{METADATA} has topic id AgME.*, but orders has AAEC"):
+        judge(str(tmp_path), TOPICS, DELETED, False)
+    shutil.rmtree(tmp_path / "orders-0")
+    put(tmp_path, "orders-0")
+    with pytest.raises(StorageError, match=f"{tmp_path}/orders-0 is no folder"):
+        judge(str(tmp_path), TOPICS, DELETED, False)
+
+
+def test_kafka_s_own_log_is_refused_in_a_folder_of_ours_unless_it_is_a_topic_of_ours(tmp_path: Path) -> None:
+    put(tmp_path, f"{KAFKA}/{LOG}", f"{KAFKA}/{METADATA}")
+    with pytest.raises(StorageError, match="is Apache Kafka's"):
+        judge(str(tmp_path), {}, {}, False)
+    assert judge(str(tmp_path), {"__cluster_metadata": (ORDERS, 1)}, {}, False)[0].fate is Fate.DESCRIBED
+
+
+def test_a_stray_is_renamed_as_kafka_does_and_kept_with_all_that_is_in_it(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    folder.journal({"some": "change"})
+    put(tmp_path, f"orders-7/{LOG}", f"orders-7/{METADATA}")
+    folder.start_offsets = {("orders", 7): 5}
+
+    [(was, name)] = folder.reconcile({}, {})
+    assert (was, folder.start_offsets) == (str(tmp_path / "orders-7"), {})
+    assert name.startswith("orders-7.") and name.endswith("-stray")
+    assert sorted(path.name for path in (tmp_path / name).iterdir()) == [LOG, METADATA]
+    assert folder.reconcile({}, {}) == []
+    folder.close()
+
+
+def test_the_name_of_a_stray_is_one_that_a_file_may_have() -> None:
+    name = stray_name("x" * 249, 2_147_483_647)
+    assert len(name) == FILE_NAME_MAX
+    assert stray_name("orders", 0) != stray_name("orders", 0)
+
+
+def test_nothing_is_done_when_one_folder_is_refused(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    folder.journal({"some": "change"})
+    put(tmp_path, f"aaa-0/{METADATA}", "gone-0/", "orders-1/")
+    (tmp_path / "gone-0" / METADATA).write_text(metadata_of(BEFORE))
+    (tmp_path / "orders-1" / METADATA).write_text(metadata_of(UNKNOWN))
+    before = files_in(tmp_path)
+    with pytest.raises(StorageError, match="orders-1"):
+        folder.reconcile(TOPICS, DELETED)
+    assert files_in(tmp_path) == before
+    folder.close()
+
+
+def test_a_place_that_is_taken_is_no_place_for_a_new_partition(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    put(tmp_path, "orders-2/notes")
+    folder.check_free("orders", range(2))
+    with pytest.raises(StorageError, match=f"there is something else at {tmp_path}/orders-2: move it away"):
+        folder.check_free("orders", range(3))
+    folder.close()
