@@ -9,6 +9,9 @@ from typing import Any, Final, NamedTuple
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
+PARTITIONS_MAX: Final = 10_000
+"""That one request can make, or one topic have from the start."""
+SEGMENT_BYTES_MIN: Final = 1_048_576
 
 
 class ConfigError(ValueError):
@@ -52,6 +55,12 @@ def _boolean(text: str) -> bool:
 
 
 def _text(text: str) -> str:
+    return text
+
+
+def _visible(text: str) -> str:
+    if not re.fullmatch("[!-~]*", text):
+        raise ConfigError(f"{text!r} is not of visible ASCII characters only")
     return text
 
 
@@ -152,30 +161,32 @@ BROKER: Final[dict[str, Property]] = {
     "log.retention.check.interval.ms": _long(300_000, 1),
     "log.retention.ms": _long(604_800_000, -1),
     "log.roll.ms": _long(604_800_000, 1),
-    "log.segment.bytes": _int(1 << 30, 1_048_576),
+    "log.segment.bytes": _int(1 << 30, SEGMENT_BYTES_MIN),
     # Unlike Kafka: 10,000, where it has no limit.
     "max.connections": _int(10_000, 0),
     "max.incremental.fetch.session.cache.slots": _int(1_000),
     "message.max.bytes": _int(1_048_588),
     "min.insync.replicas": _int(1, 1),
     "node.id": _int(1, 0),
-    "num.partitions": _int(1, 1),
+    # Unlike Kafka: at most so many, as more at once are refused to whoever makes the topic.
+    "num.partitions": _int(1, 1, PARTITIONS_MAX),
     "offset.metadata.max.bytes": _int(4_096),
     "offsets.retention.check.interval.ms": _long(600_000, 1),
     "offsets.retention.minutes": _int(10_080, 1),
-    "offsets.topic.num.partitions": _int(50, 1, 10_000),
-    "offsets.topic.segment.bytes": _int(104_857_600, 1),
+    "offsets.topic.num.partitions": _int(50, 1, PARTITIONS_MAX),
+    # Unlike Kafka: what no topic may have is refused at the start; there the topic can then never be made.
+    "offsets.topic.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
     "producer.id.expiration.check.interval.ms": _int(600_000, 1),
     "producer.id.expiration.ms": _int(86_400_000, 1),
     "queued.max.request.bytes": _long(-1, -1),
     # Unlike Kafka: 1,024, not 50: clients that all come at once are not made to wait a second.
     "socket.listen.backlog.size": _int(1_024, 1),
     "socket.request.max.bytes": _int(104_857_600, 1),
-    "stuntbroker.cluster.id": _string(""),
+    "stuntbroker.cluster.id": _string("", _visible),
     # Transactional ids, those that end with * stand for all that begin so.
     "stuntbroker.deny.two.phase.commit": _list("", _ids_or_prefixes),
     "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
-    "stuntbroker.initial.producer.id": _long(0),
+    "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
     "stuntbroker.mapped.port": _int(0, 0, 65_535),
     "stuntbroker.profile": _string("kafka", _one_of("kafka", "kip-588", "kip-447-draft")),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
@@ -185,8 +196,8 @@ BROKER: Final[dict[str, Property]] = {
     "transaction.partition.verification.enable": _bool(True),
     # Unlike Kafka: 100, not 3600000, so that an id expires when its time is over.
     "transaction.remove.expired.transaction.cleanup.interval.ms": _int(100, 1),
-    "transaction.state.log.num.partitions": _int(50, 1, 10_000),
-    "transaction.state.log.segment.bytes": _int(104_857_600, 1),
+    "transaction.state.log.num.partitions": _int(50, 1, PARTITIONS_MAX),
+    "transaction.state.log.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
     "transaction.two.phase.commit.enable": _bool(True),  # Unlike Kafka: False there.
     # Unlike Kafka: a property too, where Kafka has only the level of a feature (features.py).
     "transaction.version": _int(2, 0, 2),
@@ -231,7 +242,7 @@ TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "remote.storage.enable": (Property(False, _switched_off, 1), None),
     "retention.bytes": (_long(-1, LONG_MIN), "log.retention.bytes"),
     "retention.ms": (_long(604_800_000, -1), "log.retention.ms"),
-    "segment.bytes": (_int(1 << 30, 1_048_576), "log.segment.bytes"),
+    "segment.bytes": (_int(1 << 30, SEGMENT_BYTES_MIN), "log.segment.bytes"),
     "segment.index.bytes": (_int(10_485_760, 4), "log.index.size.max.bytes"),
     "segment.jitter.ms": (_long(0), None),
     "segment.ms": (_long(604_800_000, 1), "log.roll.ms"),
@@ -268,6 +279,9 @@ class BrokerConfig:
                 raise ConfigError(f"{name} is no property of Stuntbroker; there are: {close}")
             elif name not in ONE_NODE:
                 self.ignored.append(name)
+        low, high = (self.values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
+        if low > high:  # Unlike Kafka: it starts, and no member can ever join.
+            raise ConfigError(f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}")
         if "broker.id" in self.given and "node.id" not in self.given:
             self.values["node.id"] = self.values["broker.id"]
 

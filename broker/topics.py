@@ -24,8 +24,6 @@ NAME_LENGTH_MAX: Final = 249
 OFFSETS: Final = "__consumer_offsets"
 TXN_STATE: Final = "__transaction_state"
 INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
-PARTITIONS_MAX: Final = 10_000
-"""That one request can make."""
 
 
 class Topic:

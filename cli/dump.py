@@ -1,4 +1,7 @@
-"""`stuntbroker dump`: log files as lines that a person can read. Internal records are told from the folder's name."""
+"""`stuntbroker dump`: log files, and those beside them, as lines that a person can read.
+
+Internal records are told from the folder's name, what is in a file from its own.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import sys
 from collections.abc import Iterator
 
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
+from stuntbroker.cli.dump_indexes import SUFFIXES
+from stuntbroker.cli.dump_indexes import lines as index_lines
 from stuntbroker.cli.main import UsageError
 from stuntbroker.coordinator.records import read_record as read_txn
 from stuntbroker.coordinator.state import Txn
@@ -25,15 +30,17 @@ from stuntbroker.protocol.records import (
 )
 from stuntbroker.storage.compression import CompressionError, decompress
 
+UNFINISHED = (".swap", ".cleaned", ".deleted")
 OPENED_MAX = 256 << 20
 SHOWN_MAX = 200
 
 
 def dump(paths: list[str]) -> int:
     if not paths:
-        raise UsageError("dump needs log FILEs, as <data folder>/<topic>-<partition>/*.log")
+        raise UsageError("dump needs FILEs, as <data folder>/<topic>-<partition>/*.log")
     status = 0
     for path in paths:
+        stem, suffix = _kind(path)
         try:
             with open(path, "rb") as file:
                 data = file.read()
@@ -42,10 +49,21 @@ def dump(paths: list[str]) -> int:
             return 1
         sys.stdout.write(f"{path}\n")
         topic = os.path.basename(os.path.dirname(os.path.abspath(path))).rpartition("-")[0]
-        for line in lines(data, topic):
+        for line in lines(data, topic) if suffix == ".log" else index_lines(suffix, data, int(stem)):
             status |= line.startswith("!")
             sys.stdout.write(f"  {line}\n")
     return status
+
+
+def _kind(path: str) -> tuple[str, str]:
+    """The name of a file without its suffix, and that suffix. Raises UsageError for one that cannot be shown."""
+    stem, suffix = os.path.splitext(os.path.basename(path))
+    if suffix in UNFINISHED:
+        stem, inner = os.path.splitext(stem)
+        suffix = inner or ".log"  # `<offset>-<offset>.swap` is a log, `<offset>.log.deleted` and such are Kafka's.
+    if suffix == ".log" or (suffix in SUFFIXES and stem.isascii() and stem.isdigit()):
+        return stem, suffix
+    raise UsageError(f"{path}: only <offset>.log can be shown, and the {', '.join(SUFFIXES)} beside it")
 
 
 def lines(data: bytes, topic: str) -> Iterator[str]:

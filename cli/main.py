@@ -38,7 +38,7 @@ usage: stuntbroker COMMAND [options]
             force-terminate          abort what an id has open, and fence its producer
             find-hanging             open transactions that nobody will end
 
-  dump    print log files as readable lines
+  dump    print log files, indexes and snapshots as readable lines
             FILE...
 
   audit   what a broker's data folder says of its transactions, no broker needed; exit 1 when something is wrong

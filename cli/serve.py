@@ -22,6 +22,10 @@ GC_THRESHOLDS = (50_000, 20, 100)
 """What lives per id and per record makes no cycles: the collector need not look often."""
 
 
+class _CannotStop(Exception):
+    """What a broker that has run could not write at its end."""
+
+
 class Listening(NamedTuple):
     """Where, and who is told when it is ready."""
 
@@ -52,6 +56,9 @@ def serve(found: dict[str, list[str]]) -> int:
     _raise_file_limit()
     try:
         return _run(config, data_dir, durability, events, Listening(host, port, metrics_port, ready_file))
+    except _CannotStop as fault:
+        sys.stderr.write(f"stuntbroker: stopped, but not in order: {fault}; the next start reads the folder as after a crash\n")
+        return 1
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
     except (StorageError, DecodeError, OSError) as fault:
@@ -170,7 +177,10 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     why = await stopped
     if "metrics" in ready:
         metrics.stop()
-    await broker.stop()
+    try:
+        await broker.stop()
+    except (StorageError, OSError) as fault:
+        raise _CannotStop(str(fault)) from fault
     return why
 
 

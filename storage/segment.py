@@ -38,9 +38,9 @@ PAGE: Final = mmap.ALLOCATIONGRANULARITY
 SCAN_BYTES: Final = 1 << 20
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
-_INDEX_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
-_TXN_ENTRY = Struct(">hqqqq")
+INDEX_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
+TXN_ENTRY = Struct(">hqqqq")
 _unpack_header = HEADER.unpack_from
 _new_tuple = tuple.__new__
 
@@ -262,11 +262,11 @@ class Segment:
         try:
             self.size = os.stat(self.path + ".log").st_size
             with open(self.path + ".index", "rb") as file:
-                entries = list(_INDEX_ENTRY.iter_unpack(file.read()))
+                entries = list(INDEX_ENTRY.iter_unpack(file.read()))
             with open(self.path + ".timeindex", "rb") as file:
-                times = list(_TIME_ENTRY.iter_unpack(file.read()))
+                times = list(TIME_ENTRY.iter_unpack(file.read()))
             with open(self.path + ".txnindex", "rb") as file:
-                aborted = [AbortedTxn(*entry[1:]) for entry in _TXN_ENTRY.iter_unpack(file.read())]
+                aborted = [AbortedTxn(*entry[1:]) for entry in TXN_ENTRY.iter_unpack(file.read())]
         except (OSError, struct.error):  # Not there, or with a size that is no multiple of the entry's.
             return False
         if bool(times) != bool(self.size) or (entries and entries[-1][1] >= self.size):
@@ -303,9 +303,9 @@ class Segment:
         if self.max_timestamp > (times[-1][0] if times else -1):
             times.append((self.max_timestamp, self.max_timestamp_offset))
         entries = zip(self.index_offsets, self.index_positions, strict=True)
-        _replace(self.path + ".index", b"".join(_INDEX_ENTRY.pack(o - base, p) for o, p in entries))
-        _replace(self.path + ".timeindex", b"".join(_TIME_ENTRY.pack(t, o - base) for t, o in times))
-        _replace(self.path + ".txnindex", b"".join(_TXN_ENTRY.pack(0, *entry) for entry in self.aborted))
+        _replace(self.path + ".index", b"".join(INDEX_ENTRY.pack(o - base, p) for o, p in entries))
+        _replace(self.path + ".timeindex", b"".join(TIME_ENTRY.pack(t, o - base) for t, o in times))
+        _replace(self.path + ".txnindex", b"".join(TXN_ENTRY.pack(0, *entry) for entry in self.aborted))
 
     def sync(self) -> None:
         if self.fd >= 0:

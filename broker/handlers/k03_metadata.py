@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.config import PARTITIONS_MAX
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
-from stuntbroker.broker.topics import INTERNAL, PARTITIONS_MAX, Topic, TopicNameError, check_name
+from stuntbroker.broker.topics import INTERNAL, Topic, TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import (

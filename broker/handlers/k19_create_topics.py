@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config import ConfigError, check_topic_config
+from stuntbroker.broker.config import PARTITIONS_MAX, ConfigError, check_topic_config
 from stuntbroker.broker.config_view import topic_configs
 from stuntbroker.broker.slices import MADE, SEEN, Steps, cost_of_change, work_off
-from stuntbroker.broker.topics import PARTITIONS_MAX, Topic, TopicNameError, check_name
+from stuntbroker.broker.topics import Topic, TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.create_topics_response import (

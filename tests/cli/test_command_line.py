@@ -11,6 +11,7 @@ import socket
 import subprocess
 import termios
 from pathlib import Path
+from struct import pack
 
 import pytest
 from process_harness import COMMAND, DEADLINE_S, Peer, run, serving
@@ -21,6 +22,8 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.records import TRANSACTIONAL, build_batch, read_header
+from stuntbroker.storage.producers import ProducerStates
 
 WRONG = {
     "no command": ([], "which command?"),
@@ -153,6 +156,15 @@ def test_a_data_folder_with_something_else_in_the_place_of_a_file_exits_1(name: 
     assert done.returncode == 1
     assert "cannot start" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_an_end_that_is_not_in_order_is_called_that_and_exits_1(tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path)) as broker:
+        (tmp_path / ".kafka_cleanshutdown").mkdir()
+        status, out, err = broker.end()
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("stuntbroker: stopped, but not in order: ")
+    assert f"{tmp_path}/.kafka_cleanshutdown" in err
 
 
 def test_a_ready_file_that_cannot_be_written_exits_1_and_is_not_ready(tmp_path: Path) -> None:
@@ -292,7 +304,41 @@ def test_dump_shows_batches_and_records_and_says_what_is_wrong(tmp_path: Path) -
     log.write_bytes(broken)
     shown = run("dump", str(log))
     assert (shown.returncode, "wrong CRC" in shown.stdout) == (1, True)
-    assert run("dump", str(tmp_path / "nothing")).returncode == 1
+    assert run("dump", str(tmp_path / f"{0:020d}.log")).returncode == 1
+
+
+SHOWN = {
+    ".index": (pack(">ii", 7, 4_500) + pack(">ii", 9, 9_000), "entry offset=107 position=4500\n  entry offset=109 position=9000"),
+    ".timeindex": (pack(">qi", 1_234, 7) + bytes(24), "entry timestamp=1234 offset=107\n  24 bytes of zeros: room for more"),
+    ".txnindex": (pack(">hqqqq", 0, 5, 100, 104, 105), "aborted producer=5 offset=100..104 last_stable_offset=105"),
+    ".snapshot": (None, "producer=5:1 sequence=3..4 offset=100..101 open_since=100 timestamp=9 coordinator_epoch=-1"),
+}
+
+
+@pytest.mark.parametrize("suffix", SHOWN)
+def test_dump_shows_what_is_beside_a_log_by_the_format_that_it_has(suffix: str, tmp_path: Path) -> None:
+    data, lines = SHOWN[suffix]
+    if data is None:
+        states = ProducerStates()
+        states.appended(read_header(build_batch([(b"k", b"v")] * 2, 9, producer_id=5, producer_epoch=1, base_sequence=3,
+                                                attributes=TRANSACTIONAL)), 100)  # fmt: skip
+        data = states.snapshot()
+    path = tmp_path / f"{100:020d}{suffix}"
+    path.write_bytes(data)
+    shown = run("dump", str(path))
+    assert (shown.returncode, shown.stdout, shown.stderr) == (0, f"{path}\n  {lines}\n", "")
+
+    path.write_bytes(data[:-1] if suffix != ".timeindex" else data[:13])
+    shown = run("dump", str(path))
+    assert (shown.returncode, "\n  ! " in shown.stdout) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["partition.metadata", "metadata.journal", f"{0:020d}.txt", "notes.index", "notes"])
+def test_dump_refuses_what_it_has_no_format_for(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(bytes(100))
+    done = run("dump", str(tmp_path / name))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "only <offset>.log can be shown, and the .index, .timeindex, .txnindex, .snapshot beside it" in done.stderr
 
 
 def test_a_reader_that_has_seen_enough_is_no_fault_to_speak_of() -> None:

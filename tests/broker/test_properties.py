@@ -1,0 +1,150 @@
+"""Every property, at the smallest and the largest value that it is allowed: the broker works, and so does the next start.
+
+What can never work is refused before the start, so that nobody finds out later, from a folder that does not open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import KEYS, START_MS, Client, Rig, decode, frame, rig, turn
+from valid_requests import batch
+
+from stuntbroker.broker.config import BROKER, BrokerConfig, ConfigError
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from stuntbroker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.primitives import Message
+
+MADE, FOUND = "made", "found"
+FEW = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
+CANDIDATES = [-(2**63), -2, -1, 0, 1, 2, 9, 1_024, 6_000, 10_000, 65_536, 1_048_576, 1_800_000, 2**31 - 1, 2**62, 2**63 - 1]
+WORDS = ["", "delete", "compact", "delete,compact", "compact,delete", "true", "false", "CreateTime", "LogAppendTime",
+         "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd", "0", "1", "0.5", "*", "a,b*", "kip-588", "x"]  # fmt: skip
+ONLY = {"advertised.listeners", "listeners", "stuntbroker.cluster.id"}
+"""Texts of their own kind: not tried here."""
+
+OTHERWISE = {
+    ("auto.create.topics.enable", "false"): {"found"},
+    ("max.connections", "0"): {"made", "found", "plain", "init", "commit", "configs"},
+    ("message.max.bytes", "0"): {"plain", "txn"},
+    ("offset.metadata.max.bytes", "0"): {"commit"},
+    ("socket.request.max.bytes", "1"): {"made", "found", "plain", "init", "commit", "configs"},
+    ("transaction.max.timeout.ms", "1"): {"init", "txn", "end"},
+}
+"""(property, value) -> what is refused then, as the property says."""
+
+
+def extremes(name: str) -> list[str]:
+    whole = BROKER[name].kind in (3, 5)
+    taken = []
+    for value in map(str, CANDIDATES) if whole else WORDS:
+        try:
+            BrokerConfig({name: value})
+        except ConfigError:
+            continue
+        taken.append(value)
+    return [taken[0], taken[-1]] if whole else taken
+
+
+CASES = [(name, value) for name in BROKER if name not in ONLY for value in extremes(name)]
+
+
+def attempt(made: Rig, request: Message, version: int) -> Any:
+    """The answer, or None when the connection was closed over it."""
+    client = Client(made.broker)
+    client.feed(frame(request, version))
+    found = client.answers()
+    client.leave()
+    return decode(found[0], KEYS[type(request).__name__.removesuffix("Request")], version) if found else None
+
+
+def produce(made: Rig, topic: str, data: bytes, transactional_id: str | None = None) -> Any:
+    wanted = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, data)])]
+    answer = attempt(made, ProduceRequest(transactional_id, -1, 1_000, wanted), 12)
+    return answer and answer.responses[0].partition_responses[0]
+
+
+def work(made: Rig) -> dict[str, Any]:
+    """One of everything that makes a topic, a file or a line of the journal."""
+    answers: dict[str, Any] = {}
+    create = CreateTopicsRequest([CreatableTopic(MADE, -1, -1)], timeout_ms=1_000)
+    made_topic = attempt(made, create, 7)
+    answers["made"] = made_topic and made_topic.topics[0]
+    found = attempt(made, MetadataRequest([MetadataRequestTopic(name=FOUND)], True), 9)
+    answers["found"] = found and found.topics[0]
+    answers["plain"] = produce(made, MADE, batch(timestamp=START_MS))
+    owner = answers["init"] = attempt(made, InitProducerIdRequest("txn", 1_000), 5)
+    if owner is not None:
+        data = batch(2, max(owner.producer_id, 0), max(owner.producer_epoch, 0), 0)
+        answers["txn"] = produce(made, MADE, data, "txn")
+        answers["end"] = attempt(made, EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, True), 5)
+    offset = OffsetCommitRequestPartition(0, 5, -1, "note")
+    topics = [OffsetCommitRequestTopic(MADE, partitions=[offset])]
+    committed = attempt(made, OffsetCommitRequest("group", -1, "", topics=topics), 7)
+    answers["commit"] = committed and committed.topics[0].partitions[0]
+    asked = [DescribeConfigsResource(2, MADE), DescribeConfigsResource(4, str(made.broker.node_id))]
+    configs = attempt(made, DescribeConfigsRequest(asked, True), 4)
+    answers["configs"] = configs and configs.results[0]
+    return answers
+
+
+def refused(answers: dict[str, Any]) -> set[str]:
+    return {name for name, answer in answers.items() if answer is None or answer.error_code != ErrorCode.NONE}
+
+
+@pytest.mark.parametrize("name, value", CASES, ids=[f"{name}={value}" for name, value in CASES])
+async def test_a_property_that_is_allowed_works_now_and_after_a_restart(name: str, value: str, tmp_path: Path) -> None:
+    properties = FEW | {name: value}
+    async with rig(tmp_path / "data", properties) as made:
+        answers = work(made)
+        await turn()
+        made.pass_time(1)
+        logs = {key: log.next_offset for key, log in made.broker.topics.logs.items()}
+    assert refused(answers) == OTHERWISE.get((name, value), set())
+    for again in (properties, {}):
+        async with rig(tmp_path / "data", again) as made:
+            assert {key: log.next_offset for key, log in made.broker.topics.logs.items()} == logs
+            await asyncio.sleep(0)
+
+
+REFUSED = {
+    "transaction.state.log.segment.bytes": "16384",
+    "offsets.topic.segment.bytes": "16384",
+    "log.segment.bytes": "1048575",
+    "num.partitions": "10001",
+    "group.max.session.timeout.ms": "5999",
+    "group.min.session.timeout.ms": "1800001",
+    "stuntbroker.initial.producer.id": str(2**62 + 1),
+    "stuntbroker.cluster.id": "a\nnode.id=7",
+    "log.retention.ms": "-2",
+    "log.cleanup.policy": "compact,shred",
+    "compression.type": "brotli",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_can_never_work_is_refused_before_the_start(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"^(group\.max\.session|" + name.replace(".", r"\.") + ")[^\n]*$"):
+        BrokerConfig({name: REFUSED[name]})
+
+
+async def test_the_default_number_of_partitions_counts_towards_what_one_request_may_make(tmp_path: Path) -> None:
+    async with rig(tmp_path / "data", {"num.partitions": "5001"}) as made:
+        topics = [CreatableTopic(name, -1, -1) for name in ("a", "b")]
+        answer = attempt(made, CreateTopicsRequest(topics, timeout_ms=1_000), 7)
+        assert [one.error_code for one in answer.topics] == [ErrorCode.POLICY_VIOLATION] * 2
+        answer = attempt(made, CreateTopicsRequest(topics[:1], timeout_ms=1_000), 7)
+        assert [one.error_code for one in answer.topics] == [ErrorCode.NONE]
