@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stuntbroker.broker.topics import OFFSETS, Topic
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.coordinator import GroupCoordinator
+from stuntbroker.storage.recovery import sound_batches
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -52,6 +53,6 @@ def make_groups(broker: Broker) -> GroupCoordinator:
         events,
     )
     for index, log in enumerate(topic.partitions):
-        groups.replay(index, log.batches())
+        groups.replay(index, sound_batches(log))
     groups.start()
     return groups

@@ -165,7 +165,7 @@ class Topics:
                     configs |= check_topic_config({key: text})
                 except ConfigError as fault:  # It was allowed once, and its topic should not be lost over it.
                     events.warning("topic_config_ignored", topic=name, config=key, value=text, reason=str(fault))
-            self._add(Topic(name, topic.id, configs), topic.partitions)
+            self._add(Topic(name, topic.id, configs), topic.partitions, events)
 
     def as_changes(self) -> list[dict[str, Any]]:
         """The shortest journal that gives the topics there are."""
@@ -194,16 +194,19 @@ class Topics:
                 self.turn.fail(fault)  # Nobody knows what has happened.
                 raise
 
-    def _add(self, topic: Topic, count: int) -> None:
-        self._grow(topic, count)
+    def _add(self, topic: Topic, count: int, events: Events | None = None) -> None:
+        self._grow(topic, count, events)
         self.by_name[topic.name] = topic
         self._by_id[topic.id] = topic
         self._alike.setdefault(topic.name.replace(".", "_"), []).append(topic.name)
 
-    def _grow(self, topic: Topic, count: int) -> None:
+    def _grow(self, topic: Topic, count: int, events: Events | None = None) -> None:
+        """`events` hears of what was lost on the disk."""
         config = self.log_config(topic)
         for index in range(len(topic.partitions), count):
-            log, _ = self.data_dir.partition(topic.name, index, topic.id, config)
+            log, cut = self.data_dir.partition(topic.name, index, topic.id, config)
+            if cut and events is not None:
+                events.warning("log_cut", topic=topic.name, partition=index, bytes=cut, next_offset=log.next_offset)
             log.leads = topic.name == TXN_STATE
             log.failed = self.turn.fail
             if self.syncer is not None:

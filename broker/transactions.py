@@ -18,6 +18,7 @@ from stuntbroker.protocol.records import HEADER_SIZE, read_records
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.recovery import sound_batches
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -264,7 +265,7 @@ class Transactions:
     def _replay_partition(self, index: int, log: PartitionLog) -> None:
         records = (
             record
-            for header, batch in log.batches()
+            for header, batch in sound_batches(log)
             if not header.control  # A marker that somebody had written here says nothing of any id.
             for record in read_records(header, batch, HEADER_SIZE)
         )

@@ -36,11 +36,9 @@ from stuntbroker.storage.producers import (
     aborted_between,
     last_offset_of,
 )
-from stuntbroker.storage.segment import INDEX_INTERVAL, Segment, segment_name
+from stuntbroker.storage.segment import INDEX_INTERVAL, OFFSETS_MAX, Segment, segment_name
 from stuntbroker.storage.turn import Turn
 
-OFFSETS_MAX: Final = 0x7FFF_FFFF
-"""Offsets of one segment, counted from its first."""
 GATHERED_BELOW: Final = 8_192
 """Smaller appends are gathered for the end of the turn, larger ones written at once."""
 OK = ErrorCode.NONE

@@ -2,24 +2,35 @@
 
 | found | done |
 |---|---|
-| `*.cleaned`, `*.new` | removed: a write that was not finished |
-| `*.swap` | a finished compaction: the segments it replaces go, it takes their place |
+| `.cleaned`, and a segment's files with `.new` behind them | removed: a write that was not finished |
+| `<first base>-<end>.swap` | a finished compaction: the segments it replaces go, it takes their place |
 | a segment that was closed in order | its indexes are loaded |
 | the last one after a crash, or any without fitting indexes | read whole: the longest prefix of valid batches stays |
 | segments after one that had to be cut | removed: they are past the longest valid prefix |
 | producer snapshots | the newest at or before the first segment that was read again; what follows it is replayed |
 | indexes without a log, snapshots that nothing begins with | removed |
+| a folder with the name of a segment's file | refused |
+| files with any other name | left alone |
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from typing import Final
 
+from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
+from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import NO_SEGMENT, PartitionLog
 from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.segment import SUFFIXES, Segment
+
+_OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})")
+_UNFINISHED: Final = re.compile(rf"{_OURS.pattern}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned")
+_SWAP: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.swap")
 
 
 def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
@@ -29,7 +40,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
     """
     log.exists = True
     finish_compaction(log.folder)
-    bases = sorted(int(name[:-4]) for name in os.listdir(log.folder) if name.endswith(".log"))
+    bases = sorted(base for _, base, suffix in _files(log.folder) if suffix == ".log")
     segments = [Segment(log.folder, base) for base in bases]
     read_again: list[Segment] = []
     cut = 0
@@ -41,6 +52,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
         cut_here = _scan(segment)
         cut += cut_here
         if cut_here:
+            cut += sum(os.path.getsize(later.path + ".log") for later in segments[index + 1 :])
             del segments[index + 1 :]  # Their files go with the orphans.
             break
     log.segments, log.active = segments, segments[-1] if segments else NO_SEGMENT
@@ -56,30 +68,55 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
 def finish_compaction(folder: str) -> None:
     """Carries out or forgets what a compaction had begun."""
     for name in os.listdir(folder):
-        if name.endswith((".new", ".cleaned")):
+        if _UNFINISHED.fullmatch(name):
             os.unlink(f"{folder}/{name}")
-        elif name.endswith(".swap"):
-            # `<first base>-<end>.swap` replaces every segment that begins in [first base, end).
-            base, end = (int(part) for part in name[:-5].split("-"))
-            for other in os.listdir(folder):
-                stem, suffix = os.path.splitext(other)
-                if suffix in SUFFIXES and base <= int(stem) < end and (suffix != ".snapshot" or int(stem) != base):
-                    os.unlink(f"{folder}/{other}")
-            os.replace(f"{folder}/{name}", f"{folder}/{base:020d}.log")
+        elif swap := _SWAP.fullmatch(name):
+            # It replaces every segment that begins in [first base, end).
+            first, end = int(swap[1]), int(swap[2])
+            for path, base, suffix in list(_files(folder)):
+                if first <= base < end and (suffix != ".snapshot" or base != first):
+                    os.unlink(path)
+            os.replace(f"{folder}/{name}", f"{folder}/{first:020d}.log")
+
+
+def _files(folder: str) -> Iterator[tuple[str, int, str]]:
+    """(path, offset that it is named by, suffix) of every file of a segment, and every snapshot. Raises StorageError."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if ours := _OURS.fullmatch(entry.name):
+                if entry.is_dir():
+                    raise StorageError(f"{entry.path} is a folder, and must be a file: move it away")
+                yield entry.path, int(ours[1]), ours[2]
+
+
+def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, Buffer]]:
+    """As `log.batches`, for who believes what is in them. Raises StorageError where one is not as it was written."""
+    log.settle()
+    for segment in list(log.segments):
+        end, offset = 0, segment.base_offset
+        for position, header in segment.headers():
+            batch = segment.read(position, header.size)
+            if len(batch) < header.size or header.crc != crc32c(batch[21:]) or header.base_offset < offset:
+                break
+            end, offset = position + header.size, header.next_offset
+            if header.last_offset >= log.log_start_offset:
+                yield header, batch
+        if end != segment.size:
+            raise StorageError(
+                f"{segment.path}.log is damaged at position {end}, after offset {offset - 1}, and what is in it cannot be "
+                "made anew: put back a copy of the data folder, or give another --data-dir"
+            )
 
 
 def _remove_orphans(folder: str, bases: set[int], end: int) -> None:
     """Files of segments that are gone; snapshots ahead of the log, or neither at a segment's beginning nor the last."""
-    snapshots = set(_snapshots(folder))
-    last = max((offset for offset in snapshots if offset <= end), default=-1)
-    for name in os.listdir(folder):
-        stem, suffix = os.path.splitext(name)
+    last = max((offset for offset in _snapshots(folder) if offset <= end), default=-1)
+    for path, base, suffix in list(_files(folder)):
+        keep = base in bases
         if suffix == ".snapshot":
-            keep = int(stem) == last or (int(stem) in bases and int(stem) <= end)
-        else:
-            keep = suffix not in SUFFIXES or int(stem) in bases
+            keep = base == last or (keep and base <= end)
         if not keep:
-            os.unlink(f"{folder}/{name}")
+            os.unlink(path)
 
 
 def _scan(segment: Segment) -> int:
@@ -132,7 +169,7 @@ def _restore_cleaned(log: PartitionLog) -> None:
 
 def _snapshots(folder: str) -> list[int]:
     """Offsets of the snapshots, newest first."""
-    return sorted((int(name[:-9]) for name in os.listdir(folder) if name.endswith(".snapshot")), reverse=True)
+    return sorted((base for _, base, suffix in _files(folder) if suffix == ".snapshot"), reverse=True)
 
 
 def _snapshot_before(folder: str, limit: int) -> tuple[int, ProducerStates]:

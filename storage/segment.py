@@ -6,6 +6,7 @@ Files of a segment are named by its first offset, twenty digits:
     .index      8 bytes an entry: int32 last offset of a batch less the base offset, int32 position of the batch
     .timeindex  12 bytes an entry: int64 largest timestamp so far, int32 offset that has it less the base offset
     .txnindex   34 bytes an entry: int16 version 0, then producer id, first and last offset, last stable offset (int64)
+    .crc        uint32 CRC-32C of these three, one after another; missing beside what older versions or Kafka wrote
 
 The log is valid up to its longest run of whole batches with a right CRC and rising offsets. The indexes are kept in
 memory and written when the segment is closed; after a crash they are made anew from the log.
@@ -36,11 +37,15 @@ MAP_FROM: Final = 65_536
 """Reads from this size on are mapped, smaller ones copied."""
 PAGE: Final = mmap.ALLOCATIONGRANULARITY
 SCAN_BYTES: Final = 1 << 20
-SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+OFFSETS_MAX: Final = 0x7FFF_FFFF
+"""Offsets of one segment, counted from its first."""
+INDEXES: Final = (".index", ".timeindex", ".txnindex")
+SUFFIXES: Final = (".log", *INDEXES, ".crc", ".snapshot")
 
 INDEX_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 TXN_ENTRY = Struct(">hqqqq")
+_CRC = Struct(">I")
 _unpack_header = HEADER.unpack_from
 _new_tuple = tuple.__new__
 
@@ -174,8 +179,11 @@ class Segment:
                 if len(window) < HEADER_SIZE:
                     return
             header = _new_tuple(BatchHeader, _unpack_header(window, at))
+            size = header.length + LOG_OVERHEAD
+            if size < HEADER_SIZE:  # The disk gives back something else than was written: nobody knows where the next one is.
+                return
             yield position, header
-            position += header.length + LOG_OVERHEAD
+            position += size
 
     def read(self, position: int, size: int) -> Buffer:
         """`size` bytes from `position`: a copy, or from MAP_FROM on a view of the file's own pages."""
@@ -249,7 +257,8 @@ class Segment:
                     break
                 continue
             base_offset, _, _, magic, crc, _, delta, _, max_timestamp, _, _, _, _ = header
-            if size < HEADER_SIZE or magic != 2 or base_offset < next_offset or crc != crc32c(window[at + 21 : at + size]):
+            right = size >= HEADER_SIZE and magic == 2 and next_offset <= base_offset <= self.base_offset + OFFSETS_MAX
+            if not right or crc != crc32c(window[at + 21 : at + size]):
                 break
             next_offset = base_offset + delta + 1
             self.note(size, next_offset - 1, max_timestamp)
@@ -261,12 +270,12 @@ class Segment:
         """Takes size and indexes from a segment that was closed; False when they do not fit: it must be recovered."""
         try:
             self.size = os.stat(self.path + ".log").st_size
-            with open(self.path + ".index", "rb") as file:
-                entries = list(INDEX_ENTRY.iter_unpack(file.read()))
-            with open(self.path + ".timeindex", "rb") as file:
-                times = list(TIME_ENTRY.iter_unpack(file.read()))
-            with open(self.path + ".txnindex", "rb") as file:
-                aborted = [AbortedTxn(*entry[1:]) for entry in TXN_ENTRY.iter_unpack(file.read())]
+            data = [_contents(self.path + suffix) for suffix in INDEXES]
+            entries = list(INDEX_ENTRY.iter_unpack(data[0]))
+            times = list(TIME_ENTRY.iter_unpack(data[1]))
+            aborted = [AbortedTxn(*entry[1:]) for entry in TXN_ENTRY.iter_unpack(data[2])]
+            if not self._are_right(b"".join(data), entries):
+                return False
         except (OSError, struct.error):  # Not there, or with a size that is no multiple of the entry's.
             return False
         if bool(times) != bool(self.size) or (entries and entries[-1][1] >= self.size):
@@ -283,6 +292,13 @@ class Segment:
             break
         return self._ends_as_indexed()
 
+    def _are_right(self, indexes: bytes, entries: list[tuple[int, int]]) -> bool:
+        """Whether the indexes are as they were written; without a CRC, whether the offset index can be one."""
+        try:
+            return _contents(self.path + ".crc") == _CRC.pack(crc32c(indexes))
+        except FileNotFoundError:
+            return _rises(entries)
+
     def _ends_as_indexed(self) -> bool:
         """Whether the last entry of the offset index is right, and whole batches fill the file from there."""
         end = self.index_positions[-1] if self.index_positions else 0
@@ -297,15 +313,20 @@ class Segment:
         return end == self.size
 
     def write_indexes(self) -> None:
-        """Closes the books: what `load` needs. All three files, so that one that is missing is missed."""
+        """Closes the books: what `load` needs. All the files, so that one that is missing is missed."""
         base = self.base_offset
         times = self.index_times.copy()
         if self.max_timestamp > (times[-1][0] if times else -1):
             times.append((self.max_timestamp, self.max_timestamp_offset))
         entries = zip(self.index_offsets, self.index_positions, strict=True)
-        _replace(self.path + ".index", b"".join(INDEX_ENTRY.pack(o - base, p) for o, p in entries))
-        _replace(self.path + ".timeindex", b"".join(TIME_ENTRY.pack(t, o - base) for t, o in times))
-        _replace(self.path + ".txnindex", b"".join(TXN_ENTRY.pack(0, *entry) for entry in self.aborted))
+        data = [
+            b"".join(INDEX_ENTRY.pack(o - base, p) for o, p in entries),
+            b"".join(TIME_ENTRY.pack(t, o - base) for t, o in times),
+            b"".join(TXN_ENTRY.pack(0, *entry) for entry in self.aborted),
+        ]
+        for suffix, content in zip(INDEXES, data, strict=True):
+            _replace(self.path + suffix, content)
+        _replace(self.path + ".crc", _CRC.pack(crc32c(b"".join(data))))
 
     def sync(self) -> None:
         if self.fd >= 0:
@@ -324,6 +345,20 @@ class Segment:
                 os.unlink(self.path + suffix)
             except FileNotFoundError:
                 continue
+
+
+def _rises(entries: list[tuple[int, int]]) -> bool:
+    offset = position = -1
+    for entry in entries:
+        if entry[0] <= offset or entry[1] <= position:
+            return False
+        offset, position = entry
+    return True
+
+
+def _contents(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _replace(path: str, data: bytes) -> None:

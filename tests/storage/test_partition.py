@@ -139,7 +139,7 @@ def test_a_segment_is_closed_before_it_would_grow_over_its_size(tmp_path: Path) 
 
     assert bases(log) == [0, 3, 6]
     assert sorted(files_of(tmp_path / "t-0")) == sorted(
-        [f"{base:020d}.{kind}" for base in (0, 3) for kind in ("log", "index", "timeindex", "txnindex")]
+        [f"{base:020d}.{kind}" for base in (0, 3) for kind in ("log", "index", "timeindex", "txnindex", "crc")]
         + [f"{6:020d}.log", f"{3:020d}.snapshot", f"{6:020d}.snapshot"]
     )
 

@@ -335,3 +335,77 @@ def test_timestamps_are_known_again(tmp_path: Path) -> None:
 
         assert [s.base_offset for s in log.segments] == [0, 3]
         assert log.latest_timestamp() == (NOW_MS + 11, 3)
+
+
+# --- indexes that are not as they were written
+
+INDEXES = (".index", ".timeindex", ".txnindex")
+
+
+def closed_log(folder: Path) -> View:
+    """A log closed in order, of one segment with some entries in each index."""
+    log = new_log(folder)
+    for n in range(8):
+        put(log, batch([(b"k", b"v" * 5_000)], pid=1, epoch=n, seq=0, at=NOW_MS + n, txn=True))
+        mark(log, n % 2 == 0, 1, n, at=NOW_MS + n)
+    known = view(log, batches_remembered=1)
+    log.close()
+    return known
+
+
+@pytest.mark.parametrize("suffix", INDEXES)
+def test_any_bit_that_was_flipped_in_an_index_is_found_and_the_index_made_anew(suffix: str, tmp_path: Path) -> None:
+    known = closed_log(tmp_path / "t-0")
+    path = tmp_path / "t-0" / f"{0:020d}{suffix}"
+    content = path.read_bytes()
+    assert len(content) > 40
+    for at in range(0, len(content), 3):
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << at % 8
+        path.write_bytes(damaged)
+        log = reopened(tmp_path / "t-0", clean=True)
+        assert view(log, batches_remembered=1) == known
+        assert [log.read(offset, 1, 16).size > 0 for offset in range(16)] == [True] * 16
+        log.close()
+        assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("entries", [b"\xff" * 80, bytes(16), b"\x80" + bytes(7), b"\x00\x00\x00\x05\x80\x00\x00\x00" * 2])
+def test_an_index_without_a_crc_that_cannot_be_one_is_made_anew(entries: bytes, tmp_path: Path) -> None:
+    known = closed_log(tmp_path / "t-0")
+    (tmp_path / "t-0" / f"{0:020d}.crc").unlink()
+    log = reopened(tmp_path / "t-0", clean=True)
+    assert view(log, batches_remembered=1) == known
+    killed(log)
+    (tmp_path / "t-0" / f"{0:020d}.index").write_bytes(entries)
+    log = reopened(tmp_path / "t-0", clean=True)
+    assert view(log, batches_remembered=1) == known
+    killed(log)
+
+
+def test_a_batch_with_an_offset_that_no_segment_can_have_is_not_taken(tmp_path: Path) -> None:
+    log = new_log(tmp_path / "t-0")
+    for _ in range(3):
+        put(log, batch(1))
+    killed(log)
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3 * 2] ^= 0x40  # The highest byte of the last base offset, which no CRC covers.
+    path.write_bytes(data)
+    log = reopened(tmp_path / "t-0")
+    assert log.next_offset == 2
+    log.close()
+
+
+@pytest.mark.parametrize("length", [-12, -1, 0, 48, -(2**31)])
+def test_a_length_that_no_batch_has_ends_what_can_be_read(length: int, tmp_path: Path) -> None:
+    """Of a log that was closed in order, and is not read again."""
+    closed_log(tmp_path / "t-0")
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[8:12] = length.to_bytes(4, "big", signed=True)
+    path.write_bytes(data)
+    log = reopened(tmp_path / "t-0", clean=True)
+    assert [position for position, _ in log.segments[0].headers()] == []
+    assert log.next_offset == 16
+    killed(log)

@@ -1,0 +1,254 @@
+"""Whatever becomes of a file of a data folder: the broker starts with the right data, or says one clear line and touches nothing.
+
+Bits flipped, cut short, emptied, overwritten, replaced by a folder, removed where that is no loss. Records themselves have a CRC
+that readers check; a log that lost bytes may lose records, and says so.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import START_MS, Client, Rig, rig
+from process_harness import run
+from valid_requests import batch
+
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, START_OFFSETS
+
+TOPIC = "orders"
+FEW = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+SEEDS = range(25)
+TRIES = 8
+CANNOT_TELL = {"log_cut", "stray_partition_renamed"}
+"""Events with which the broker says that something is not as it was."""
+
+
+def produce(client: Client, number: int, owner: Any = None, sequence: int = 0) -> None:
+    """About 5 KB, so that every batch has an index entry, ten minutes later than the one before."""
+    producer = (-1, -1, -1) if owner is None else (owner.producer_id, owner.producer_epoch, sequence)
+    data = batch(2, *producer, size=2_500, timestamp=START_MS + number * 600_000)
+    wanted = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]
+    answer = client.ask(ProduceRequest("txn" if owner else None, -1, 1_000, wanted), 12)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+async def fill(folder: Path) -> None:
+    """Several segments with indexes, commits and aborts, an open transaction, offsets of a group, a deleted beginning.
+
+    Left as by kill -9.
+    """
+    async with rig(folder, FEW) as made:
+        client = made.client()
+        made.topic(TOPIC, 2, segment_ms="1500000", message_timestamp_after_max_ms="9000000000")
+        made.topic("empty", 1)
+        number = 0
+        for n in range(6):
+            produce(client, number)
+            owner = client.ask(InitProducerIdRequest("txn", 60_000), 5)
+            for sequence in (0, 2, 4):
+                number += 1
+                produce(client, number, owner, sequence)
+            if n < 5:
+                client.ask(EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, n % 2 == 0), 4)
+        offset = OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 5, -1, "note")])
+        assert client.ask(OffsetCommitRequest("group", topics=[offset]), 7).topics[0].partitions[0].error_code == 0
+        made.log(TOPIC, 0).delete_records(1)
+        made.broker.data_dir.write_start_offsets()
+        client.leave()
+        made.broker.broken = True
+
+
+def seen(made: Rig) -> dict[str, Any]:
+    """What clients can see: records, aborted transactions, what is open, committed offsets."""
+    found: dict[str, Any] = {"topics": sorted((t.name, t.id, len(t.partitions), t.configs) for t in made.broker.topics)}
+    for topic in (TOPIC, "__transaction_state", "__consumer_offsets"):
+        if made.broker.topics.get(topic) is None:
+            continue
+        for log in made.logs(topic):
+            read = log.read(log.log_start_offset, 1 << 30, log.last_stable_offset)
+            found[f"{topic}-{log.index}"] = (
+                log.log_start_offset, log.next_offset, log.last_stable_offset, b"".join(map(bytes, read.parts)),
+                log.aborted_in_fetch(log.log_start_offset, read.size, log.last_stable_offset),
+                [sum(1 for _ in log.batches_since(START_MS + n * 600_000, 0)) for n in range(0, 25, 3)],
+                [log.read(offset, 1, log.next_offset).size for offset in range(1, min(log.next_offset, 99), 5)],
+            )  # fmt: skip
+    actor = made.actor("txn")
+    found["txn"] = actor and actor.txn
+    client = made.client()
+    asked = OffsetFetchRequest("group", [OffsetFetchRequestTopic(TOPIC, [0])])
+    found["offset"] = client.ask(asked, 7).topics[0].partitions[0].committed_offset
+    client.leave()
+    return found
+
+
+def flip(path: Path, rnd: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    if data:
+        data[rnd.randrange(len(data))] ^= 1 << rnd.randrange(8)
+    path.write_bytes(data)
+
+
+def cut(path: Path, rnd: random.Random) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: rnd.randrange(len(data) or 1)])
+
+
+def empty(path: Path, rnd: random.Random) -> None:
+    path.write_bytes(b"")
+
+
+def overwrite(path: Path, rnd: random.Random) -> None:
+    path.write_bytes(rnd.randbytes(rnd.choice([1, 8, 24, 34, 68, 120, 500])))
+
+
+def into_folder(path: Path, rnd: random.Random) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def remove(path: Path, rnd: random.Random) -> None:
+    path.unlink()
+
+
+DAMAGES: list[Callable[[Path, random.Random], None]] = [flip, flip, flip, cut, empty, overwrite, into_folder, remove]
+
+
+def told_apart(path: Path, damage: Callable[..., None]) -> bool:
+    """Whether this damage can be told from a change that somebody made; the others need only start or be refused."""
+    if path.suffix == ".log":
+        return False
+    if path.name == START_OFFSETS:
+        return damage not in (flip, remove)
+    if path.name == JOURNAL:
+        return damage not in (cut, remove)
+    return True
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    return {clean: tmp_path_factory.mktemp("damaged") / ("clean" if clean else "killed") for clean in (True, False)}
+
+
+@pytest.fixture
+async def whole(folders: dict[bool, Path], request: pytest.FixtureRequest) -> dict[bool, dict[str, Any]]:
+    """What is seen of a folder that nobody damaged."""
+    found = {}
+    if not folders[False].exists():
+        await fill(folders[False])
+        shutil.copytree(folders[False], folders[True])
+        async with rig(folders[True], FEW):
+            pass
+    for clean, folder in folders.items():
+        assert (folder / ".kafka_cleanshutdown").exists() is clean
+        copy = folder.with_suffix(".copy")
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(folder, copy)
+        async with rig(copy, FEW) as made:
+            found[clean] = seen(made)
+            assert made.events.kept == []
+    assert found[True]["orders-0"][1] == 53 and found[True]["txn"].phase.kafka_name == "Ongoing"
+    assert found[True] == found[False]
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_damaged_folder_starts_with_the_right_data_or_is_refused(
+    seed: int, folders: dict[bool, Path], whole: dict[bool, dict[str, Any]], tmp_path: Path
+) -> None:
+    rnd = random.Random(seed)
+    for number in range(TRIES):
+        clean = rnd.random() < 0.5
+        folder = tmp_path / str(number)
+        shutil.copytree(folders[clean], folder)
+        files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+        path, damage = rnd.choice(files), rnd.choice(DAMAGES)
+        damage(path, rnd)
+        what = f"{path.relative_to(folder)}: {damage.__name__}, {clean=}"
+        try:
+            async with rig(folder, FEW) as made:
+                found = seen(made)
+                events = set(made.events.names())
+        except StorageError as fault:
+            assert str(folder) in str(fault) and "\n" not in str(fault), (what, str(fault))
+            continue
+        if told_apart(path, damage):
+            assert found == whole[clean], what
+        elif damage in (cut, empty) and path.name == JOURNAL:
+            assert found["topics"] == whole[clean]["topics"] or events & CANNOT_TELL, what
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        (PROPERTIES, b"\xff\xfe"), (JOURNAL, b'{"partitions":"nope","count":3}\n'), (START_OFFSETS, b"\xff\n"),
+        (f"{TOPIC}-0/{METADATA}", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"),
+    ],
+)  # fmt: skip
+async def test_a_start_that_is_refused_is_one_line_and_status_1(
+    name: str, content: bytes, folders: dict[bool, Path], whole: object, tmp_path: Path
+) -> None:
+    shutil.copytree(folders[True], tmp_path / "data")
+    (tmp_path / "data" / name).write_bytes(content)
+    done = run("serve", "--port", "0", "--data-dir", str(tmp_path / "data"))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("stuntbroker: cannot start: ") and f"{tmp_path}/data/{name}" in done.stderr
+
+
+async def test_what_somebody_left_in_a_partition_s_folder_is_left_there(
+    folders: dict[bool, Path], whole: dict[bool, dict[str, Any]], tmp_path: Path
+) -> None:
+    names = ["notes.log", "abc.swap", "abc.cleaned", "my.new", "1.index", "x.snapshot", f"{0:020d}.log.deleted", "folder.log/"]
+    folder = tmp_path / "data"
+    shutil.copytree(folders[False], folder)
+    for name in names:
+        path = folder / f"{TOPIC}-0" / name
+        (path.mkdir if name.endswith("/") else path.touch)()
+    async with rig(folder, FEW) as made:
+        assert seen(made) == whole[False]
+    assert {name.rstrip("/") for name in names} <= {path.name for path in (folder / f"{TOPIC}-0").iterdir()}
+
+
+async def test_bytes_that_a_log_has_lost_are_told(folders: dict[bool, Path], whole: object, tmp_path: Path) -> None:
+    """From the middle of the log: what follows goes too, as it is past the longest valid beginning."""
+    folder = tmp_path / "data"
+    shutil.copytree(folders[False], folder)
+    logs = sorted((folder / f"{TOPIC}-0").glob("*.log"))
+    lost = sum(path.stat().st_size for path in logs[2:])
+    size = logs[1].stat().st_size
+    logs[1].write_bytes(logs[1].read_bytes()[:-1])
+    async with rig(folder, FEW) as made:
+        [(event, facts)] = made.events.kept
+        end = made.log(TOPIC, 0).next_offset
+    assert (event, facts["topic"], facts["partition"], facts["next_offset"]) == ("log_cut", TOPIC, 0, end)
+    assert lost < facts["bytes"] < lost + size
+
+
+@pytest.mark.parametrize("topic", ["__transaction_state", "__consumer_offsets"])
+async def test_what_the_broker_s_own_logs_say_is_believed_only_where_their_crc_is_right(
+    topic: str, folders: dict[bool, Path], whole: object, tmp_path: Path
+) -> None:
+    """After an end in order nobody reads a log again, but these are: any bit of them, the last one's too, would be believed."""
+    for at in (100, -1):
+        folder = tmp_path / str(at)
+        shutil.copytree(folders[True], folder)
+        path = folder / f"{topic}-0" / f"{0:020d}.log"
+        data = bytearray(path.read_bytes())
+        data[at] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(StorageError, match=f"^{path} is damaged at position [0-9]+, after offset .*; |: put back a copy"):
+            async with rig(folder, FEW):
+                pass
