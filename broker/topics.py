@@ -156,7 +156,7 @@ class Topics:
     def restore(self, image: Image, events: Events) -> None:
         """Opens the partitions of every topic, once what is in the data folder is what the journal says. Raises StorageError."""
         known = {name: (topic.id, topic.partitions) for name, topic in image.topics.items()}
-        for folder, name in self.data_dir.reconcile(known, image.deleted):
+        for folder, name in self.data_dir.reconcile(known, image.deleted, self.new_id):
             events.warning("stray_partition_renamed", folder=folder, to=name)
         for name, topic in image.topics.items():
             configs = self._internal_configs(name) if name in INTERNAL else {}

@@ -239,11 +239,11 @@ class DataDir:
             raise StorageError(f"cannot remove {log.folder}: {fault.strerror}") from fault
 
     def reconcile(
-        self, topics: Mapping[str, tuple[bytes, int]], deleted: Mapping[str, Deleted]
+        self, topics: Mapping[str, tuple[bytes, int]], deleted: Mapping[str, Deleted], new_uuid: Callable[[], bytes]
     ) -> list[tuple[str, str]]:
         """Brings the partitions' folders in line with the journal, before any is opened; (folder, new name) of each stray.
 
-        `topics`: id and number of partitions by name. Raises StorageError.
+        `topics`: id and number of partitions by name; `new_uuid`: one for the name of each stray. Raises StorageError.
         """
         strays = []
         judged = judge(self.path, topics, deleted, not self._journal_lines)
@@ -257,7 +257,7 @@ class DataDir:
                         _remove_partition(folder)
                     case Fate.SET_ASIDE:
                         self._forget_start(topic, index)
-                        name = stray_name(topic, index)
+                        name = stray_name(topic, index, new_uuid())
                         os.rename(folder, f"{self.path}/{name}")
                         strays.append((folder, name))
         except OSError as fault:

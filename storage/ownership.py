@@ -120,9 +120,9 @@ def judge(
     return found
 
 
-def stray_name(topic: str, index: int) -> str:
+def stray_name(topic: str, index: int, uuid: bytes) -> str:
     """As Kafka names it; a long topic name is cut so that the whole may be a file's."""
-    suffix = f"-{index}.{os.urandom(16).hex()}-stray"
+    suffix = f"-{index}.{uuid.hex()}-stray"
     return topic[: FILE_NAME_MAX - len(suffix)] + suffix
 
 

@@ -105,9 +105,10 @@ def _one(broker: Broker, wanted: DeleteTopicState) -> DeletableTopicResult:
     try:
         broker.topics.delete(topic)
     except StorageError as fault:
-        if broker.topics.get(topic.name) is None:
-            broker.topic_deleted(topic.name)
-        broker.events.error("topic_not_deleted", topic=topic.name, fault=str(fault))
+        if broker.topics.get(topic.name) is not None:
+            raise
+        broker.topic_deleted(topic.name)
+        broker.events.error("topic_data_not_removed", topic=topic.name, fault=str(fault))
         return DeletableTopicResult(topic.name, topic.id, ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
     broker.topic_deleted(topic.name)
     broker.events.info("topic_deleted", topic=topic.name)

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, KeptEvents
+from broker_harness import START_MS, KeptEvents, rig
 from valid_requests import batch
 
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.server import Broker
 from stuntbroker.broker.topics import TXN_STATE
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from stuntbroker.protocol.records import read_header
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, metadata_of
@@ -167,3 +171,27 @@ def test_a_cluster_id_that_is_lost_is_told(tmp_path: Path) -> None:
     again.data_dir.close()
     assert events.kept == [("cluster_id_lost", {"folder": str(tmp_path), "now": again.cluster_id})]
     assert opened(tmp_path).cluster_id == again.cluster_id != broker.cluster_id
+
+
+async def test_requests_that_the_disk_refuses_are_answered_with_what_is_in_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    async with rig(tmp_path / "data") as made:
+        client = made.client()
+        made.topic("orders")
+        put(made.log("orders", 0), batch(1))
+        (tmp_path / "data" / "orders-1").mkdir()
+        (tmp_path / "data" / "bills-0").write_text("somebody's")
+
+        grown = client.ask(CreatePartitionsRequest([CreatePartitionsTopic("orders", 2, None)], 1_000), 2).results[0]
+        created = client.ask(CreateTopicsRequest([CreatableTopic("bills", 1, 1)], 1_000), 7).topics[0]
+        monkeypatch.setattr(os, "unlink", refuse)
+        deleted = client.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1_000), 5).responses[0]
+        monkeypatch.undo()
+        assert made.broker.topics.get("orders") is made.broker.topics.get("bills") is None
+    for answer, what in ((grown, "orders-1: move it"), (created, "bills-0: move it"), (deleted, "orders-0: Permission")):
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert what in answer.error_message

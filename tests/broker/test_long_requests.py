@@ -11,8 +11,8 @@ import pytest
 from broker_harness import KEYS, Client, Rig, decode, frame, rig, turn
 from bystander import Bystander
 
+from stuntbroker.broker.config import PARTITIONS_MAX
 from stuntbroker.broker.slices import MADE, SLICE_COST
-from stuntbroker.broker.topics import PARTITIONS_MAX
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -204,7 +204,7 @@ async def test_a_journal_that_cannot_be_written_ends_the_connection_of_a_long_re
         bystander = Bystander(made)
         client = begin(made, "DeleteTopics")
 
-        def full(change: dict[str, Any]) -> None:
+        def full(change: dict[str, Any], sync: bool) -> None:
             raise StorageError("no space left")
 
         with monkeypatch.context() as patched:

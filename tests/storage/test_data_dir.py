@@ -379,7 +379,7 @@ def test_a_topic_of_the_same_name_does_not_begin_where_the_deleted_one_did(tmp_p
     if stray:
         crashed(folder)
         folder = DataDir(str(tmp_path))
-        folder.reconcile({}, {"orders": Deleted({TOPIC_ID}, 1)})
+        folder.reconcile({}, {"orders": Deleted({TOPIC_ID}, 1)}, lambda: OTHER_ID)
     else:
         folder.delete_partition(log)
     put(partition(folder), batch(2))
@@ -420,7 +420,7 @@ def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
     crashed(folder)
 
     folder = DataDir(str(tmp_path))
-    assert folder.reconcile(again, {"orders": Deleted({TOPIC_ID}, 1)}) == []
+    assert folder.reconcile(again, {"orders": Deleted({TOPIC_ID}, 1)}, lambda: OTHER_ID) == []
     left = (tmp_path / "orders-0").exists()
     folder.close()
 

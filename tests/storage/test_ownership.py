@@ -27,6 +27,10 @@ LOG = f"{0:020d}.log"
 KAFKA = "__cluster_metadata-0"
 
 
+def uuid() -> bytes:
+    return UNKNOWN
+
+
 def files_in(folder: Path) -> dict[str, bytes | None]:
     """Everything below a folder."""
     return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
@@ -82,7 +86,7 @@ def test_a_folder_with_a_journal_is_ours_whatever_else_is_in_it(tmp_path: Path) 
     (tmp_path / JOURNAL).touch()
     folder = DataDir(str(tmp_path))
     assert list(folder.read_journal()) == []
-    assert folder.reconcile({}, {}) == []
+    assert folder.reconcile({}, {}, uuid) == []
     folder.close()
     assert {"notes.txt", "backup-2024"} <= files_in(tmp_path).keys()
 
@@ -93,7 +97,7 @@ def test_partitions_that_an_empty_journal_says_nothing_of_are_refused_and_kept(t
     folder = DataDir(str(tmp_path))
     assert list(folder.read_journal()) == []
     with pytest.raises(StorageError, match=f"has partitions, as orders-0, but its {JOURNAL} is missing or empty"):
-        folder.reconcile({}, {})
+        folder.reconcile({}, {}, uuid)
     folder.close()
     assert f"orders-0/{LOG}" in files_in(tmp_path)
 
@@ -171,18 +175,17 @@ def test_a_stray_is_renamed_as_kafka_does_and_kept_with_all_that_is_in_it(tmp_pa
     put(tmp_path, f"orders-7/{LOG}", f"orders-7/{METADATA}")
     folder.start_offsets = {("orders", 7): 5}
 
-    [(was, name)] = folder.reconcile({}, {})
+    [(was, name)] = folder.reconcile({}, {}, uuid)
     assert (was, folder.start_offsets) == (str(tmp_path / "orders-7"), {})
-    assert name.startswith("orders-7.") and name.endswith("-stray")
+    assert name == stray_name("orders", 7, UNKNOWN)
     assert sorted(path.name for path in (tmp_path / name).iterdir()) == [LOG, METADATA]
-    assert folder.reconcile({}, {}) == []
+    assert folder.reconcile({}, {}, uuid) == []
     folder.close()
 
 
 def test_the_name_of_a_stray_is_one_that_a_file_may_have() -> None:
-    name = stray_name("x" * 249, 2_147_483_647)
-    assert len(name) == FILE_NAME_MAX
-    assert stray_name("orders", 0) != stray_name("orders", 0)
+    assert len(stray_name("x" * 249, 2_147_483_647, uuid())) == FILE_NAME_MAX
+    assert stray_name("orders", 0, UNKNOWN) == "orders-0.02030405060708090a0b0c0d0e0f1011-stray"
 
 
 def test_nothing_is_done_when_one_folder_is_refused(tmp_path: Path) -> None:
@@ -193,7 +196,7 @@ def test_nothing_is_done_when_one_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "orders-1" / METADATA).write_text(metadata_of(UNKNOWN))
     before = files_in(tmp_path)
     with pytest.raises(StorageError, match="orders-1"):
-        folder.reconcile(TOPICS, DELETED)
+        folder.reconcile(TOPICS, DELETED, uuid)
     assert files_in(tmp_path) == before
     folder.close()
 
