@@ -151,13 +151,14 @@ class DataDir:
         """From now on the folder is ours. Raises StorageError."""
         if self._journal >= 0:
             return
+        is_new = not os.path.exists(f"{self.path}/{JOURNAL}")
         try:
             self._journal = os.open(
                 f"{self.path}/{JOURNAL}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
             )
         except OSError as fault:
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
-        if self.made is not None:
+        if is_new and self.made is not None:
             self.made(self.path)
 
     def journal(self, change: dict[str, Any]) -> None:
@@ -262,12 +263,10 @@ class DataDir:
                         strays.append((folder, name))
         except OSError as fault:
             raise StorageError(f"cannot tidy up the data folder: {fault}") from fault
-        if self.made is not None:
-            for fate, folder, _, _ in judged:
-                if fate is Fate.DESCRIBED:
-                    self.made(f"{folder}/{METADATA}")
-                    self.made(folder)
-            self.made(self.path)
+        for fate, folder, _, _ in judged:
+            if self.made is not None and fate is not Fate.STAYS:
+                for path in (f"{folder}/{METADATA}", folder) if fate is Fate.DESCRIBED else (self.path,):
+                    self.made(path)
         return strays
 
     # --- log start offsets

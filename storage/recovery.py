@@ -55,9 +55,16 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
             cut += sum(os.path.getsize(later.path + ".log") for later in segments[index + 1 :])
             del segments[index + 1 :]  # Their files go with the orphans.
             break
+    end = _end_of(segments)
+    if clean and not cut and log_start_offset > end:
+        # After a crash of the machine it may be so: then the log begins, and goes on, where it was said to begin.
+        raise StorageError(
+            f"{log.folder} ends at offset {end}, but by log-start-offset-checkpoint it begins at {log_start_offset}; nothing was "
+            "changed: put back a copy of that file, or delete that line of it"
+        )
     log.segments, log.active = segments, segments[-1] if segments else NO_SEGMENT
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
-    log.next_offset = max(_end_of(segments), log.log_start_offset)
+    log.next_offset = max(end, log.log_start_offset)
     _remove_orphans(log.folder, {segment.base_offset for segment in segments}, log.next_offset)
     _load_producers(log, read_again)
     log.aborted = [entry for segment in segments for entry in segment.aborted]

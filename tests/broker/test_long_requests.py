@@ -204,7 +204,7 @@ async def test_a_journal_that_cannot_be_written_ends_the_connection_of_a_long_re
         bystander = Bystander(made)
         client = begin(made, "DeleteTopics")
 
-        def full(change: dict[str, Any], sync: bool) -> None:
+        def full(change: dict[str, Any]) -> None:
             raise StorageError("no space left")
 
         with monkeypatch.context() as patched:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from storage_harness import NOW_MS, View, batch, ended, files_of, killed, mark, new_log, put, reopened, view
 
 from stuntbroker.storage import segment as segment_module
+from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.segment import Segment
 
@@ -408,4 +409,18 @@ def test_a_length_that_no_batch_has_ends_what_can_be_read(length: int, tmp_path:
     log = reopened(tmp_path / "t-0", clean=True)
     assert [position for position, _ in log.segments[0].headers()] == []
     assert log.next_offset == 16
+    killed(log)
+
+
+def test_a_log_that_would_begin_after_its_end_is_refused_unless_the_machine_may_have_crashed(tmp_path: Path) -> None:
+    closed_log(tmp_path / "t-0")
+    before = files_of(tmp_path / "t-0")
+    with pytest.raises(StorageError, match=f"^{tmp_path}/t-0 ends at offset 16, but by .* it begins at 99; nothing"):
+        reopened(tmp_path / "t-0", clean=True, start=99)
+    assert files_of(tmp_path / "t-0") == before
+    log = reopened(tmp_path / "t-0", clean=True, start=16)
+    assert (log.log_start_offset, log.next_offset) == (16, 16)
+    killed(log)
+    log = reopened(tmp_path / "t-0", start=99)
+    assert (log.log_start_offset, log.next_offset) == (99, 99)
     killed(log)
