@@ -1,99 +1,160 @@
-"""Looks into a batch as far as that pays: timestamps always, records where reading them is cheap or needed."""
+"""Looks into a batch as far as that pays: timestamps always, records where reading them is cheap or needed.
+
+What opening and reading batches may cost is bounded for a whole request (`Allowance`): a few hundred bytes may stand for
+a megabyte, a request may hold thousands of such batches, and one event loop serves everybody.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from stuntbroker.protocol.batch_check import READ_MAX, check_records, records_fill, small_records_wrong
+from stuntbroker.protocol.batch_check import READ_MAX, records_fill, small_records_wrong
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, BatchHeader, Record, read_records
+from stuntbroker.protocol.record_walk import ANY_TIME, FAULTS_MAX, Walked, walk
+from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
 from stuntbroker.storage.log_config import NO_LIMIT, LogConfig
 
-# Unlike Kafka: larger ones are stored unread, so that produce stays as fast as the network and a compression bomb costs nothing.
+# Unlike Kafka: what is larger is stored unread, so that produce stays as fast as the network and a compression bomb costs little.
 OPENED_BELOW: Final = 16_384
 """Compressed batches of fewer bytes are opened and read."""
 OPENED_MAX: Final = 1 << 20
 """Bytes that such a batch may open to; one that would open to more is stored unread too."""
-OPENED_FOR_KEYS_MAX: Final = 64 << 20
+STEPS_MAX: Final = 131_072
+"""Work that one request may cause: a record or a header is a step of 0.1 to 0.5 us, which makes some 50 ms."""
+BYTES_PER_STEP: Final = 128
+"""Bytes are opened at 300 MB/s or faster, depending on the codec."""
+OPENING_STEPS: Final = 32
+"""To open a batch at all takes so long."""
 
 NO_TIMESTAMP: Final = -1
 
-_FINE: Final = (ErrorCode.NONE, None)
+_OK: Final = ErrorCode.NONE
 
 
-def check_content(
-    batch: Buffer, header: BatchHeader, config: LogConfig, now_ms: int
-) -> tuple[ErrorCode, str | None]:
+class Allowance:
+    """The steps that a request has left."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: int = STEPS_MAX) -> None:
+        self.steps = steps
+
+
+class Verdict(NamedTuple):
+    error: ErrorCode = _OK
+    message: str | None = None
+    record_errors: Sequence[BatchIndexAndErrorMessage] = ()
+
+
+_FINE: Final = Verdict()
+
+
+class _Unread(Exception):
+    """It would cost more than is left."""
+
+
+def check_content(batch: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, left: Allowance) -> Verdict:
     """Whether the records are what the header says, as far as they are looked at."""
-    if header.max_timestamp - now_ms > config.timestamp_after_ms_max and not config.log_append_time:
-        return ErrorCode.INVALID_TIMESTAMP, f"the timestamp {header.max_timestamp} is too far in the future"
-    if config.timestamp_before_ms_max < NO_LIMIT and record_errors(
-        ErrorCode.INVALID_TIMESTAMP, batch, header, config, now_ms
-    ):
-        return ErrorCode.INVALID_TIMESTAMP, "a timestamp is too far in the past"
-    codec = header.attributes & CODEC_MASK
+    codec, by_client = header.attributes & CODEC_MASK, not config.log_append_time
+    late = by_client and header.max_timestamp - now_ms > config.timestamp_after_ms_max
+    stamped = header.attributes & LOG_APPEND_TIME and (not by_client or header.max_timestamp == NO_TIMESTAMP)
+    if config.compact or late or stamped or config.timestamp_before_ms_max < NO_LIMIT:
+        read = True
+    elif codec:
+        read = len(batch) < OPENED_BELOW
+    elif header.count <= READ_MAX:
+        read = small_records_wrong(batch, header)
+    else:
+        read = False
+    times = ANY_TIME
+    if by_client:
+        times = now_ms - config.timestamp_before_ms_max, now_ms + config.timestamp_after_ms_max
+    whole = left.steps == STEPS_MAX
+    try:
+        found = _read(batch, header, codec, config.compact, times, left) if read else None
+    except _Unread:
+        if config.compact:
+            return _too_much(whole)
+        found = None
+    except ValueError as fault:
+        return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
+    if found is not None:
+        verdict = _told(found, header, times, bool(stamped))
+        if verdict.error is not _OK:
+            return verdict
+    elif not codec and not records_fill(batch, header):
+        return Verdict(ErrorCode.INVALID_RECORD, "the records do not fill the batch as their lengths say")
+    if late:
+        return Verdict(ErrorCode.INVALID_TIMESTAMP, f"the timestamp {header.max_timestamp} is too far in the future")
+    return Verdict(ErrorCode.INVALID_TIMESTAMP, "a client cannot set the time of the log") if stamped else _FINE
+
+
+def _read(
+    batch: Buffer, header: BatchHeader, codec: int, compact: bool, times: tuple[int, int], left: Allowance
+) -> Walked:
+    """Opens a batch and walks through its records. Raises _Unread, and ValueError for what is not of its codec."""
+    payload, pos = batch, HEADER_SIZE
     if codec:
-        if config.compact or len(batch) < OPENED_BELOW:
-            return _check_compressed(batch, header, codec, config.compact)
-        return _FINE
-    if config.compact:
-        wrong = check_records(header, batch, HEADER_SIZE, keys_needed=True)
-        return (ErrorCode.INVALID_RECORD, wrong) if wrong else _FINE
-    if header.count <= READ_MAX:
-        if small_records_wrong(batch, header):
-            wrong = check_records(header, batch, HEADER_SIZE, keys_needed=False)
-            return ErrorCode.INVALID_RECORD, wrong or "a record is not as its lengths say"
-    elif not records_fill(batch, header):
-        return ErrorCode.INVALID_RECORD, "the records do not fill the batch as their lengths say"
+        from stuntbroker.storage.compression import CompressionError, TooLarge, measured
+
+        room = (left.steps - OPENING_STEPS) * BYTES_PER_STEP
+        if room <= 0:
+            raise _Unread
+        room = min(room, STEPS_MAX * BYTES_PER_STEP if compact else OPENED_MAX)
+        try:
+            payload, cost = measured(codec, batch[HEADER_SIZE:], room)
+        except CompressionError as fault:
+            left.steps -= OPENING_STEPS + room // BYTES_PER_STEP  # It may have come so far.
+            if isinstance(fault, TooLarge):
+                raise _Unread from fault
+            raise
+        left.steps -= OPENING_STEPS + cost // BYTES_PER_STEP
+        pos = 0
+    found = walk(payload, pos, header, left.steps, compact, times)
+    left.steps = found.steps
+    if found.unread and not found.faults:
+        raise _Unread
+    return found
+
+
+def _told(found: Walked, header: BatchHeader, times: tuple[int, int], stamped: bool) -> Verdict:
+    """What Kafka tells of that, and for which records."""
+    if found.wrong is not None:
+        return Verdict(ErrorCode.INVALID_RECORD, found.wrong)
+    faults = found.faults
+    if stamped:
+        blamed = dict(faults)
+        faults = tuple((n, blamed.get(n, header.max_timestamp)) for n in range(min(header.count, FAULTS_MAX)))
+    if faults:
+        errors = []
+        for number, timestamp in faults:
+            if timestamp is None:
+                why = "Compacted topic cannot accept message without key"
+            elif stamped:
+                why = "Invalid timestamp type: a producer should not set it to LogAppendTime"
+            else:
+                why = (
+                    f"Timestamp {timestamp} of message with offset {number} is out of range. "
+                    f"The timestamp should be within [{times[0]}, {times[1]}]"
+                )
+            errors.append(BatchIndexAndErrorMessage(number, why))
+        if any(timestamp is not None for _, timestamp in faults):
+            return Verdict(ErrorCode.INVALID_TIMESTAMP, "records have a timestamp that is not allowed", errors)
+        return Verdict(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", errors)
+    if found.misplaced is not None and header.attributes & CODEC_MASK:
+        return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, found.misplaced)  # Kafka fails to write such a batch anew.
     return _FINE
 
 
-def record_errors(
-    error: ErrorCode, batch: Buffer, header: BatchHeader, config: LogConfig, now_ms: int
-) -> list[BatchIndexAndErrorMessage]:
-    """Which records are to blame for an error that `check_content` found, where it is a matter of single records."""
-    if error == ErrorCode.INVALID_TIMESTAMP:
-        early, late = now_ms - config.timestamp_before_ms_max, now_ms + config.timestamp_after_ms_max
+def _too_much(whole: bool) -> Verdict:
+    """For a compacted topic, where no record may be without a key.
 
-        def wrong(record: Record) -> str | None:
-            if config.log_append_time or record.timestamp == NO_TIMESTAMP or early <= record.timestamp <= late:
-                return None
-            return (
-                f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
-                f"The timestamp should be within [{early}, {late}]"
-            )
-    elif error == ErrorCode.INVALID_RECORD and config.compact:
-
-        def wrong(record: Record) -> str | None:
-            return "Compacted topic cannot accept message without key" if record.key is None else None
-    else:
-        return []
-    try:
-        codec = header.attributes & CODEC_MASK
-        if codec:
-            from stuntbroker.storage.compression import decompress
-
-            records = read_records(header, decompress(codec, batch[HEADER_SIZE:], OPENED_FOR_KEYS_MAX), 0)
-        else:
-            records = read_records(header, batch, HEADER_SIZE)
-        said = [(number, wrong(record)) for number, record in enumerate(records)]
-    except ValueError:  # What cannot be read is told by its error alone.
-        return []
-    return [BatchIndexAndErrorMessage(number, message) for number, message in said if message is not None]
-
-
-def _check_compressed(
-    batch: Buffer, header: BatchHeader, codec: int, compact: bool
-) -> tuple[ErrorCode, str | None]:
-    from stuntbroker.storage.compression import CompressionError, TooLarge, decompress
-
-    try:
-        payload = decompress(codec, batch[HEADER_SIZE:], OPENED_FOR_KEYS_MAX if compact else OPENED_MAX)
-    except TooLarge as fault:
-        return (ErrorCode.INVALID_RECORD, str(fault)) if compact else _FINE
-    except CompressionError as fault:
-        return ErrorCode.UNKNOWN_SERVER_ERROR, str(fault)
-    wrong = check_records(header, payload, 0, keys_needed=compact)
-    return (ErrorCode.INVALID_RECORD, wrong) if wrong else _FINE
+    What is too much by itself is to be sent in smaller batches, as clients do on this error; what is too much after others
+    of its request is to be sent again.
+    """
+    if whole:
+        return Verdict(ErrorCode.MESSAGE_TOO_LARGE, "the batch opens to more than is read for a compacted topic")
+    return Verdict(ErrorCode.NOT_ENOUGH_REPLICAS, "with others of its request the batch is more than is read at once")

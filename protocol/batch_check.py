@@ -15,11 +15,12 @@ from stuntbroker.protocol.records import (
     CONTROL,
     HEADER,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     BatchHeader,
     HeaderFields,
-    read_records,
     unzigzag,
+    unzigzag32,
 )
 
 ZSTD: Final = 4
@@ -29,10 +30,12 @@ LENGTH_MIN: Final = 14
 LENGTH_MAX: Final = 2**31 - 1 - LOG_OVERHEAD
 """Above it, Kafka's sum of length and overhead runs over."""
 MAGIC_MAX: Final = 2
-CODEC_OR_CONTROL: Final = CODEC_MASK | CONTROL
+NOT_PLAIN: Final = CODEC_MASK | CONTROL | LOG_APPEND_TIME
 # Unlike Kafka: it reads every record of every batch.
 READ_MAX: Final = 2
 """Uncompressed batches of more records are not read: only the chain of their lengths is followed."""
+HEADERS_MAX: Final = 32
+"""More headers of a record are counted by who walks."""
 ROWS_FROM: Final = 16
 """Records of a batch in which rows of one size are looked for."""
 ROW: Final = 64
@@ -105,7 +108,7 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> HeaderFi
     if (
         length + LOG_OVERHEAD != size
         or magic != 2
-        or attributes & CODEC_OR_CONTROL
+        or attributes & NOT_PLAIN
         or base_offset != 0
         or size > size_max
         or timestamp > timestamp_max
@@ -205,64 +208,72 @@ def _skip_rows(batch: Buffer, pos: int, count: int) -> tuple[int, int]:
 
 
 def small_records_wrong(batch: Buffer, header: HeaderFields) -> bool:
-    """Whether any record of an uncompressed batch of at most 64 is not as it must be; headers are left unread."""
+    """Whether any record of an uncompressed batch is not as clients make them; then `walk` tells whether Kafka minds.
+
+    Lengths are followed, headers too. Offset deltas are not looked at: Kafka takes any.
+    """
     pos, end = HEADER_SIZE, header[LENGTH] + LOG_OVERHEAD
     try:
-        for number in range(header[COUNT]):
-            stop = batch[pos]
-            second = batch[pos + 1]
-            if stop < 0x80:
+        for _ in range(header[COUNT]):
+            size = batch[pos]
+            if size < 0x80:
                 pos += 1
-                stop = pos + (stop >> 1)
-            elif second < 0x80:
+                stop = pos + (size >> 1)
+            elif (second := batch[pos + 1]) < 0x80:
                 pos += 2
-                stop = pos + ((stop & 0x7F | second << 7) >> 1)
+                stop = pos + ((size & 0x7F | second << 7) >> 1)
             else:
-                stop, pos = unzigzag(batch, pos)
-                stop += pos
-            if stop > end:
+                length, pos = unzigzag32(batch, pos)
+                stop = pos + length
+            if size & 1 or stop > end:
                 return True
             pos += 1
-            while batch[pos] > 0x7F:  # the timestamp's difference
+            if batch[pos] > 0x7F:  # The timestamp's difference: in three bytes it is below 18 minutes.
                 pos += 1
-            if batch[pos + 1] != number << 1:
+                if batch[pos] > 0x7F:
+                    pos += 1
+            if batch[pos] > 0x7F or batch[pos + 1] > 0x7F:
                 return True
             pos += 2
-            for _ in (0, 1):  # key and value
-                length = batch[pos]
-                if length < 0x80:
-                    pos += 1 + (length >> 1) if not length & 1 else 1
-                    if length & 1 and length > 1:
-                        return True
+            for _ in (0, 1):  # Key and value.
+                size = batch[pos]
+                if size < 0x80:
+                    pos += 1 if size & 1 else 1 + (size >> 1)
+                elif size & 1:
+                    return True
+                elif (second := batch[pos + 1]) < 0x80:
+                    pos += 2 + ((size & 0x7F | second << 7) >> 1)
                 else:
-                    second = batch[pos + 1]
-                    if second < 0x80:
-                        pos += 2
-                        length = length & 0x7F | second << 7
-                        if length & 1:
-                            return True
-                        pos += length >> 1
-                    else:
-                        length, pos = unzigzag(batch, pos)
-                        if length < 0:
-                            return True
-                        pos += length
-            if pos >= stop or (batch[pos] == 0 and pos + 1 != stop):
+                    length, pos = unzigzag32(batch, pos)
+                    pos += length
+            headers = batch[pos]
+            pos += 1
+            if headers:
+                pos = _skip_headers(batch, pos, headers)
+            if pos != stop:
                 return True
-            pos = stop
     except (IndexError, DecodeError):
         return True
     return pos != end
 
 
-def check_records(header: BatchHeader, payload: Buffer, pos: int, *, keys_needed: bool) -> str | None:
-    """Reads every record of an uncompressed payload; what is wrong with the first that is wrong."""
-    try:
-        for number, record in enumerate(read_records(header, payload, pos)):
-            if record.offset - header.base_offset != number:
-                return f"record {number} has the offset delta {record.offset - header.base_offset}"
-            if keys_needed and record.key is None:
-                return "a compacted topic takes no record without a key"
-    except DecodeError as fault:
-        return str(fault)
-    return None
+def _skip_headers(batch: Buffer, pos: int, count: int) -> int:
+    """The position behind a record's headers; 0 when they are very many, very long, or none at all.
+
+    `count` is what the record has for their number: twice as many, a byte.
+    """
+    if count & 1 or count > 2 * HEADERS_MAX:
+        return 0
+    for _ in range(count >> 1):
+        size = batch[pos]
+        if size & 1 or size > 0x7F:
+            return 0
+        pos += 1 + (size >> 1)
+        size = batch[pos]
+        if size < 0x80:
+            pos += 1 if size & 1 else 1 + (size >> 1)
+        elif size & 1 or (second := batch[pos + 1]) > 0x7F:
+            return 0
+        else:
+            pos += 2 + ((size & 0x7F | second << 7) >> 1)
+    return pos

@@ -158,6 +158,23 @@ def unzigzag(buf: Buffer, pos: int) -> tuple[int, int]:
             raise DecodeError("varlong of more than 10 bytes", pos)
 
 
+def unzigzag32(buf: Buffer, pos: int) -> tuple[int, int]:
+    """An int32, in up to five bytes; what they hold above 32 bits is lost, as in Java."""
+    value = buf[pos]
+    pos += 1
+    if value < 0x80:
+        return (value >> 1) ^ -(value & 1), pos
+    value &= 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFF_FFFF
+            return (value >> 1) ^ -(value & 1), pos
+    raise DecodeError("varint of more than 5 bytes", pos)
+
+
 def _field(out: bytearray, value: Buffer | None) -> None:
     if value is None:
         out.append(1)  # -1

@@ -12,7 +12,7 @@ recovery.py); then the old segments go and it takes their place.
 | tombstone | nothing once its timestamp is older than delete.retention.ms |
 | marker of a transaction | while data of its producer before it stays, or it is a known producer's last |
 | without a key | nothing |
-| that cannot be opened | all of it, unless it was aborted |
+| that cannot be opened, or opens to too much | all of it, unless it was aborted |
 
 Between slices anything may happen to the log. Appends do not matter. When its first segments go (retention,
 DeleteRecords, deletion of the topic), the cleaning gives up; the next one begins anew.
@@ -31,20 +31,10 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Final
 
-from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import (
-    CONTROL,
-    HEADER,
-    HEADER_SIZE,
-    TRANSACTIONAL,
-    BatchHeader,
-    Record,
-    read_records,
-    seal,
-    unzigzag,
-    zigzag,
-)
-from stuntbroker.storage.compression import CompressionError, compress, decompress
+from stuntbroker.protocol.primitives import Buffer, DecodeError
+from stuntbroker.protocol.record_walk import Span, spans
+from stuntbroker.protocol.records import CONTROL, HEADER, HEADER_SIZE, TRANSACTIONAL, BatchHeader, seal
+from stuntbroker.storage.compression import CompressionError, TooLarge, compress, decompress
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import finish_compaction
@@ -55,8 +45,12 @@ SLICE_BYTES: Final = 65_536
 """Bytes of log that one slice reads."""
 DIRTY_MIN: Final = 1_024
 DIRTY_MAX: Final = 1 << 20
-OPENED_MAX: Final = 64 << 20
-"""A batch that opens to more than this is kept whole."""
+OPENED_MAX: Final = 16 << 20
+"""A batch that opens to more bytes than this is kept whole."""
+RECORDS_MAX: Final = 131_072
+"""And so is one of more records, and"""
+RECORD_COST: Final = 64
+"""a record that is looked at counts for so many bytes of a slice, whatever its size."""
 _NEVER: Final = 1 << 63
 _last_offset = attrgetter("last_offset")
 
@@ -81,7 +75,7 @@ class Cleaning:
         self.kept_by: set[int] = set()
         """Producers of whose current transaction something stays, while the log is written."""
         self.read = 0
-        """Bytes since the last slice ended."""
+        """Bytes since the last slice ended, those that were opened and RECORD_COST for each record among them."""
         self.first: Segment | None = None
         """The log's first segment, as this cleaning knows it."""
 
@@ -113,41 +107,44 @@ class Cleaning:
         except OSError as fault:
             raise StorageError(f"cannot clean {log.folder}: {fault.strerror}") from fault
 
-    def _read(self, segment: Segment) -> Iterator[tuple[BatchHeader, Buffer] | None]:
-        """The batches of a segment, and None where a slice ends: the reader yields, and asks for more."""
-        for item in _batches(segment):
-            yield item
-            self.read += item[0].size
-            if self.read < SLICE_BYTES:
-                continue
-            self.read = 0
-            yield None
-            if not self.log.segments or self.log.segments[0] is not self.first:
-                raise _Overtaken
+    def _slice(self, cost: int) -> Iterator[None]:
+        """Ends a slice when it has cost enough: the event loop goes on, and then the log may be another."""
+        self.read += cost
+        if self.read < SLICE_BYTES:
+            return
+        self.read = 0
+        yield
+        if not self.log.segments or self.log.segments[0] is not self.first:
+            raise _Overtaken
 
     def _learn(self, segments: list[Segment], aborted: _AbortedOffsets) -> Iterator[None]:
         for segment in segments:
-            for item in self._read(segment):
-                if item is None:
-                    yield
-                    continue
-                header, batch = item
+            for header, batch in _batches(segment):
                 if header.attributes & CONTROL:
                     self.last_marker[header.producer_id] = header.base_offset
                 elif not aborted.covers(header):
-                    self._learn_keys(header, batch)
+                    yield from self._learn_keys(header, batch)
+                yield from self._slice(header.size)
         self.live = set(self.last_offset.values())
         self.last_offset = {}
 
-    def _learn_keys(self, header: BatchHeader, batch: Buffer) -> None:
+    def _learn_keys(self, header: BatchHeader, batch: Buffer) -> Iterator[None]:
         if not header.last_offset_delta and not header.codec:
             key = _only_key(batch)
             if key is not None:
                 self.last_offset[key] = header.base_offset
                 return
-        for record in self._open(header, batch):
-            if record.key is not None:
-                self.last_offset[record.key] = record.offset
+        found: dict[bytes, int] = {}
+        try:
+            yield from self._slice(len(payload := self._open(header, batch)))
+            for span in spans(header, payload):
+                if span.key is not None:
+                    found[span.key] = span.offset
+                yield from self._slice(RECORD_COST)
+        except (CompressionError, DecodeError):
+            self.opaque.add(header.base_offset)
+            return
+        self.last_offset |= found
 
     def _write(self, group: list[Segment], end: int, aborted: _AbortedOffsets) -> Generator[None, None, Segment]:
         """What stays of neighbouring segments, in one in their place."""
@@ -156,14 +153,12 @@ class Cleaning:
         cleaned.fd = os.open(path + ".cleaned", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             for segment in group:
-                for item in self._read(segment):
-                    if item is None:
-                        yield
-                        continue
-                    batch = self._staying(*item, aborted)
-                    if batch is not None:
-                        kept = BatchHeader._make(HEADER.unpack_from(batch))
-                        cleaned.append(batch, len(batch), kept.last_offset, kept.max_timestamp)
+                for header, batch in _batches(segment):
+                    rest = yield from self._staying(header, batch, aborted)
+                    if rest is not None:
+                        kept = BatchHeader._make(HEADER.unpack_from(rest))
+                        cleaned.append(rest, len(rest), kept.last_offset, kept.max_timestamp)
+                    yield from self._slice(header.size)
             if cleaned.max_timestamp < 0:  # How old its records are, only the file can tell.
                 times = os.stat(group[-1].path + ".log")
                 os.utime(cleaned.fd, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -180,7 +175,9 @@ class Cleaning:
         self._swap(group, cleaned, path, end)
         return cleaned
 
-    def _staying(self, header: BatchHeader, batch: Buffer, aborted: _AbortedOffsets) -> Buffer | None:
+    def _staying(
+        self, header: BatchHeader, batch: Buffer, aborted: _AbortedOffsets
+    ) -> Generator[None, None, Buffer | None]:
         producer_id = header.producer_id
         if header.attributes & CONTROL:
             known = producer_id in self.log.producers.producers
@@ -192,39 +189,42 @@ class Cleaning:
             return batch
         if aborted.covers(header):
             return None
-        rest = self._rest(header, batch)
+        rest = yield from self._rest(header, batch)
         if rest is not None and header.attributes & TRANSACTIONAL:
             self.kept_by.add(producer_id)
         return rest
 
-    def _open(self, header: BatchHeader, batch: Buffer) -> list[Record]:
-        try:
-            if header.codec:
-                return list(read_records(header, decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX)))
-            return list(read_records(header, batch, HEADER_SIZE))
-        except (CompressionError, ValueError):
-            self.opaque.add(header.base_offset)
-            return []
+    def _open(self, header: BatchHeader, batch: Buffer) -> Buffer:
+        """The records of a batch. Raises CompressionError, also where that would be too much."""
+        if header.count > RECORDS_MAX:
+            raise TooLarge(f"{header.count} records")
+        return decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX) if header.codec else batch[HEADER_SIZE:]
 
-    def _stays(self, record: Record) -> bool:
-        if record.offset not in self.live:
+    def _stays(self, span: Span) -> bool:
+        if span.offset not in self.live:
             return False
-        return record.value is not None or self.now_ms - record.timestamp < self.log.config.delete_retention_ms
+        return not span.is_tombstone or self.now_ms - span.timestamp < self.log.config.delete_retention_ms
 
-    def _rest(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
+    def _rest(self, header: BatchHeader, batch: Buffer) -> Generator[None, None, Buffer | None]:
         """What stays of a batch: all of it as it came, a rebuilt one, or None."""
         if header.base_offset in self.opaque:
             return batch
         if not header.last_offset_delta and header.base_offset not in self.live:
             return None
-        records = self._open(header, batch)
-        kept = [record for record in records if self._stays(record)]
-        if not kept:
+        payload = self._open(header, batch)
+        yield from self._slice(len(payload))
+        pieces: list[tuple[int, int]] = []
+        latest = -1
+        for span in spans(header, payload):
+            if self._stays(span):
+                pieces.append((span.start, span.stop))
+                latest = max(latest, span.timestamp) if len(pieces) > 1 else span.timestamp
+            yield from self._slice(RECORD_COST)
+        if not pieces:
             return None
-        if len(kept) == len(records):
+        if len(pieces) == header.count:
             return batch
-        payload = decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX) if header.codec else batch[HEADER_SIZE:]
-        return _rebuilt(header, payload, {record.offset for record in kept}, max(r.timestamp for r in kept))
+        return _rebuilt(header, b"".join(payload[start:stop] for start, stop in pieces), len(pieces), latest)
 
     def _swap(self, group: list[Segment], cleaned: Segment, path: str, end: int) -> None:
         """The log in memory first, whatever becomes of the files: `.swap` says what they must be."""
@@ -314,22 +314,10 @@ def _batches(segment: Segment) -> Iterator[tuple[BatchHeader, Buffer]]:
         position += header.size
 
 
-def _rebuilt(header: BatchHeader, payload: Buffer, keep: set[int], max_timestamp: int) -> bytearray:
-    """The batch with only the records at these offsets; offsets and sequence numbers stay as they were."""
-    body = bytearray()
-    pos = count = 0
-    for _ in range(header.count):
-        length, at = unzigzag(payload, pos)
-        stop = at + length
-        delta, _ = unzigzag(payload, unzigzag(payload, at + 1)[1])
-        if header.base_offset + delta in keep:
-            zigzag(body, length)
-            body += payload[at:stop]
-            count += 1
-        pos = stop
-    data = compress(header.codec, bytes(body)) if header.codec else body
+def _rebuilt(header: BatchHeader, body: bytes, count: int, max_timestamp: int) -> bytearray:
+    """The batch with only these records of it; offsets and sequence numbers stay as they were."""
     out = bytearray(HEADER_SIZE)
-    out += data
+    out += compress(header.codec, body) if header.codec else body
     fields = header._replace(length=len(out) - 12, crc=0, count=count, max_timestamp=max_timestamp)
     HEADER.pack_into(out, 0, *fields)
     seal(out)

@@ -1,19 +1,33 @@
 """Opening compressed batches. Only where records must be read: a batch is stored and fetched as it came.
 
-The output is bounded before it is made: a megabyte of zstd can stand for 32 gigabytes.
+The output is bounded before it is made: a megabyte of zstd can stand for 32 gigabytes. What follows the end of a gzip
+stream, an lz4 frame or the last block of snappy is taken as Kafka's readers take it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import CODECS
 
-CHUNK = 1 << 16
-CHUNK_MIN = 1 << 10
-XERIAL = b"\x82SNAPPY\x00"
+GZIP, SNAPPY, LZ4, ZSTD = range(1, 5)
+CHUNK: Final = 1 << 16
+CHUNK_MIN: Final = 1 << 10
+PIECE: Final = 1 << 10
+"""A gzip member, a snappy block or an lz4 block takes as long to open as so many bytes, however few it holds."""
+PIECES_MIN: Final = 16
+"""So many there may be, whatever the limit is."""
+XERIAL: Final = b"\x82SNAPPY\x00"
 """How Java clients frame snappy: this, two int32 versions, then blocks of int32 length and snappy data."""
+XERIAL_SIZE: Final = 16
+GZIP_LEVEL: Final = 6
+GZIP_SLOW_MAX: Final = 1 << 20
+"""More bytes are compressed in less time, and less."""
+GZIP_MAGIC: Final = b"\x1f\x8b"
+LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
+LZ4_INDEPENDENT, LZ4_BLOCK_CHECKSUM, LZ4_SIZE, LZ4_CHECKSUM, LZ4_DICTIONARY = 0x20, 0x10, 0x08, 0x04, 0x01
+"""Flags in the fifth byte of a frame."""
 
 
 class CompressionError(ValueError):
@@ -24,17 +38,23 @@ class TooLarge(CompressionError):
     """It would open to more than was allowed."""
 
 
-def decompress(codec: int, payload: Buffer, size_max: int) -> bytes:
+def decompress(codec: int, payload: Buffer, size_max: int) -> Buffer:
     """The records of a batch. Raises TooLarge above `size_max` bytes, CompressionError for anything malformed."""
+    return measured(codec, payload, size_max)[0]
+
+
+def measured(codec: int, payload: Buffer, size_max: int) -> tuple[Buffer, int]:
+    """As `decompress`, and what it cost: the bytes that came out, at least a PIECE for each piece of the payload."""
     try:
-        if codec == 1:
+        if codec == GZIP:
             return _gzip(payload, size_max)
-        if codec == 2:
+        if codec == SNAPPY:
             return _snappy(payload, size_max)
-        if codec == 3:
-            return _streamed("lz4", payload, size_max)
-        if codec == 4:
-            return _streamed("zstd", payload, size_max)
+        if codec == LZ4:
+            return _lz4(payload, size_max)
+        if codec == ZSTD:
+            out = _into("zstd", bytes(payload), size_max) if payload else b""
+            return out, len(out)
     except CompressionError:
         raise
     except Exception as fault:  # Each codec library has its own kinds.
@@ -46,14 +66,14 @@ def compress(codec: int, payload: Buffer) -> bytes:
     import cramjam
 
     codecs: Any = cramjam
-    if codec == 1:
+    if codec == GZIP:
         import gzip
 
-        return gzip.compress(payload, 6, mtime=0)
-    if codec == 2:
+        return gzip.compress(payload, GZIP_LEVEL if len(payload) <= GZIP_SLOW_MAX else 1, mtime=0)
+    if codec == SNAPPY:
         blocks = (bytes(codecs.snappy.compress_raw(payload[at : at + 32_768])) for at in range(0, len(payload), 32_768))
         return XERIAL + b"\x00\x00\x00\x01" * 2 + b"".join(len(b).to_bytes(4, "big") + b for b in blocks)
-    if codec == 3:
+    if codec == LZ4:
         # Java reads only blocks that do not refer to the ones before.
         packer = codecs.lz4.Compressor(content_checksum=False, block_linked=False)
         packer.compress(payload)
@@ -61,15 +81,24 @@ def compress(codec: int, payload: Buffer) -> bytes:
     return bytes(codecs.zstd.compress(payload))
 
 
-def _gzip(payload: Buffer, size_max: int) -> bytes:
+def _count(pieces: int, size_max: int) -> int:
+    """One more; there may not be more than would fill the limit."""
+    if pieces >= PIECES_MIN + size_max // PIECE:
+        raise TooLarge(f"{pieces} pieces are more than {size_max} bytes are opened from")
+    return pieces + 1
+
+
+def _gzip(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
     import zlib
 
     out = bytearray()
-    pos, step = 0, CHUNK_MIN
+    pos, step, pieces = 0, CHUNK_MIN, 1
     inflater = zlib.decompressobj(31)
     while pos < len(payload) or not inflater.eof:
-        if inflater.eof:  # Another member follows.
-            inflater, step = zlib.decompressobj(31), CHUNK_MIN
+        if inflater.eof:
+            if bytes(payload[pos : pos + 2]) != GZIP_MAGIC or len(payload) - pos < PIECES_MIN:
+                break  # Whatever follows, it is no other member.
+            inflater, step, pieces = zlib.decompressobj(31), CHUNK_MIN, _count(pieces, size_max)
         # In pieces: what is not used of one is copied, and there may be very many members.
         piece = bytes(payload[pos : pos + step])
         out += inflater.decompress(piece, size_max - len(out) + 1)
@@ -79,22 +108,32 @@ def _gzip(payload: Buffer, size_max: int) -> bytes:
         if not piece:
             raise CompressionError("gzip: ends too early")
         step = min(step * 4, CHUNK)
-    return bytes(out)
+    return out, max(len(out), pieces * PIECE)
 
 
-def _snappy(payload: Buffer, size_max: int) -> bytes:
+def _snappy(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
     if bytes(payload[: len(XERIAL)]) != XERIAL:
-        return _snappy_block(payload, size_max)
-    out = bytearray()
-    pos = len(XERIAL) + 8
-    while pos < len(payload):
+        out = _snappy_block(payload, size_max)
+        return out, len(out)
+    if len(payload) < XERIAL_SIZE:
+        raise CompressionError("snappy: its frame ends too early")
+    opened: list[bytes] = []
+    pos, size, pieces = XERIAL_SIZE, 0, 0
+    while pos + 4 <= len(payload):
+        if bytes(payload[pos : pos + len(XERIAL)]) == XERIAL and pos + XERIAL_SIZE <= len(payload):
+            pos += XERIAL_SIZE  # Another stream follows.
+            pieces = _count(pieces, size_max)
+            continue
         length = int.from_bytes(payload[pos : pos + 4], "big", signed=True)
         pos += 4
         if length < 0 or pos + length > len(payload):
             raise CompressionError("snappy: a block runs past the end")
-        out += _snappy_block(payload[pos : pos + length], size_max - len(out))
+        pieces = _count(pieces, size_max)
+        block = _snappy_block(payload[pos : pos + length], size_max - size)
+        opened.append(block)
+        size += len(block)
         pos += length
-    return bytes(out)
+    return b"".join(opened) if len(opened) != 1 else opened[0], max(size, pieces * PIECE)
 
 
 def _snappy_block(block: Buffer, size_max: int) -> bytes:
@@ -107,22 +146,45 @@ def _snappy_block(block: Buffer, size_max: int) -> bytes:
     return bytes(codecs.snappy.decompress_raw(block))
 
 
-def _streamed(kind: str, payload: Buffer, size_max: int) -> bytes:
+def _lz4(payload: Buffer, size_max: int) -> tuple[Buffer, int]:
+    """The first frame, as Kafka: it reads no other. Its blocks must not refer to each other."""
+    data = bytes(payload)
+    if len(data) < 7 or not data.startswith(LZ4_MAGIC):
+        raise CompressionError("lz4: not a frame")
+    flags = data[4]
+    if not flags & LZ4_INDEPENDENT:
+        raise CompressionError("lz4: blocks that depend on each other are not read")
+    pos, pieces = 7 + (8 if flags & LZ4_SIZE else 0) + (4 if flags & LZ4_DICTIONARY else 0), 0
+    while True:
+        if pos + 4 > len(data):
+            raise CompressionError("lz4: ends too early")
+        size = int.from_bytes(data[pos : pos + 4], "little") & 0x7FFF_FFFF
+        pos += 4
+        if not size:
+            break
+        pieces = _count(pieces, size_max)
+        pos += size + (4 if flags & LZ4_BLOCK_CHECKSUM else 0)
+    pos += 4 if flags & LZ4_CHECKSUM else 0
+    out = _into("lz4", data[:pos] if pos < len(data) else data, size_max)
+    return out, max(len(out), pieces * PIECE)
+
+
+def _into(kind: str, data: bytes, size_max: int) -> Buffer:
+    """Into room that grows until all of it fits, or to the limit: what a frame says of its size is not believed."""
     import cramjam
 
     codecs: Any = cramjam
     codec = codecs.lz4 if kind == "lz4" else codecs.zstd
-    data = bytes(payload)
-    size = min(max(CHUNK, 4 * len(data)), size_max)
+    size = min(max(CHUNK_MIN, 8 * len(data)), size_max)
     while True:
         target = bytearray(size)
         try:
-            written = codec.decompress_into(data, target)
+            del target[codec.decompress_into(data, target) :]
         except codecs.DecompressionError as fault:
             if "whole buffer" not in str(fault):
                 raise
             if size >= size_max:
                 raise TooLarge(f"{kind}: more than {size_max} bytes") from fault
-            size = min(size * 4, size_max)
+            size = min(size * 8, size_max)
             continue
-        return bytes(target[:written])
+        return target

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker import plain_produce
 from stuntbroker.broker.apis import NO_ANSWER
-from stuntbroker.broker.produce_checks import check_content, record_errors
+from stuntbroker.broker.produce_checks import Allowance, check_content
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.protocol.batch_check import check_batch, plain_header
 from stuntbroker.protocol.errors import ErrorCode
@@ -55,6 +55,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> Any:
     failed = acks_wrong = acks not in (-1, 0, 1)
     first: BatchHeader | None = None  # of the transactional batches
     mixed = False
+    left: Allowance | None = None  # For reading what is not plain.
     for name, topic_id, parts in wanted:
         topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
         logs = () if topic is None or topic.internal else topic.partitions
@@ -72,12 +73,15 @@ def handle(connection: Connection, asked: Asked, version: int) -> Any:
                 assert records is not None
                 header = _new(BatchHeader, plain)
                 one = response, log, records, header
-            elif (accepted := _accept(topic, index, records, version, now_ms, response)) is not None:
+            else:
+                if left is None:
+                    left = Allowance()
+                accepted = _accept(topic, index, records, version, now_ms, response, left)
+                if accepted is None:
+                    failed = True
+                    continue
                 one = accepted
                 _, log, _, header = one
-            else:
-                failed = True
-                continue
             if acks_wrong:
                 _refuse(response, ErrorCode.INVALID_REQUIRED_ACKS)
             taken.append(one)
@@ -122,7 +126,13 @@ def _has_transactional(wanted: Sequence[tuple[str, bytes, dict[int, Buffer | Non
 
 
 def _accept(
-    topic: Topic | None, index: int, records: Buffer | None, version: int, now_ms: int, response: PartitionProduceResponse
+    topic: Topic | None,
+    index: int,
+    records: Buffer | None,
+    version: int,
+    now_ms: int,
+    response: PartitionProduceResponse,
+    left: Allowance,
 ) -> Taken | None:
     """What can be told of a batch that is not plain before transactions are looked at; None when that is all there is to say.
 
@@ -144,10 +154,9 @@ def _accept(
         size = header.length + LOG_OVERHEAD
         if size != len(records):
             records = records[:size]
-        error, message = check_content(records, header, config, now_ms)
+        error, message, response.record_errors = check_content(records, header, config, now_ms, left)
         if error is OK:
             return response, log, records, header
-        response.record_errors = record_errors(error, records, header, config, now_ms)
         response.log_start_offset = log.log_start_offset
     response.error_code, response.error_message = error, message
     return None if header is None else (response, log, records, header)  # type: ignore[return-value]

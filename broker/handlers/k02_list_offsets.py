@@ -15,7 +15,9 @@ from stuntbroker.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader, Record, read_records
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.record_walk import spans
+from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader
 from stuntbroker.storage.log_config import LEADER_EPOCH
 from stuntbroker.storage.partition import PartitionLog
 
@@ -26,7 +28,23 @@ KEY: Final = 2
 VERSIONS = range(1, 12)
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 KNOWN_FROM: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
-OPENED_MAX: Final = 64 << 20
+# Unlike Kafka: it reads as far as it takes.
+STEPS_MAX: Final = 131_072
+"""Work of some 0.4 us that one request may cause; further batches that are asked for answer as a whole."""
+BYTES_PER_STEP: Final = 128
+BATCH_STEPS: Final = 32
+"""To open a batch takes so long,"""
+RECORD_STEPS: Final = 3
+"""and to look at a record."""
+
+
+class _Allowance:
+    """The steps that a request has left."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self) -> None:
+        self.steps = STEPS_MAX
 
 
 def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
@@ -35,6 +53,7 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
     if request.isolation_level not in (0, 1):
         return _unreadable(request)
     responses = []
+    left = _Allowance()
     for topic in request.topics:
         times = Counter(part.partition_index for part in topic.partitions)
         partitions = []
@@ -51,7 +70,7 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
             elif part.current_leader_epoch < -1:
                 answer = _error(part, ErrorCode.FENCED_LEADER_EPOCH)
             else:
-                answer = _look_up(log, part, committed)
+                answer = _look_up(log, part, committed, left)
             partitions.append(answer)
         if partitions:
             responses.append(ListOffsetsTopicResponse(topic.name, partitions))
@@ -72,7 +91,9 @@ def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartition
     return ListOffsetsPartitionResponse(part.partition_index, error)
 
 
-def _look_up(log: PartitionLog, part: ListOffsetsPartition, committed: bool) -> ListOffsetsPartitionResponse:
+def _look_up(
+    log: PartitionLog, part: ListOffsetsPartition, committed: bool, left: _Allowance
+) -> ListOffsetsPartitionResponse:
     end = log.last_stable_offset if committed else log.next_offset
     timestamp, offset = -1, -1
     if part.timestamp == LATEST:
@@ -80,37 +101,52 @@ def _look_up(log: PartitionLog, part: ListOffsetsPartition, committed: bool) -> 
     elif part.timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset = log.log_start_offset
     elif part.timestamp == MAX_TIMESTAMP:
-        timestamp, offset = _latest(log)
+        timestamp, offset = _latest(log, left)
     elif part.timestamp >= 0:
-        timestamp, offset = _first_at(log, part.timestamp, log.log_start_offset)
+        timestamp, offset = _first_at(log, part.timestamp, log.log_start_offset, left)
     if (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP) and offset >= end:
         timestamp, offset = -1, -1
     epoch = LEADER_EPOCH if offset >= 0 else -1
     return ListOffsetsPartitionResponse(part.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
 
 
-def _latest(log: PartitionLog) -> tuple[int, int]:
+def _latest(log: PartitionLog, left: _Allowance) -> tuple[int, int]:
     """The record with the largest timestamp; the first of several. It may lie below the log start, as in Kafka."""
     timestamp, _ = log.latest_timestamp()
     if timestamp < 0:
         return -1, -1
-    return _first_at(log, timestamp, 0)
+    return _first_at(log, timestamp, 0, left)
 
 
-def _first_at(log: PartitionLog, timestamp: int, from_offset: int) -> tuple[int, int]:
+def _first_at(log: PartitionLog, timestamp: int, from_offset: int, left: _Allowance) -> tuple[int, int]:
     for header, batch in log.batches_since(timestamp, from_offset):
-        for record in _open(header, batch):
-            if record.timestamp >= timestamp and record.offset >= from_offset:
-                return record.timestamp, record.offset
+        found = _first_in(header, batch, timestamp, from_offset, left)
+        if found is not None:
+            return found
     return -1, -1
 
 
-def _open(header: BatchHeader, batch: bytes | bytearray | memoryview) -> list[Record]:
-    if not header.codec:
-        return list(read_records(header, batch, HEADER_SIZE))
-    from stuntbroker.storage.compression import CompressionError, decompress
-
+def _first_in(
+    header: BatchHeader, batch: Buffer, timestamp: int, from_offset: int, left: _Allowance
+) -> tuple[int, int] | None:
+    """(timestamp, offset) of the first record of a batch that is late enough; of the batch, where its records are not read."""
+    payload = batch[HEADER_SIZE:]
+    left.steps -= BATCH_STEPS
     try:
-        return list(read_records(header, decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX)))
-    except (CompressionError, ValueError):
-        return [Record(header.base_offset, header.max_timestamp, None, None)]  # It cannot be opened: the batch itself.
+        if header.codec:
+            from stuntbroker.storage.compression import measured
+
+            steps, left.steps = max(left.steps, 0), 0  # Until it is known to be less.
+            payload, cost = measured(header.codec, payload, steps * BYTES_PER_STEP)
+            left.steps = steps - cost // BYTES_PER_STEP
+        for span in spans(header, payload):
+            left.steps -= RECORD_STEPS
+            if left.steps < 0:
+                break
+            if span.timestamp >= timestamp and span.offset >= from_offset:
+                return span.timestamp, span.offset
+        else:
+            return None
+    except ValueError:  # It cannot be opened, or not be read.
+        pass
+    return header.max_timestamp, max(header.base_offset, from_offset)

@@ -15,7 +15,7 @@ from message_samples import encoded
 
 from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.broker.handlers.k26_end_txn import answer_v5
-from stuntbroker.broker.produce_checks import check_content
+from stuntbroker.broker.produce_checks import Allowance, check_content
 from stuntbroker.protocol.batch_check import check_batch, plain_header, records_fill
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -231,7 +231,7 @@ def accepted(batch: bytes | bytearray | memoryview) -> bool:
     header, error, _ = check_batch(batch, 9, CONFIG.max_message_bytes)
     if error or header is None or header.size != len(batch):
         return False
-    return not check_content(batch, header, CONFIG, NOW)[0]
+    return not check_content(batch, header, CONFIG, NOW, Allowance()).error
 
 
 @given(values=values, producer=st.booleans(), attributes=st.sampled_from([0, 0x10]), seed=st.integers())
