@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from stuntbroker.broker.allowance import BYTES_MAX, Allowance, Spent
 from stuntbroker.protocol.batch_check import READ_MAX, records_fill, small_records_wrong
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.record_walk import ANY_TIME, FAULTS_MAX, Walked, walk
-from stuntbroker.protocol.records import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
+from stuntbroker.protocol.records import CODEC_MASK, LOG_APPEND_TIME, BatchHeader
 from stuntbroker.storage.log_config import NO_LIMIT, LogConfig
 
 # Unlike Kafka: what is larger is stored unread, so that produce stays as fast as the network and a compression bomb costs little.
@@ -22,25 +23,9 @@ OPENED_BELOW: Final = 16_384
 """Compressed batches of fewer bytes are opened and read."""
 OPENED_MAX: Final = 1 << 20
 """Bytes that such a batch may open to; one that would open to more is stored unread too."""
-STEPS_MAX: Final = 131_072
-"""Work that one request may cause: a record or a header is a step of 0.1 to 0.5 us, which makes some 50 ms."""
-BYTES_PER_STEP: Final = 128
-"""Bytes are opened at 300 MB/s or faster, depending on the codec."""
-OPENING_STEPS: Final = 32
-"""To open a batch at all takes so long."""
-
 NO_TIMESTAMP: Final = -1
 
 _OK: Final = ErrorCode.NONE
-
-
-class Allowance:
-    """The steps that a request has left."""
-
-    __slots__ = ("steps",)
-
-    def __init__(self, steps: int = STEPS_MAX) -> None:
-        self.steps = steps
 
 
 class Verdict(NamedTuple):
@@ -50,10 +35,6 @@ class Verdict(NamedTuple):
 
 
 _FINE: Final = Verdict()
-
-
-class _Unread(Exception):
-    """It would cost more than is left."""
 
 
 def check_content(batch: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, left: Allowance) -> Verdict:
@@ -72,10 +53,10 @@ def check_content(batch: Buffer, header: BatchHeader, config: LogConfig, now_ms:
     times = ANY_TIME
     if by_client:
         times = now_ms - config.timestamp_before_ms_max, now_ms + config.timestamp_after_ms_max
-    whole = left.steps == STEPS_MAX
+    whole = left.is_whole
     try:
-        found = _read(batch, header, codec, config.compact, times, left) if read else None
-    except _Unread:
+        found = _read(batch, header, config.compact, times, left) if read else None
+    except Spent:
         if config.compact:
             return _too_much(whole)
         found = None
@@ -93,30 +74,14 @@ def check_content(batch: Buffer, header: BatchHeader, config: LogConfig, now_ms:
 
 
 def _read(
-    batch: Buffer, header: BatchHeader, codec: int, compact: bool, times: tuple[int, int], left: Allowance
+    batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], left: Allowance
 ) -> Walked:
-    """Opens a batch and walks through its records. Raises _Unread, and ValueError for what is not of its codec."""
-    payload, pos = batch, HEADER_SIZE
-    if codec:
-        from stuntbroker.storage.compression import CompressionError, TooLarge, measured
-
-        room = (left.steps - OPENING_STEPS) * BYTES_PER_STEP
-        if room <= 0:
-            raise _Unread
-        room = min(room, STEPS_MAX * BYTES_PER_STEP if compact else OPENED_MAX)
-        try:
-            payload, cost = measured(codec, batch[HEADER_SIZE:], room)
-        except CompressionError as fault:
-            left.steps -= OPENING_STEPS + room // BYTES_PER_STEP  # It may have come so far.
-            if isinstance(fault, TooLarge):
-                raise _Unread from fault
-            raise
-        left.steps -= OPENING_STEPS + cost // BYTES_PER_STEP
-        pos = 0
+    """Opens a batch and walks through its records. Raises Spent, and CompressionError for what is not of its codec."""
+    payload, pos = left.opened(header, batch, BYTES_MAX if compact else OPENED_MAX)
     found = walk(payload, pos, header, left.steps, compact, times)
     left.steps = found.steps
     if found.unread and not found.faults:
-        raise _Unread
+        raise Spent
     return found
 
 

@@ -33,6 +33,7 @@ from stuntbroker.storage.compression import CompressionError, decompress
 UNFINISHED = (".swap", ".cleaned", ".deleted")
 OPENED_MAX = 256 << 20
 SHOWN_MAX = 200
+HEADERS_SHOWN_MAX = 100
 
 
 def dump(paths: list[str]) -> int:
@@ -102,7 +103,7 @@ def _batch_line(pos: int, header: BatchHeader, right: bool) -> str:
 def _record_lines(header: BatchHeader, batch: bytes, topic: str) -> Iterator[str]:
     try:
         payload = decompress(header.codec, batch[HEADER_SIZE:], OPENED_MAX) if header.codec else batch[HEADER_SIZE:]
-        for record in read_records(header, payload):
+        for record in read_records(header, payload, 0, HEADERS_SHOWN_MAX + 1):
             yield f"  record offset={record.offset} timestamp={record.timestamp} {_content(header, record, topic)}"
     except (CompressionError, DecodeError) as fault:
         yield f"! offset {header.base_offset}: {fault}"
@@ -123,8 +124,10 @@ def _content(header: BatchHeader, record: Record, topic: str) -> str:
         from stuntbroker.groups.records import read_record as read_group
 
         return repr(read_group(record.offset, record.key, record.value))
-    headers = f" headers={dict(record.headers)}" if record.headers else ""
-    return f"key={_short(record.key)} value={_short(record.value)}{headers}"
+    shown = f"key={_short(record.key)} value={_short(record.value)}"
+    if record.headers:
+        shown += f" headers={dict(record.headers[:HEADERS_SHOWN_MAX])}"
+    return shown + "..." * (len(record.headers) > HEADERS_SHOWN_MAX)
 
 
 def _transaction(txn: Txn) -> str:

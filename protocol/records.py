@@ -41,6 +41,7 @@ LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40
+HEADERS_ALL: Final = 1 << 31
 CODECS: Final = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 
 SEQUENCE_MAX: Final = 2**31 - 1
@@ -308,9 +309,12 @@ def marker_of(record: Record) -> tuple[bool, int] | None:
     return kind == 1, _MARKER_VALUE.unpack_from(value)[1]
 
 
-def read_records(header: BatchHeader, payload: Buffer, pos: int = 0) -> Iterator[Record]:
+def read_records(
+    header: BatchHeader, payload: Buffer, pos: int = 0, headers_max: int = HEADERS_ALL
+) -> Iterator[Record]:
     """The records of a batch from its uncompressed payload, which ends where they do.
 
+    Of more headers than `headers_max` the first are in the record, and the others only checked.
     Raises DecodeError where they are not as declared.
     """
     end = len(payload)
@@ -326,7 +330,7 @@ def read_records(header: BatchHeader, payload: Buffer, pos: int = 0) -> Iterator
             offset_delta, at = unzigzag(payload, at)
             key, at = _read_field(payload, at, stop)
             value, at = _read_field(payload, at, stop)
-            headers, at = _read_headers(payload, at, stop)
+            headers, at = _read_headers(payload, at, stop, headers_max)
         except IndexError as fault:
             raise DecodeError(f"record {number} of {header.count} ends too early", end) from fault
         if at != stop:
@@ -350,17 +354,18 @@ def _read_field(buf: Buffer, pos: int, end: int) -> tuple[bytes | None, int]:
     return bytes(buf[pos:stop]), stop
 
 
-def _read_headers(buf: Buffer, pos: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def _read_headers(buf: Buffer, pos: int, end: int, kept_max: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, pos = unzigzag(buf, pos)
     if not count:
         return (), pos
     if count < 0 or count > end - pos:
         raise DecodeError("a record counts more headers than there are bytes", pos)
-    headers = []
+    headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, pos = _read_field(buf, pos, end)
         value, pos = _read_field(buf, pos, end)
         if name is None:
             raise DecodeError("the key of a header is null", pos)
-        headers.append((name.decode("utf-8", "replace"), value))
+        if len(headers) < kept_max:
+            headers.append((name.decode("utf-8", "replace"), value))
     return tuple(headers), pos

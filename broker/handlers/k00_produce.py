@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker import plain_produce
+from stuntbroker.broker.allowance import Allowance
 from stuntbroker.broker.apis import NO_ANSWER
-from stuntbroker.broker.produce_checks import Allowance, check_content
+from stuntbroker.broker.produce_checks import check_content
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.protocol.batch_check import check_batch, plain_header
 from stuntbroker.protocol.errors import ErrorCode

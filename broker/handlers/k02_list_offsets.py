@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.allowance import Allowance, Spent
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from stuntbroker.protocol.messages.list_offsets_response import (
@@ -17,7 +18,7 @@ from stuntbroker.protocol.messages.list_offsets_response import (
 )
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.record_walk import spans
-from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader
+from stuntbroker.protocol.records import BatchHeader
 from stuntbroker.storage.log_config import LEADER_EPOCH
 from stuntbroker.storage.partition import PartitionLog
 
@@ -28,23 +29,10 @@ KEY: Final = 2
 VERSIONS = range(1, 12)
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 KNOWN_FROM: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
-# Unlike Kafka: it reads as far as it takes.
-STEPS_MAX: Final = 131_072
-"""Work of some 0.4 us that one request may cause; further batches that are asked for answer as a whole."""
-BYTES_PER_STEP: Final = 128
 BATCH_STEPS: Final = 32
-"""To open a batch takes so long,"""
+"""To read a batch from its file takes so long,"""
 RECORD_STEPS: Final = 3
 """and to look at a record."""
-
-
-class _Allowance:
-    """The steps that a request has left."""
-
-    __slots__ = ("steps",)
-
-    def __init__(self) -> None:
-        self.steps = STEPS_MAX
 
 
 def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
@@ -53,7 +41,7 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
     if request.isolation_level not in (0, 1):
         return _unreadable(request)
     responses = []
-    left = _Allowance()
+    left = Allowance()
     for topic in request.topics:
         times = Counter(part.partition_index for part in topic.partitions)
         partitions = []
@@ -92,7 +80,7 @@ def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartition
 
 
 def _look_up(
-    log: PartitionLog, part: ListOffsetsPartition, committed: bool, left: _Allowance
+    log: PartitionLog, part: ListOffsetsPartition, committed: bool, left: Allowance
 ) -> ListOffsetsPartitionResponse:
     end = log.last_stable_offset if committed else log.next_offset
     timestamp, offset = -1, -1
@@ -110,7 +98,7 @@ def _look_up(
     return ListOffsetsPartitionResponse(part.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
 
 
-def _latest(log: PartitionLog, left: _Allowance) -> tuple[int, int]:
+def _latest(log: PartitionLog, left: Allowance) -> tuple[int, int]:
     """The record with the largest timestamp; the first of several. It may lie below the log start, as in Kafka."""
     timestamp, _ = log.latest_timestamp()
     if timestamp < 0:
@@ -118,7 +106,7 @@ def _latest(log: PartitionLog, left: _Allowance) -> tuple[int, int]:
     return _first_at(log, timestamp, 0, left)
 
 
-def _first_at(log: PartitionLog, timestamp: int, from_offset: int, left: _Allowance) -> tuple[int, int]:
+def _first_at(log: PartitionLog, timestamp: int, from_offset: int, left: Allowance) -> tuple[int, int]:
     for header, batch in log.batches_since(timestamp, from_offset):
         found = _first_in(header, batch, timestamp, from_offset, left)
         if found is not None:
@@ -127,19 +115,13 @@ def _first_at(log: PartitionLog, timestamp: int, from_offset: int, left: _Allowa
 
 
 def _first_in(
-    header: BatchHeader, batch: Buffer, timestamp: int, from_offset: int, left: _Allowance
+    header: BatchHeader, batch: Buffer, timestamp: int, from_offset: int, left: Allowance
 ) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record of a batch that is late enough; of the batch, where its records are not read."""
-    payload = batch[HEADER_SIZE:]
     left.steps -= BATCH_STEPS
     try:
-        if header.codec:
-            from stuntbroker.storage.compression import measured
-
-            steps, left.steps = max(left.steps, 0), 0  # Until it is known to be less.
-            payload, cost = measured(header.codec, payload, steps * BYTES_PER_STEP)
-            left.steps = steps - cost // BYTES_PER_STEP
-        for span in spans(header, payload):
+        payload, pos = left.opened(header, batch)
+        for span in spans(header, payload, pos):
             left.steps -= RECORD_STEPS
             if left.steps < 0:
                 break
@@ -147,6 +129,7 @@ def _first_in(
                 return span.timestamp, span.offset
         else:
             return None
-    except ValueError:  # It cannot be opened, or not be read.
+    except (Spent, ValueError):  # It is too much, cannot be opened, or not be read.
         pass
+    # Unlike Kafka: it reads as far as it takes.
     return header.max_timestamp, max(header.base_offset, from_offset)

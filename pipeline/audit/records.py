@@ -196,7 +196,7 @@ def _fault(chunk: _Payloads, row: int) -> Undecodable:
     """The same batch read record by record, for what to say about it."""
     header = BatchHeader(*chunk.headers[row].tolist())
     try:
-        for _ in read_records(header, chunk.data.data[int(chunk.starts[row]) : int(chunk.ends[row])]):
+        for _ in read_records(header, chunk.data.data[int(chunk.starts[row]) : int(chunk.ends[row])], headers_max=0):
             continue
     except DecodeError as fault:
         return Undecodable(int(chunk.positions[row]), str(fault))

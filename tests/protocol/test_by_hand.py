@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from message_samples import encoded
 
+from stuntbroker.broker.allowance import Allowance
 from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.broker.handlers.k26_end_txn import answer_v5
-from stuntbroker.broker.produce_checks import Allowance, check_content
+from stuntbroker.broker.produce_checks import check_content
 from stuntbroker.protocol.batch_check import check_batch, plain_header, records_fill
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest

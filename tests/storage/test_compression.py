@@ -77,7 +77,7 @@ def bomb(codec: int) -> bytes:
             block = bytes(codecs.snappy.compress_raw(bytes(1 << 20)))
             return XERIAL + bytes(8) + (len(block).to_bytes(4, "big") + block) * 256
         case 3:
-            return bytes(codecs.lz4.compress(bytes(size)))
+            return compress(LZ4, bytes(size))
         case _:
             return bytes(codecs.zstd.compress(bytes(size), 3))
 

@@ -1,0 +1,52 @@
+"""What one request may cost where batches are opened and their records read: one event loop serves everybody."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader
+
+STEPS_MAX: Final = 131_072
+"""A record or a header is a step of 0.1 to 0.5 us, which makes some 50 ms together."""
+BYTES_PER_STEP: Final = 128
+"""Bytes are opened at 300 MB/s or faster, depending on the codec."""
+BYTES_MAX: Final = STEPS_MAX * BYTES_PER_STEP
+OPENING_STEPS: Final = 32
+"""To open a batch at all takes so long."""
+
+
+class Spent(Exception):
+    """It would take more steps than there are."""
+
+
+class Allowance:
+    """The steps that a request has left."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: int = STEPS_MAX) -> None:
+        self.steps = steps
+
+    @property
+    def is_whole(self) -> bool:
+        return self.steps == STEPS_MAX
+
+    def opened(self, header: BatchHeader, batch: Buffer, size_max: int = BYTES_MAX) -> tuple[Buffer, int]:
+        """The records of a batch, and where in that they begin. Raises Spent above `size_max` bytes, and CompressionError."""
+        if not header.codec:
+            return batch, HEADER_SIZE
+        from stuntbroker.storage.compression import CompressionError, TooLarge, measured
+
+        room = min((self.steps - OPENING_STEPS) * BYTES_PER_STEP, size_max)
+        if room <= 0:
+            raise Spent
+        try:
+            payload, cost = measured(header.codec, batch[HEADER_SIZE:], room)
+        except CompressionError as fault:
+            self.steps -= OPENING_STEPS + room // BYTES_PER_STEP  # It may have come so far.
+            if isinstance(fault, TooLarge):
+                raise Spent from fault
+            raise
+        self.steps -= OPENING_STEPS + cost // BYTES_PER_STEP
+        return payload, 0
