@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ class Housekeeping:
         self._log: PartitionLog | None = None
         self._ends: dict[PartitionLog, int] = {}
         """Where each compacted log ended when it was last looked at."""
+        self._descriptors_used_up = False
 
     def clean(self) -> None:
         """Looks for logs worth cleaning, and cleans them one after another, a slice a turn of the event loop."""
@@ -90,3 +93,21 @@ class Housekeeping:
                 connection.active_ms = now_ms
             elif 0 <= idle_ms < now_ms - connection.active_ms and not connection.open:
                 connection.abort()
+
+    def look_at_descriptors(self) -> None:
+        """Says when no file can be opened any more: new clients are reset then, before anybody hears of them (libuv)."""
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as fault:
+            used_up = fault.errno in (errno.EMFILE, errno.ENFILE)
+        else:
+            used_up = False
+        if used_up and not self._descriptors_used_up:
+            self.broker.events.error(
+                "file_descriptors_used_up",
+                connections=len(self.broker.connections),
+                hint="new clients are reset and files not opened: raise the limit (ulimit -n), or set max.connections",
+            )
+        elif self._descriptors_used_up and not used_up:
+            self.broker.events.info("file_descriptors_free_again", connections=len(self.broker.connections))
+        self._descriptors_used_up = used_up

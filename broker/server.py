@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from stuntbroker.groups.state import Group
 
 IDLE_CHECK_MS = 10_000
+DESCRIPTORS_CHECK_MS = 1_000
 STOP_GRACE_S = 2.0
 
 
@@ -168,6 +169,7 @@ class Broker:
         every(config["log.retention.check.interval.ms"], keeper.retain)
         every(config["producer.id.expiration.check.interval.ms"], keeper.expire_producers)
         every(IDLE_CHECK_MS, keeper.idle_connections)
+        every(DESCRIPTORS_CHECK_MS, keeper.look_at_descriptors)
 
     async def stop(self) -> None:
         """No new client, no new request; what was acknowledged is on the disk when this returns."""

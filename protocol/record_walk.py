@@ -252,5 +252,6 @@ def spans(header: BatchHeader, payload: Buffer, pos: int = 0) -> Iterator[Span]:
             raise DecodeError(f"record {number} ends too early", end) from fault
         if at > stop or not 0 <= offset_delta <= last_delta:
             raise DecodeError(f"record {number} is not as its lengths say, or outside its batch", at)
-        yield _new(Span, (base_offset + offset_delta, base + delta if fixed is None else fixed, key, is_tombstone == 1, start, stop))
+        timestamp = base + delta if fixed is None else fixed
+        yield _new(Span, (base_offset + offset_delta, timestamp, key, is_tombstone == 1, start, stop))
         pos = stop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,17 @@ from storage_harness import (
     killed,
     mark,
     newest,
+    offsets,
     put,
     reopened,
     seen,
     view,
 )
 
-from stuntbroker.storage.compaction import SLICE_BYTES, Cleaning, groups
+from stuntbroker.protocol.records import HEADER_SIZE, seal, zigzag
+from stuntbroker.storage import compaction
+from stuntbroker.storage.compaction import OPENED_MAX, RECORD_COST, RECORDS_MAX, SLICE_BYTES, Cleaning, groups
+from stuntbroker.storage.compression import compress
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.retention import apply_retention
@@ -53,6 +58,100 @@ def test_a_slice_reads_a_bounded_piece(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(taken) > 2 * total // (SLICE_BYTES + largest)
     assert max(taken) <= largest + 2 * SLICE_BYTES
     assert sum(taken) < 2.5 * total
+
+
+class Opened:
+    """What was opened and looked at in each slice."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.bytes, self.records = [0], [0]
+        decompress, spans = compaction.decompress, compaction.spans
+
+        def opened(codec: int, payload: Any, size_max: int) -> Any:
+            made = decompress(codec, payload, size_max)
+            self.bytes[-1] += len(made)
+            return made
+
+        def looked_at(header: Any, payload: Any) -> Iterator[Any]:
+            for span in spans(header, payload):
+                self.records[-1] += 1
+                yield span
+
+        patched.setattr(compaction, "decompress", opened)
+        patched.setattr(compaction, "spans", looked_at)
+
+    def clean(self, log: PartitionLog) -> int:
+        """A whole cleaning, and how many bytes of memory it took at most."""
+        tracemalloc.start()
+        for _ in Cleaning(log, NOW_MS).slices():
+            self.bytes.append(0)
+            self.records.append(0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+
+def bomb_of_headers(size: int) -> bytes:
+    """One record with key `k` and very many headers, in some hundred bytes."""
+    body = bytearray(b"\0\0\0\x02k\x02v")
+    zigzag(body, size // 2)
+    body += b"\0\x01" * (size // 2)
+    payload = bytearray()
+    zigzag(payload, len(body))
+    out = bytearray(batch([(b"k", b"v")])[:HEADER_SIZE]) + compress(4, bytes(payload + body))
+    out[8:12] = (len(out) - 12).to_bytes(4, "big")
+    out[22] = 4
+    seal(out)
+    return bytes(out)
+
+
+def test_a_bomb_is_opened_in_a_slice_of_its_own_and_its_headers_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = compacted(tmp_path / "t-0")
+    size = 4 << 20
+    for _ in range(5):
+        put(log, bomb_of_headers(size - 100))
+    put(log, bomb_of_headers(OPENED_MAX + 100))
+    put(log, batch([(b"k", b"last")]))
+    opened = Opened(monkeypatch)
+
+    peak = opened.clean(log)
+
+    assert max(opened.bytes) <= size
+    assert sum(opened.records) == 5 + 1
+    assert peak < 3 * OPENED_MAX
+    assert offsets(log) == [5, 6], "what opens to too much stays whole"
+
+
+def test_a_slice_looks_at_a_bounded_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = compacted(tmp_path / "t-0")
+    put(log, batch([(b"k%d" % (n % 7_000), b"") for n in range(50_000)], codec=4))
+    put(log, batch([(b"k%d" % n, b"1") for n in range(10, 20_000)]))
+    put(log, batch([(b"k%d" % n, b"") for n in range(RECORDS_MAX + 1)], codec=4))
+    log.append_record(b"end", b"", NOW_MS)
+    opened = Opened(monkeypatch)
+
+    opened.clean(log)
+
+    per_slice = SLICE_BYTES // RECORD_COST
+    assert max(opened.records) <= per_slice
+    assert sum(opened.records) == 2 * (50_000 + 19_990) + 1
+    assert [header.count for header, _ in log.batches()] == [10, 19_990, RECORDS_MAX + 1, 1]
+
+
+@pytest.mark.parametrize("codec", [0, 1, 4])
+def test_the_log_may_go_while_a_batch_of_it_is_looked_at(tmp_path: Path, codec: int) -> None:
+    """In the first reading, and in the second."""
+    for slices in (1, 3, 8, 12, 15):
+        log = compacted(tmp_path / f"{slices}-0")
+        for start in (0, 1):
+            put(log, batch([(b"k%d" % n, b"%d" % start) for n in range(start, 5_000)], codec=codec))
+        log.append_record(b"end", b"", NOW_MS)
+        running = half_way(log, slices)
+        log.delete()
+        assert list(running) == []
+        assert files_of(tmp_path / f"{slices}-0") == {}
 
 
 def test_the_log_is_read_and_written_between_slices(tmp_path: Path) -> None:

@@ -14,7 +14,16 @@ from aiokafka import codec as aiokafka_codec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stuntbroker.storage.compression import CHUNK, XERIAL, CompressionError, TooLarge, compress, decompress
+from stuntbroker.storage.compression import (
+    CHUNK,
+    PIECE,
+    XERIAL,
+    CompressionError,
+    TooLarge,
+    compress,
+    decompress,
+    measured,
+)
 
 codecs: Any = cramjam
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -177,3 +186,88 @@ def test_what_we_write_java_reads() -> None:
     version, independent, checksum = 0x40, 0x20, 0x04
     flags = compress(LZ4, b"abc" * 100_000)[4]
     assert flags & (version | independent | checksum) == version | independent
+
+
+# --- what follows a stream: as Kafka 4.3.1 reads it
+
+TEXT = b"some text " * 9
+ENDS = {
+    #                                          codec, bytes behind one stream of TEXT -> what it opens to, None: refused
+    "gzip, two bytes": (GZIP, b"xx", TEXT),
+    "gzip, a zero": (GZIP, b"\0", TEXT),
+    "gzip, zeros": (GZIP, bytes(40), TEXT),
+    "gzip, the beginning of another": (GZIP, b"\x1f\x8b", TEXT),
+    "gzip, half a head": (GZIP, gzip.compress(TEXT)[:12], TEXT),
+    "gzip, another": (GZIP, gzip.compress(b"abc"), TEXT + b"abc"),
+    "gzip, a broken one": (GZIP, b"\x1f\x8b\x08" + bytes(30), None),
+    "gzip, one without end": (GZIP, gzip.compress(TEXT)[:-4], None),
+    "snappy, two bytes": (SNAPPY, b"xx", TEXT),
+    "snappy, a size and no block": (SNAPPY, b"\0\0\0\x09", None),
+    "snappy, a block below 0": (SNAPPY, b"\xff\xff\xff\xff" + bytes(9), None),
+    "snappy, zeros": (SNAPPY, bytes(40), None),
+    "snappy, another stream": (SNAPPY, compress(SNAPPY, b"abc"), TEXT + b"abc"),
+    "snappy, a stream of nothing": (SNAPPY, compress(SNAPPY, b""), TEXT),
+    "snappy, half a frame": (SNAPPY, XERIAL + b"\0\0", None),
+    "lz4, two bytes": (LZ4, b"xx", TEXT),
+    "lz4, zeros": (LZ4, bytes(40), TEXT),
+    "lz4, another frame": (LZ4, compress(LZ4, b"abc"), TEXT),
+    "zstd, two bytes": (ZSTD, b"xx", None),
+    "zstd, another frame": (ZSTD, compress(ZSTD, b"abc"), TEXT + b"abc"),
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_what_follows_a_stream_is_taken_as_kafka_takes_it(what: str) -> None:
+    codec, behind, expected = ENDS[what]
+    packed = compress(codec, TEXT) + behind
+    if expected is not None:
+        assert decompress(codec, packed, 1_000) == expected
+        return
+    with pytest.raises(CompressionError):
+        decompress(codec, packed, 1_000)
+
+
+def lz4_frame(**how: bool) -> bytes:
+    packer = codecs.lz4.Compressor(**how)
+    packer.compress(TEXT)
+    return bytes(packer.finish())
+
+
+def test_blocks_of_lz4_that_refer_to_each_other_are_refused_as_java_cannot_read_them() -> None:
+    for checksum in (False, True):
+        frame = lz4_frame(content_checksum=checksum, block_linked=False)
+        assert decompress(LZ4, frame, 1_000) == TEXT
+        assert decompress(LZ4, frame + b"x", 1_000) == TEXT
+        with pytest.raises(CompressionError, match="depend"):
+            decompress(LZ4, lz4_frame(content_checksum=checksum, block_linked=True), 1_000)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_nothing_and_a_stream_cut_anywhere_are_refused(codec: int) -> None:
+    """But for zstd, of which nothing is nothing; a snappy stream may end after any block."""
+    packed = compress(codec, TEXT)
+    for end in range(0 if codec != ZSTD else 1, len(packed)):
+        if codec == SNAPPY and 16 <= end < 20:
+            assert decompress(codec, packed[:end], 1_000) == b""
+            continue
+        with pytest.raises(CompressionError):
+            decompress(codec, packed[:end], 1_000)
+    assert decompress(ZSTD, b"", 1_000) == b""
+
+
+@pytest.mark.parametrize(
+    ("codec", "piece", "start", "end"),
+    [
+        (GZIP, gzip.compress(b"", mtime=0), b"", b""),
+        (SNAPPY, b"\0\0\0\x01\0", XERIAL + bytes(8), b""),
+        (LZ4, compress(LZ4, b"ab")[7:-4], compress(LZ4, b"ab")[:7], bytes(4)),
+    ],
+)
+def test_pieces_of_next_to_nothing_cost_as_much_as_a_kilobyte(codec: int, piece: bytes, start: bytes, end: bytes) -> None:
+    """Opening one takes as long: very many of them are too much."""
+    opened, cost = measured(codec, start + piece * 100 + end, 1 << 20)
+    assert (len(opened) <= 200, cost) == (True, 100 * PIECE)
+    with pytest.raises(TooLarge, match="pieces"):
+        measured(codec, start + piece * 2_000 + end, 1 << 20)
+    many = b"a" * 5_000_000
+    assert measured(codec, compress(codec, many), 5_000_000) == (many, 5_000_000)

@@ -1,0 +1,284 @@
+"""What Kafka takes for records, record by record; and that looking at them is counted, whatever they are."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stuntbroker.protocol import record_walk
+from stuntbroker.protocol.batch_check import small_records_wrong
+from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.protocol.record_walk import FAULTS_MAX, UNUSUAL_STEPS, Walked, spans, walk
+from stuntbroker.protocol.records import LOG_APPEND_TIME, BatchHeader, read_records, unzigzag32, zigzag
+
+NOW: Final = 1_790_000_000_000
+HOUR: Final = 3_600_000
+TIMES: Final = (NOW - HOUR, NOW + HOUR)
+MANY: Final = 1 << 40
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    zigzag(out, value)
+    return bytes(out)
+
+
+def long(value: int) -> bytes:
+    """As no client writes it, in five bytes."""
+    value = (value << 1) ^ (value >> 63)
+    return bytes([value >> shift & 0x7F | 0x80 for shift in (0, 7, 14, 21)]) + bytes([value >> 28])
+
+
+def record(
+    offset: int | bytes = 0, *, time: bytes = b"\0", key: bytes = b"\x02k", value: bytes = b"\x02v", headers: bytes = b"\0",
+    length: bytes | None = None, attributes: int = 0,
+) -> bytes:  # fmt: skip
+    """Fields as they are on the wire."""
+    delta = offset if isinstance(offset, bytes) else varint(offset)
+    body = bytes((attributes,)) + time + delta + key + value + headers
+    return (varint(len(body)) if length is None else length) + body
+
+
+def header(count: int, attributes: int = 0, base: int = NOW, latest: int | None = None) -> BatchHeader:
+    latest = base if latest is None else latest
+    return BatchHeader(0, 0, 0, 2, 0, attributes, count - 1, base, latest, -1, -1, -1, count)
+
+
+GOOD, NEXT = record(), record(1)
+FINE, WRONG, LATE, KEYLESS, MISPLACED = "fine", "wrong", "late", "keyless", "misplaced"
+RECORDS: Final[dict[str, tuple[list[bytes], str]]] = {
+    # What Kafka 4.3.1 answers; KEYLESS on compacted topics, MISPLACED when compressed (UNKNOWN_SERVER_ERROR), fine otherwise.
+    "usual": ([GOOD, NEXT], FINE),
+    "null value": ([record(value=b"\x01")], FINE),
+    "a header": ([record(headers=b"\x02\x02a\x02b")], FINE),
+    "a header without value": ([record(headers=b"\x02\x02a\x01")], FINE),
+    "a header whose value has the length -2": ([record(headers=b"\x02\x02a\x03")], FINE),
+    "a header with an empty name": ([record(headers=b"\x02\x00\x01")], FINE),
+    "a header whose name is no UTF-8": ([record(headers=b"\x02\x02\xff\x02b")], FINE),
+    "no headers, in two bytes": ([record(headers=b"\x80\x00")], FINE),
+    "a long header": ([record(headers=b"\x02" + varint(200) + b"n" * 200 + varint(9_000) + b"v" * 9_000)], FINE),
+    "header count -1": ([record(headers=b"\x01")], WRONG),
+    "header count -64": ([record(headers=b"\x7f")], WRONG),
+    "header count cut": ([record(headers=b"\x80")], WRONG),
+    "header count 1 of none": ([record(headers=b"\x02")], WRONG),
+    "header count 1 of 2": ([record(headers=b"\x02\x02a\x02b\x02a\x02b")], WRONG),
+    "header count 2 of 1": ([record(headers=b"\x04\x02a\x02b")], WRONG),
+    "header count 2^31-1": ([record(headers=varint(2**31 - 1))], WRONG),
+    "header count in six bytes": ([record(headers=b"\x80" * 5 + b"\0")], WRONG),
+    "a header without name": ([record(headers=b"\x02\x01\x02b")], WRONG),
+    "a header whose name has the length -2": ([record(headers=b"\x02\x03\x02b")], WRONG),
+    "a header whose name has a length far below 0": ([record(headers=b"\x02" + varint(-70) + b"\x02b")], WRONG),
+    "a header whose name runs over": ([record(headers=b"\x02\x08ab\x01")], WRONG),
+    "a header whose value runs over": ([record(headers=b"\x02\x02a" + varint(2**31 - 1))], WRONG),
+    "bytes behind the headers": ([record(headers=b"\0x")], WRONG),
+    "no key": ([record(key=b"\x01")], KEYLESS),
+    "key length -2": ([record(key=b"\x03")], KEYLESS),
+    "key length -100": ([record(key=varint(-100))], KEYLESS),
+    "value length -2": ([record(value=b"\x03")], FINE),
+    "value length -2^31": ([record(value=varint(-(2**31)))], FINE),
+    "key length in five bytes": ([record(key=long(1) + b"k")], FINE),
+    "key length in five bytes, with more than 32 bits": ([record(key=b"\x82\x80\x80\x80\x70k")], FINE),
+    "key length in six bytes": ([record(key=b"\x82\x80\x80\x80\x80\x00k")], WRONG),
+    "a key that runs over": ([record(key=b"\x20k")], WRONG),
+    "a value that runs over": ([record(value=b"\x20v")], WRONG),
+    "offset 1": ([record(1)], MISPLACED),
+    "offset -1": ([record(-1)], MISPLACED),
+    "offset 2^31-1": ([record(2**31 - 1)], MISPLACED),
+    "offset 0 twice": ([GOOD, GOOD], MISPLACED),
+    "offset 0 in two bytes": ([record(b"\x80\x00")], FINE),
+    "offset 0 in six bytes": ([record(b"\x80\x80\x80\x80\x80\x00")], WRONG),
+    "attributes": ([record(attributes=255)], FINE),
+    "five seconds earlier": ([record(time=varint(-5_000))], FINE),
+    "an hour later": ([record(time=varint(HOUR))], FINE),
+    "an hour later, and more": ([record(time=varint(HOUR + 1))], LATE),
+    "an hour earlier, and more": ([record(time=varint(-HOUR - 1))], LATE),
+    "no timestamp": ([record(time=varint(-1 - NOW))], FINE),
+    "ages later": ([record(time=varint(2**63 - 1))], LATE),
+    "time in eleven bytes": ([record(time=b"\xff" * 10 + b"\x01")], WRONG),
+    "length one less": ([record(length=varint(7)), NEXT], WRONG),
+    "length one more": ([record(length=varint(9)), NEXT], WRONG),
+    "length 0": ([b"\0"], WRONG),
+    "length -1": ([b"\x01"], WRONG),
+    "length -8, and as long": ([record(length=b"\x0f")], WRONG),
+    "length in five bytes": ([record(length=long(8))], FINE),
+    "shorter than any record": ([b"\x0a\0\0\0\x01\x01"], WRONG),
+    "as short as can be": ([b"\x0c\0\0\0\x01\x01\0"], KEYLESS),
+    "late, and wrong": ([record(time=varint(HOUR + 1)), record(1, headers=b"\x01")], WRONG),
+    "late, and misplaced": ([record(1, time=varint(HOUR + 1))], LATE),
+}
+
+
+def kind_of(found: Walked) -> str:
+    assert not found.unread
+    if found.wrong is not None:
+        return WRONG
+    if found.faults:
+        return KEYLESS if found.faults[0][1] is None else LATE
+    return FINE if found.misplaced is None else MISPLACED
+
+
+@pytest.mark.parametrize("what", RECORDS)
+def test_records_are_judged_as_kafka_judges_them(what: str) -> None:
+    records, expected = RECORDS[what]
+    payload = b"".join(records)
+
+    assert kind_of(walk(payload, 0, header(len(records)), MANY, True, TIMES)) == expected
+    assert kind_of(walk(payload, 0, header(len(records)), MANY, False, TIMES)) == (FINE if expected == KEYLESS else expected)
+
+
+@pytest.mark.parametrize("what", RECORDS)
+def test_a_plain_record_that_kafka_refuses_is_looked_at_more_closely(what: str) -> None:
+    """And one as clients make it is not."""
+    records, expected = RECORDS[what]
+    payload = bytes(61) + b"".join(records)
+    made = header(len(records))._replace(length=len(payload) - 12)
+
+    if expected in (WRONG, LATE):
+        assert small_records_wrong(payload, made)
+    if what in ("usual", "null value", "no key", "a header", "a header without value", "five seconds earlier"):
+        assert not small_records_wrong(payload, made)
+
+
+def test_headers_as_clients_send_them_need_no_closer_look() -> None:
+    for size in (0, 1, 63, 64, 100, 8_191):
+        for count in (1, 5, 32):
+            one = record(headers=varint(count) + (b"\x0etraceid" + varint(size) + b"v" * size) * count)
+            payload = bytes(61) + one
+            assert not small_records_wrong(payload, header(1)._replace(length=len(payload) - 12)), (size, count)
+
+
+def test_as_many_records_as_are_counted_fill_the_payload() -> None:
+    payload = GOOD + NEXT
+    for count, end in ((1, None), (3, None), (2, -1)):
+        assert walk(payload[:end], 0, header(count), MANY).wrong is not None
+    assert walk(payload + b"\0", 0, header(2), MANY).wrong is not None
+    assert walk(b"--" + payload, 2, header(2), MANY) == Walked(MANY - 2)
+
+
+def test_with_the_time_of_the_log_all_records_have_that_of_the_header() -> None:
+    payload = record(time=varint(-(1 << 40)))
+    fixed = header(1, LOG_APPEND_TIME, NOW, NOW + HOUR + 1)
+
+    assert walk(payload, 0, fixed, MANY, False, TIMES).faults == ((0, NOW + HOUR + 1),)
+    assert walk(payload, 0, fixed._replace(max_timestamp=NOW), MANY, False, TIMES).faults == ()
+
+
+sizes = st.sampled_from([-3, -1, 0, 1, 30, 63, 64, 120, 8_191, 8_192])
+numbers = st.sampled_from([varint, varint, varint, long])
+
+
+@st.composite
+def some_records(draw: Any) -> tuple[int, bytes]:
+    count = draw(st.sampled_from([1, 2, 3, 70, 130]))
+    kinds = draw(st.lists(st.tuples(sizes, sizes, numbers, st.integers(0, 3), st.sampled_from([0, 5, 70, 9_000, 1 << 21])),
+                          min_size=1, max_size=4))  # fmt: skip
+    out = bytearray()
+    for number in range(count):
+        key, value, write, headers, time = kinds[number % len(kinds)]
+        out += record(
+            write(number), time=varint(time), key=write(key) + b"k" * key, value=write(value) + b"v" * value,
+            headers=varint(headers) + (write(1) + b"h" + write(value) + b"v" * value) * headers,
+        )  # fmt: skip
+    return count, bytes(out)
+
+
+@given(made=some_records(), at=st.integers(0), byte=st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF]), spoil=st.booleans())
+def test_the_usual_record_and_any_other_are_read_alike(made: tuple[int, bytes], at: int, byte: int, spoil: bool) -> None:
+    """The quick look is only quicker."""
+    count, payload = made
+    if spoil:
+        changed = bytearray(payload)
+        changed[at % len(changed)] = byte
+        payload = bytes(changed)
+    for keys_needed in (False, True):
+        found = walk(payload, 0, header(count), MANY, keys_needed, TIMES)
+        usual = record_walk._usual
+        record_walk._usual = lambda payload, pos, number, *_: (number, pos)
+        try:
+            slow = walk(payload, 0, header(count), MANY, keys_needed, TIMES)
+        finally:
+            record_walk._usual = usual
+
+        assert found._replace(steps=0) == slow._replace(steps=0)
+        assert spoil or found.wrong is None
+    view = walk(memoryview(payload), 0, header(count), MANY, True, TIMES)
+    assert view == found
+
+
+@given(made=some_records())
+def test_spans_are_the_records_without_their_headers(made: tuple[int, bytes]) -> None:
+    count, payload = made
+    read = list(read_records(header(count), payload))
+
+    for buffer in (payload, bytearray(payload), memoryview(payload)):
+        found = list(spans(header(count), buffer))
+        assert [span[:3] for span in found] == [one[:3] for one in read]
+        assert [span.is_tombstone for span in found] == [one.value is None for one in read]
+        assert b"".join(payload[span.start : span.stop] for span in found) == payload
+    fixed = header(count, LOG_APPEND_TIME, NOW, 5)
+    assert {span.timestamp for span in spans(fixed, payload)} == {5}
+
+
+@given(made=some_records(), at=st.integers(0), byte=st.integers(0, 255))
+def test_spans_of_what_was_harmed_lie_in_the_payload_or_are_refused(made: tuple[int, bytes], at: int, byte: int) -> None:
+    count, payload = made
+    changed = bytearray(payload)
+    changed[at % len(changed)] = byte
+    try:
+        found = list(spans(header(count), changed))
+    except DecodeError:
+        return
+    assert all(0 <= span.start < span.stop <= len(changed) and 0 <= span.offset < count for span in found)
+
+
+def test_an_int32_may_have_five_bytes_and_keeps_32_bits() -> None:
+    for value in (0, -1, 1, 63, 64, -65, 8_191, 8_192, 2**31 - 1, -(2**31)):
+        assert unzigzag32(varint(value) + b"x", 0) == (value, len(varint(value)))
+        assert unzigzag32(b"x" + long(value), 1) == (value, 6)
+    with pytest.raises(DecodeError):
+        unzigzag32(b"\x80" * 5 + b"\0", 0)
+
+
+# --- what it costs
+
+HEADER = b"\0\x01"
+LONG_HEADER = long(0) * 2
+BOMBS: Final = {
+    "many headers": (1, record(headers=varint(100_000) + HEADER * 100_000)),
+    "many long headers": (1, record(headers=varint(20_000) + LONG_HEADER * 20_000)),
+    "records of many headers": (500, b"".join(record(n, headers=varint(200) + HEADER * 200) for n in range(500))),
+    "many records": (100_000, b"".join(record(n) for n in range(100_000))),
+    "many records of long numbers": (10_000, b"".join(record(long(n), key=long(0), value=long(0)) for n in range(10_000))),
+    "many records without key": (100_000, b"".join(record(n, key=b"\x01") for n in range(100_000))),
+    "many late records": (20_000, b"".join(record(n, time=varint(1 << 40)) for n in range(20_000))),
+}
+
+
+@pytest.mark.parametrize("what", BOMBS)
+def test_no_more_is_looked_at_than_there_are_steps(what: str) -> None:
+    """Each byte that is looked at is counted: a step is no more than a long header, or an eighth of an unusual record."""
+    count, payload = BOMBS[what]
+
+    class Counted(bytes):
+        looks = 0
+
+        def __getitem__(self, at: Any) -> Any:
+            Counted.looks += 1
+            return bytes.__getitem__(self, at)
+
+    for steps in (0, 1, 100, 5_000):
+        Counted.looks = 0
+        found = walk(Counted(payload), 0, header(count), steps, True, TIMES)
+        assert (found.unread, found.steps) == (True, 0)
+        assert Counted.looks <= 12 * (steps + UNUSUAL_STEPS)
+        assert len(found.faults) <= FAULTS_MAX
+    assert not walk(payload, 0, header(count), MANY, True, TIMES).unread
+
+
+def test_faults_that_were_found_before_the_steps_were_used_up_are_told() -> None:
+    payload = record(key=b"\x01") + record(1, headers=varint(1_000) + HEADER * 1_000)
+
+    assert walk(payload, 0, header(2), 100, True, TIMES) == Walked(0, True, None, ((0, None),), None)
