@@ -19,7 +19,7 @@ DeleteRecords, deletion of the topic), the cleaning gives up; the next one begin
 """
 
 # Unlike Kafka: it keeps tombstones and markers for `delete.retention.ms` from the first cleaning that found them, and an
-# empty batch for the last one of each producer; here the snapshot of the producers remembers them.
+# empty batch for the last one of each producer; here the snapshot of the producers remembers them. It opens any batch.
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def measured(codec: int, payload: Buffer, size_max: int) -> tuple[Buffer, int]:
             return _lz4(payload, size_max)
         if codec == ZSTD:
             out = _into("zstd", bytes(payload), size_max) if payload else b""
-            return out, len(out)
+            return out, max(len(out), len(payload))  # It may be frames of nothing.
     except CompressionError:
         raise
     except Exception as fault:  # Each codec library has its own kinds.

@@ -269,5 +269,6 @@ def test_pieces_of_next_to_nothing_cost_as_much_as_a_kilobyte(codec: int, piece:
     assert (len(opened) <= 200, cost) == (True, 100 * PIECE)
     with pytest.raises(TooLarge, match="pieces"):
         measured(codec, start + piece * 2_000 + end, 1 << 20)
+    assert measured(ZSTD, compress(ZSTD, b"") * 100, 1_000) == (b"", 100 * len(compress(ZSTD, b"")))
     many = b"a" * 5_000_000
     assert measured(codec, compress(codec, many), 5_000_000) == (many, 5_000_000)

@@ -213,6 +213,13 @@ def records_that_are_wrong(side: Side) -> None:
         "key length -2": [bytes([2 * 7, 0, 0, 0, 3, 0, 0, 0]), record(1)],
         "time delta negative": [record(0, time_delta=-5), record(1)],
         "time delta huge": [record(0, time_delta=1 << 40), record(1)],
+        "header name null": [record(0, headers=[(b"a", b"1")]).replace(b"\x02a", b"\x01"), record(1)],
+        "header count 1 of 2": [record(0, headers=[(b"a", b"1"), (b"b", b"2")], header_count=1), record(1)],
+        "key length -64": [bytes([2 * 7, 0, 0, 0, 0x7F, 0, 0, 0]), record(1)],
+        "value length -2": [bytes([2 * 6, 0, 0, 0, 0, 3, 0]), record(1)],
+        "delta in two bytes": [bytes([2 * 9, 0, 0, 0x80, 0, 2, 107, 2, 118, 0]), record(1)],
+        "third with a delta": [record(0), record(1), record(7)],
+        "third with a header count -1": [record(0), record(1), record(2, header_count=-1)],
         "nothing at all": b"",
         "garbage": bytes(range(200)),
         "zeroes": bytes(30),
@@ -220,13 +227,13 @@ def records_that_are_wrong(side: Side) -> None:
     for codec in (0, *CODECS):
         topic = side.topic(f"c{codec}", len(wrong))
         for at, (note, records) in enumerate(wrong.items()):
-            data = batch(records, attributes=codec, count=2)
+            data = batch(records, attributes=codec, count=2 if isinstance(records, bytes) else len(records))
             _put(side, topic, f"codec {codec}, {note}", data, partition=at)
         _each(side, topic, wrong)
 
 
 def compressed(side: Side) -> None:
-    topic, wrong = side.topic("t", 8), side.topic("w", 8 * 7)
+    topic, wrong = side.topic("t", 8), side.topic("w", 8 * 8)
     for version in (3, 6, 7, 9, 12):
         for codec in (*CODECS, 5, 6, 7):
             _put(side, topic, f"codec {codec}", some(3, attributes=codec), version, partition=codec)
@@ -234,7 +241,7 @@ def compressed(side: Side) -> None:
             for at, (note, broken) in enumerate((
                 ("not compressed", b"plain"), ("empty", b""), ("cut", payload[: len(payload) // 2]), ("zeroes", bytes(40)),
                 ("a byte wrong", payload[:-6] + bytes([payload[-6] ^ 255]) + payload[-5:]),
-                ("more behind", payload + b"xyz"), ("twice", payload + payload),
+                ("more behind", payload + b"xyz"), ("twice", payload + payload), ("much behind", payload + bytes(40)),
             )):  # fmt: skip
                 if version in (3, 12):
                     _put(
@@ -243,7 +250,7 @@ def compressed(side: Side) -> None:
                         f"codec {codec}, {note}",
                         batch(broken, attributes=codec, plain=True, count=3),
                         version,
-                        partition=7 * codec + at,
+                        partition=8 * codec + at,
                     )
     for version in (4, 9, 10, 12):
         for codec in CODECS:
