@@ -22,7 +22,8 @@ class Housekeeping:
         self._log: PartitionLog | None = None
         self._ends: dict[PartitionLog, int] = {}
         """Where each compacted log ended when it was last looked at."""
-        self._descriptors_used_up = False
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        """A file descriptor in reserve, so that there is one to load the log's library with."""
 
     def clean(self) -> None:
         """Looks for logs worth cleaning, and cleans them one after another, a slice a turn of the event loop."""
@@ -96,18 +97,26 @@ class Housekeeping:
 
     def look_at_descriptors(self) -> None:
         """Says when no file can be opened any more: new clients are reset then, before anybody hears of them (libuv)."""
+        known = self._spare is None
         try:
-            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            more = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as fault:
-            used_up = fault.errno in (errno.EMFILE, errno.ENFILE)
-        else:
-            used_up = False
-        if used_up and not self._descriptors_used_up:
-            self.broker.events.error(
-                "file_descriptors_used_up",
-                connections=len(self.broker.connections),
-                hint="new clients are reset and files not opened: raise the limit (ulimit -n), or set max.connections",
-            )
-        elif self._descriptors_used_up and not used_up:
+            if self._spare is not None and fault.errno in (errno.EMFILE, errno.ENFILE):
+                self.close()
+                self.broker.events.error(
+                    "file_descriptors_used_up",
+                    connections=len(self.broker.connections),
+                    hint="new clients are reset, files are not opened: raise the limit (ulimit -n), or lower max.connections",
+                )
+            return
+        if known:
+            self._spare = more
             self.broker.events.info("file_descriptors_free_again", connections=len(self.broker.connections))
-        self._descriptors_used_up = used_up
+        else:
+            os.close(more)
+
+    def close(self) -> None:
+        """Gives the reserve back."""
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None

@@ -26,6 +26,7 @@ from stuntbroker.storage.syncer import Syncer
 from stuntbroker.storage.turn import Turn
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.housekeeping import Housekeeping
     from stuntbroker.broker.slices import Steps
     from stuntbroker.groups.coordinator import GroupCoordinator
     from stuntbroker.groups.state import Group
@@ -65,6 +66,7 @@ class Broker:
         self.failed: Callable[[str], None] | None = None
         """Told when the broker cannot go on (a disk that refuses a sync)."""
         self._servers: list[asyncio.Server] = []
+        self._keeper: Housekeeping | None = None
         self._temporary = data_dir is None
         self._groups: GroupCoordinator | None = None
         self._durability = durability
@@ -162,7 +164,7 @@ class Broker:
         from stuntbroker.broker.housekeeping import Housekeeping
 
         config, every = self.config, self.timers.every
-        keeper = Housekeeping(self)
+        keeper = self._keeper = Housekeeping(self)
         every(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"], self.transactions.sweep)
         every(config["transaction.remove.expired.transaction.cleanup.interval.ms"], self.transactions.expire)
         every(config["log.cleaner.backoff.ms"], keeper.clean)
@@ -185,6 +187,8 @@ class Broker:
             connection.close()
         self.long_requests.clear()
         self.timers.close()
+        if self._keeper is not None:
+            self._keeper.close()
         await asyncio.sleep(0)  # Lets the transports send what is written.
         self._forget_temporary()
 

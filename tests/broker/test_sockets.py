@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import resource
 import signal
 import socket
 import struct
@@ -115,6 +117,32 @@ def test_garbage_and_resets_from_many_clients_hurt_nobody() -> None:
                 work(peer)
         assert work(peer) == 20
         assert broker.end() == (0, "", "")
+
+
+def test_that_no_file_can_be_opened_is_told_once_and_so_is_when_one_can_again() -> None:
+    """A new client is reset by then without anybody hearing of it; those that are there go on."""
+    with serving("--log-level", "info") as broker, Peer(broker.address) as peer:
+        work_before = peer.ask(ApiVersionsRequest(), 0).error_code
+        pid, kind = broker.process.pid, resource.RLIMIT_NOFILE
+        allowed = resource.prlimit(pid, kind)
+        open_now = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+        first_free = min(set(range(len(open_now) + 1)) - open_now)
+        assert broker.process.stderr is not None
+        os.set_blocking(broker.process.stderr.fileno(), False)
+        said = bytearray()
+
+        def told(what: bytes) -> bool:
+            said.extend(broker.process.stderr.read() or b"")  # type: ignore[union-attr]
+            return what in said
+
+        resource.prlimit(pid, kind, (first_free, allowed[1]))
+        until(lambda: told(b"file_descriptors_used_up"), "the line that says so")
+        assert peer.ask(ApiVersionsRequest(), 0).error_code == work_before == 0
+        resource.prlimit(pid, kind, allowed)
+        until(lambda: told(b"file_descriptors_free_again"), "the line that says that it is over")
+        with Peer(broker.address) as other:
+            assert other.ask(ApiVersionsRequest(), 0).error_code == 0
+        assert said.count(b"file_descriptors") == 2
 
 
 def test_a_stop_does_not_wait_for_those_who_wait() -> None:
