@@ -112,6 +112,19 @@ async def test_a_corrupt_batch_gets_kafkas_answer_and_the_next_one_is_taken(what
         assert error_of(client, GOOD) == Code.NONE
 
 
+@pytest.mark.parametrize("stamps", ["CreateTime", "LogAppendTime"])
+async def test_a_client_does_not_say_that_the_log_has_set_the_time(stamps: str, data_dir: Path) -> None:
+    """Where the log sets it, each record is blamed for that; elsewhere only without any timestamp."""
+    said, none = changed(GOOD, 21, b"\0\x08"), changed(changed(GOOD, 21, b"\0\x08"), 27, b"\xff" * 16)
+    async with rig(data_dir) as made:
+        made.topic(TOPIC, message_timestamp_type=stamps)
+        client = made.client()
+        for data, refused in ((GOOD, False), (said, stamps != "CreateTime"), (none, True)):
+            part = client.ask(produce(data), 9).responses[0].partition_responses[0]
+            assert part.error_code == (Code.INVALID_TIMESTAMP if refused else Code.NONE)
+            assert [one.batch_index for one in part.record_errors] == ([0, 1, 2] if refused else [])
+
+
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 async def test_a_batch_that_is_not_compressed_as_it_says_is_refused(codec: int, data_dir: Path) -> None:
     async with rig(data_dir) as made:

@@ -102,7 +102,7 @@ RECORDS: Final[dict[str, tuple[list[bytes], str]]] = {
     "length one more": ([record(length=varint(9)), NEXT], WRONG),
     "length 0": ([b"\0"], WRONG),
     "length -1": ([b"\x01"], WRONG),
-    "length -8, and as long": ([record(length=b"\x0f")], WRONG),
+    "length -9, where 8 were right": ([record(length=b"\x11")], WRONG),
     "length in five bytes": ([record(length=long(8))], FINE),
     "shorter than any record": ([b"\x0a\0\0\0\x01\x01"], WRONG),
     "as short as can be": ([b"\x0c\0\0\0\x01\x01\0"], KEYLESS),
@@ -164,6 +164,7 @@ def test_with_the_time_of_the_log_all_records_have_that_of_the_header() -> None:
 
     assert walk(payload, 0, fixed, MANY, False, TIMES).faults == ((0, NOW + HOUR + 1),)
     assert walk(payload, 0, fixed._replace(max_timestamp=NOW), MANY, False, TIMES).faults == ()
+    assert walk(GOOD, 0, fixed, MANY, False, TIMES).faults == ((0, NOW + HOUR + 1),)
 
 
 sizes = st.sampled_from([-3, -1, 0, 1, 30, 63, 64, 120, 8_191, 8_192])
@@ -276,6 +277,11 @@ def test_no_more_is_looked_at_than_there_are_steps(what: str) -> None:
         assert Counted.looks <= 12 * (steps + UNUSUAL_STEPS)
         assert len(found.faults) <= FAULTS_MAX
     assert not walk(payload, 0, header(count), MANY, True, TIMES).unread
+
+
+def test_a_long_header_is_more_steps_than_a_short_one() -> None:
+    for what, headers, each in (("many headers", 100_000, 1), ("many long headers", 20_000, 9)):
+        assert MANY - walk(BOMBS[what][1], 0, header(1), MANY).steps == headers * each + UNUSUAL_STEPS
 
 
 def test_faults_that_were_found_before_the_steps_were_used_up_are_told() -> None:
