@@ -1,7 +1,7 @@
 """With pytest-xdist (`make test`): which tests share a process, and what begins first.
 
 A file stays together, and so does what a line of TOGETHER names: it shares something costly that is started once for a
-process. Without pytest-xdist nothing of this counts.
+process. Without pytest-xdist nothing of that counts. And how Hypothesis plays.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -36,6 +37,10 @@ LONG: Final = (
     "house/",
 )
 """Files that take long by themselves. They begin behind them."""
+
+# A slow machine is no failure, and nothing is left behind in the checkout.
+settings.register_profile("stuntbroker", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("stuntbroker")
 
 
 @cache

@@ -7,16 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 HERE = Path(__file__).parent
 for folder in (HERE, HERE.parent / "protocol", HERE.parent.parent / "tools"):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-
-# A slow machine is no failure, and nothing is left behind in the checkout.
-settings.register_profile("stuntbroker", deadline=None, database=None)
-settings.load_profile("stuntbroker")
 
 
 @pytest.fixture

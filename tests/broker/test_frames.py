@@ -226,7 +226,7 @@ def conversation(topic_id: bytes) -> list[bytes]:
     ]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(cuts=st.lists(st.integers(1, 9_000), min_size=1, max_size=60))
 async def test_frames_cut_anywhere_get_the_same_answers_in_the_same_order(
     cuts: list[int], tmp_path_factory: pytest.TempPathFactory

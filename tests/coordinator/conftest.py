@@ -6,15 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 HERE = Path(__file__).parent
 if str(HERE) not in sys.path:
     sys.path.insert(0, str(HERE))
-
-# A slow machine is no failure, and nothing is left behind in the checkout.
-settings.register_profile("stuntbroker", deadline=None, database=None)
-settings.load_profile("stuntbroker")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -140,7 +140,7 @@ changes = st.lists(
 
 
 @given(changes, changes, st.booleans())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_what_was_journalled_is_read_back_in_order(
     tmp_path_factory: pytest.TempPathFactory, first: list[Any], second: list[Any], clean: bool
 ) -> None:

@@ -174,7 +174,7 @@ def test_an_empty_first_segment_does_not_hold_up_retention(tmp_path: Path) -> No
 
 
 @given(st.lists(st.integers(0, 12), max_size=6), st.booleans())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_restart_begins_where_records_were_deleted(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], clean: bool
 ) -> None:

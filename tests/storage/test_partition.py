@@ -246,7 +246,7 @@ def test_a_mapping_that_the_system_refuses_is_a_copy(tmp_path: Path, monkeypatch
 
 
 @given(st.lists(st.integers(-1, 30), min_size=1, max_size=60), st.booleans(), st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_the_first_batch_of_a_time_or_later_is_found(
     tmp_path_factory: pytest.TempPathFactory, times: list[int], restart: bool, data: st.DataObject
 ) -> None:
@@ -361,7 +361,7 @@ txn_steps = st.one_of(
 
 
 @given(st.lists(txn_steps, max_size=40), st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_reader_is_told_of_exactly_the_aborted_transactions_in_its_range(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any], data: st.DataObject
 ) -> None:
@@ -422,7 +422,7 @@ def test_a_marker_has_the_time_type_of_its_topic(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 12_000), st.sampled_from("tpfre")), max_size=40))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_log_that_gathers_its_turn_ends_as_one_that_does_not(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, str]]
 ) -> None:

@@ -107,7 +107,7 @@ def test_a_log_that_was_cut_at_any_byte_is_the_one_that_only_got_the_batches_bef
 
 
 @given(st.data())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_flipped_bit_ends_the_log_before_its_batch(
     tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes], data: st.DataObject
 ) -> None:
@@ -185,7 +185,7 @@ def test_a_segment_in_the_middle_that_must_be_cut_ends_the_log(tmp_path: Path, p
 
 
 @given(st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_indexes_and_snapshots_that_are_missing_or_wrong_are_made_anew(
     tmp_path: Path, prefixes: list[View], story_files: dict[str, bytes], data: st.DataObject
 ) -> None:
@@ -253,7 +253,7 @@ def test_a_log_that_was_closed_is_opened_without_being_read(
 
 
 @given(st.lists(st.sampled_from(["step", "kill", "close", "roll"]), max_size=60))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_order_of_appends_and_restarts_is_the_same_log(
     tmp_path_factory: pytest.TempPathFactory, prefixes: list[View], walk: list[str]
 ) -> None:
