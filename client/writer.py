@@ -312,6 +312,8 @@ class TransactionalWriter:
                     data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, one.data)])
                     request = ProduceRequest(self.transactional_id, -1, PRODUCE_TIMEOUT_MS, [data])
                     one.pending = channel.send(PRODUCE, version, request, ProduceResponse)
+                if self._level < 2 and where not in self.written:
+                    break  # A partition that has refused the first batch would take the second, and then never the first.
 
     def _coordinator(self) -> int:
         return self._cluster.coordinators([self.transactional_id])[self.transactional_id]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.connection import Answer
-from stuntbroker.client.errors import UnsupportedVersion, check
+from stuntbroker.client.errors import ClientError, UnsupportedVersion, check
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -63,10 +63,15 @@ class Hand:
             (made,) = self._ask(19, request, CreateTopicsResponse, 5).topics
             if made.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 check(name, made.error_code)
-            for index in range(partitions):
-                self.cluster.leader(name, index)
+
+        def known() -> bool:
+            try:
+                return all(self.cluster.leader(name, index) >= 0 for index in range(partitions))
+            except ClientError:  # Kafka answers CreateTopics before its broker has heard of the topic.
+                return False
 
         self.cluster.retrying(attempt)
+        self.until(known)
 
     def init(self, transactional_id: str | None, timeout_ms: int = 60_000) -> Producer:
         def attempt() -> Producer:

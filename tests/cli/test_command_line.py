@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import termios
+from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
 
@@ -178,6 +179,15 @@ def test_a_ready_file_that_cannot_be_written_exits_1_and_is_not_ready(tmp_path: 
 STOPPING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
+@pytest.fixture
+def terminal() -> Iterator[None]:
+    """SIGHUP is not ignored, which is inherited from whoever has put the tests under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("number", STOPPING, ids=["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_ends_it_with_status_0_and_a_clean_folder(number: int, tmp_path: Path) -> None:
     with serving("--data-dir", str(tmp_path), "--ready-file", str(tmp_path / "ready")) as broker:
@@ -194,6 +204,7 @@ def test_a_signal_ends_it_with_status_0_and_a_clean_folder(number: int, tmp_path
         assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("number", STOPPING, ids=["SIGTERM", "SIGINT", "SIGHUP"])
 def test_without_a_data_folder_nothing_is_left_behind(number: int, tmp_path: Path) -> None:
     with serving(TMPDIR=str(tmp_path)) as broker:
@@ -217,6 +228,7 @@ def test_a_broker_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("terminal")
 def test_a_terminal_that_is_closed_ends_the_broker_and_nothing_is_left_behind(tmp_path: Path) -> None:
     controller, terminal = os.openpty()
     command = [*COMMAND, "serve", "--port", "0"]

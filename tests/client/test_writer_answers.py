@@ -139,6 +139,30 @@ def test_a_batch_is_sent_again_with_its_sequence_until_it_is_there(case: str, br
     assert script.acts == ["init", "commit"]
 
 
+class TakesAnyFirst(Script):
+    """As a partition below transaction version 2 does: whatever of an unknown producer comes first is its beginning."""
+
+    def append(self, sequence: int, count: int, epoch: int) -> int:
+        if not self.stored:
+            self.next = sequence
+        return super().append(sequence, count, epoch)
+
+
+@pytest.mark.parametrize("case", ["nothing", "not leader", "busy three times"])
+def test_below_transaction_version_2_nothing_overtakes_a_first_batch_that_is_refused(
+    case: str, broker: FakeBroker
+) -> None:
+    clock, script = HandClock(), TakesAnyFirst(broker, list(SENT_AGAIN[case]), level=1)
+    with ChannelCluster([broker.address], 30.0, clock.now_s, clock.sleep) as cluster:
+        writer = TransactionalWriter(cluster, "w")
+        writer.init()
+        for number in range(8):
+            writer.produce(TOPIC, 0, batch(f"{number}", "two"))
+        writer.commit()
+
+    assert script.stored == list(range(0, 16, 2))
+
+
 def test_a_broker_is_trusted_to_remember_five_batches_of_a_partition(broker: FakeBroker, monkeypatch: Any) -> None:
     """More must not be on their way: of those that are sent again it could not tell which it has (KIP-98)."""
     Script(broker, [])
