@@ -108,10 +108,18 @@ class Connection(asyncio.BufferedProtocol):
         return self._view[high:]
 
     def buffer_updated(self, count: int) -> None:
-        self._high += count
+        high = self._high = self._high + count
         if not self.open and not self._paused:
+            if high == count >= START_SIZE:
+                size, key, version, correlation = _unpack_start(self.buffer, 0)
+                if size + 4 == high and size <= self.broker.frame_size_max:  # One whole frame, as nearly always.
+                    self._low, self.correlation, self._cutting = high, correlation, True
+                    if self._frame(4, high, key, version) and not self.open:
+                        self._low = self._high = 0
+                    self._cutting = False
+                    return
             self._cut()
-        elif self._high == len(self.buffer):
+        elif high == len(self.buffer):
             self.transport.pause_reading()  # It has sent ahead more than the buffer holds.
 
     def eof_received(self) -> bool:
@@ -186,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
         if size < HEADER_MIN:
             self.fail("request_malformed", reason="the frame is shorter than a request header")
             return False
-        frame: Buffer = bytes(self._view[low:stop]) if size < COPIED_BELOW else self._view[low:stop]
+        frame: Buffer = self._view[low:stop].tobytes() if size < COPIED_BELOW else self._view[low:stop]
         found = ROUTES.get(key << 16 | version) or route(key, version)
         try:
             pos = self._client_id_stop
@@ -261,7 +269,11 @@ class Connection(asyncio.BufferedProtocol):
         if self.open:
             self.open = False
             self.on_close = None
-            self._leave(out)
+            turn = self._turn
+            if turn.armed:
+                turn.answer(self.transport, out)
+            else:
+                self._leave(out)
             if not self._cutting and not self.open:
                 self._continue()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply
+from stuntbroker.coordinator.state import TopicPartition
 from stuntbroker.protocol.batch_check import plain_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
@@ -30,6 +31,9 @@ ERROR: Final = slice(4, 6)
 """Of a packed partition."""
 OK_BYTES: Final = bytes(2)
 RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
+SETS_MAX: Final = 1_000
+_sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
+"""Of partitions that were added together just now: what is the same object need not be compared, several times on its way."""
 _new = tuple.__new__
 
 Taken = tuple[int, PartitionLog, Buffer, HeaderFields, Producer | None]
@@ -97,9 +101,18 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
         else:
             _write(connection, version, head, taken, True, goes_on, reply[0], now_ms)
 
-    broker.transactions.ask(transactional_id, _new(AddPartitions, (producer_id, epoch, frozenset(new), 2)), added)
+    names = tuple(new)
+    partitions = _sets.get(names) or _new_set(names)
+    broker.transactions.ask(transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), added)
     waited = True
     return True
+
+
+def _new_set(names: tuple[TopicPartition, ...]) -> frozenset[TopicPartition]:
+    if len(_sets) >= SETS_MAX:
+        _sets.clear()
+    made = _sets[names] = frozenset(names)
+    return made
 
 
 def _write(
@@ -118,17 +131,18 @@ def _write(
     failed, rows = False, []
     for index, log, records, header, producer in taken:
         error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
-        if error is OK:
-            try:
-                if goes_on:
-                    base_offset = log.append_admitted(records, header, producer)
-                else:
-                    error, base_offset, stamped_ms = log.append_client(records, _new(BatchHeader, header), now_ms, True)
+        try:
+            if goes_on and refused is OK:
+                base_offset = log.append_admitted(records, header, producer)
+                rows.append(pack_partition(index, 0, base_offset, -1, log.log_start_offset, 1, 0, 0))
+                continue
+            if refused is OK:
+                error, base_offset, stamped_ms = log.append_client(records, _new(BatchHeader, header), now_ms, True)
                 if error is not RECORD_LIST_TOO_LARGE:
                     log_start_offset = log.log_start_offset
-            except StorageError as fault:
-                connection.broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
-                error = ErrorCode.KAFKA_STORAGE_ERROR
+        except StorageError as fault:
+            connection.broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
+            error = ErrorCode.KAFKA_STORAGE_ERROR
         if error is not OK:
             failed = True
         rows.append(pack_partition(index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))

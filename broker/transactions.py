@@ -9,9 +9,9 @@ from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import Actor, Done
 from stuntbroker.coordinator.machine import timed_out
-from stuntbroker.coordinator.records import key_of, last_states, value_of
+from stuntbroker.coordinator.records import batch_at_level_0, batch_of, key_of, last_states
 from stuntbroker.coordinator.requests import Context, InitProducerId, Reply, Request, TimeOut
-from stuntbroker.coordinator.state import MAY_EXPIRE, PREPARED, Phase, Txn, new_txn
+from stuntbroker.coordinator.state import ID, MAY_EXPIRE, PHASE, PREPARED, UPDATED_AT_MS, Phase, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.records import HEADER_SIZE, read_records
@@ -73,6 +73,8 @@ class Transactions:
         """Actors with a transaction that is not complete: those that can time out, or were left prepared by a fault."""
         self._context = NO_CONTEXT
         """The last one: many requests of a millisecond have the same."""
+        self._log: list[PartitionLog] = []
+        """Partitions of the transaction log, once it is there."""
         self.use_version(broker.features.transaction_version)
         broker.features.changed = self.use_version
         self._first_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
@@ -82,8 +84,6 @@ class Transactions:
         self._keys: dict[str, bytes] = {}
         """Of ids that were in use just now, as the log has them: a transaction writes three records."""
         self._none_expires_before_ms = 0
-        self._log: list[PartitionLog] = []
-        """Partitions of the transaction log, once it is there."""
         self.timed_out_count = 0
         self.expired_count = 0
         self.load_times_ms: list[int] = []
@@ -93,9 +93,15 @@ class Transactions:
         """Works by another level of `transaction.version` from the next request on."""
         self.transaction_version = level
         self._context = NO_CONTEXT
-        # Unlike Kafka: at level 0 it cannot write what EndTxn v5 and Produce v12 note, and the id never answers again, or
-        # answers UNSUPPORTED_VERSION when the note is of a higher level.
-        self._value_version = min(1, level)
+        self._use_log(self._log)
+
+    def _use_log(self, partitions: list[PartitionLog]) -> None:
+        self._log = partitions
+        for log in partitions:
+            log.settle()
+            # Unlike Kafka: at level 0 it cannot write what EndTxn v5 and Produce v12 note, and the id never answers again,
+            # or answers UNSUPPORTED_VERSION when the note is of a higher level.
+            log.batch_of = batch_of if self.transaction_version else batch_at_level_0
 
     # --- asking
 
@@ -119,7 +125,7 @@ class Transactions:
 
     def _new_actor(self, transactional_id: str) -> Actor:
         if not self._log:
-            self._log = self.broker.topics.internal(TXN_STATE).partitions
+            self._use_log(self.broker.topics.internal(TXN_STATE).partitions)
         txn = new_txn(transactional_id, self.producer_ids.take())
         actor = Actor(txn, partition_for(transactional_id, len(self._log)))
         self.actors[transactional_id] = actor
@@ -140,11 +146,13 @@ class Transactions:
         self.producer_ids.take()
 
     def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
-        transactional_id = txn.transactional_id
+        transactional_id = txn[ID]
         key = self._keys.get(transactional_id) or self._key_of(transactional_id)
         log = self._log[actor.log_partition]
-        append = log.append_late if late else log.append_record
-        append(key, value_of(txn, self._value_version), txn.updated_at_ms)
+        if late:
+            log.append_late(key, txn, txn[UPDATED_AT_MS])
+        else:
+            log.append_record(key, txn, txn[UPDATED_AT_MS])
         return self._at_once
 
     def _key_of(self, transactional_id: str) -> bytes:
@@ -191,7 +199,7 @@ class Transactions:
                 log.producers.seal(txn.producer_id)
 
     def changed(self, actor: Actor, before: Txn) -> None:
-        if actor.txn.phase in OPEN:
+        if actor.txn[PHASE] in OPEN:
             self.open.add(actor)
         else:
             self.open.discard(actor)
@@ -201,7 +209,7 @@ class Transactions:
     def sweep(self) -> None:
         """Aborts what timed out, finishes what a fault left prepared, and writes what came late."""
         for log in self._log:
-            if log.active.gathered:
+            if log.records:
                 log.settle()
         now_ms = self.broker.clock.now_ms()
         for actor in [a for a in self.open if not a.busy and (a.txn.phase in PREPARED or timed_out(a.txn, now_ms))]:
@@ -255,7 +263,7 @@ class Transactions:
         topic = self.broker.topics.get(TXN_STATE)
         if topic is None:
             return
-        self._log = topic.partitions
+        self._use_log(topic.partitions)
         for index, log in enumerate(self._log):
             began_ms = self.broker.clock.monotonic_ms()
             self._replay_partition(index, log)

@@ -22,12 +22,11 @@ from stuntbroker.coordinator.requests import (
     Seal,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import Txn
+from stuntbroker.coordinator.state import PHASE, Txn
 from stuntbroker.protocol.errors import ErrorCode
 
 MAILBOX_LENGTH_MAX: Final = 1_000
 MARKERS_WRITTEN: Final = MarkersWritten()
-PHASE: Final = Txn._fields.index("phase")
 Done = Callable[[Reply], None]
 
 
@@ -134,11 +133,16 @@ class Actor:
             at += 1
             kind = effect.__class__
             if kind is Append:
-                if not self._append(effect[0], ports):
+                txn = effect[0]  # As `_append` does it.
+                synced = ports.append(self, txn, False)
+                before, self.txn = self.txn, txn
+                if txn[PHASE] is not before[PHASE]:
+                    ports.changed(self, before)
+                if not synced:
                     ports.when_synced(partial(self._resume, effects, at, request, done, ports, context))
                     return True
             elif kind is WriteMarkers:
-                if not ports.write_markers(effect.txn):
+                if not ports.write_markers(effect[0]):
                     # A Complete record that were on the disk before a marker would leave that partition open for ever.
                     at = self._answer(effects, at, done)
                     ports.when_synced(partial(self._completed, effects, at, request, done, ports, context))
@@ -163,7 +167,7 @@ class Actor:
 
     def _complete(self, ports: Ports, context: Context) -> None:
         """The Complete record decides nothing that the Prepare record did not: nobody waits for its sync."""
-        self._append(decide(self.txn, MARKERS_WRITTEN, context).txn, ports, late=True)
+        self._append(decide(self.txn, MARKERS_WRITTEN, context)[0], ports, late=True)
 
     @staticmethod
     def _answer(effects: tuple[Effect, ...], at: int, done: Done | None) -> int:

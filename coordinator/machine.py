@@ -258,11 +258,21 @@ def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
 def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
     """KIP-890: every end bumps the epoch, a retry is told from the epoch that it carries, an empty abort is legal."""
     asked_id, epoch, commit, _ = request
-    _, producer_id, previous_id, _, stored, next_epoch, last_epoch, timeout_ms, phase, _, _, _, _, timed_out_epoch, _ = txn
+    (
+        transactional_id, producer_id, previous_id, _, stored, next_epoch, last_epoch, timeout_ms, phase, partitions,
+        started_at_ms, _, _, timed_out_epoch, init_version,
+    ) = txn  # fmt: skip
     prepare, complete = OUTCOME[commit]
     current = stored == epoch and asked_id == producer_id
     if current and phase is ONGOING and next_epoch == timed_out_epoch == -1:
-        return _prepare_bumped(txn, prepare, context)
+        if epoch >= EPOCH_LAST:
+            return _prepare_bumped(txn, prepare, context)
+        after = _new(Txn, (  # As that and `_prepare` do it, for what nearly every EndTxn is.
+            transactional_id, producer_id, producer_id, -1, epoch + 1, -1, epoch, timeout_ms, prepare, partitions,
+            started_at_ms, context[NOW_MS], 2, -1, init_version,
+        ))  # fmt: skip
+        reply = _new(Reply, (OK, producer_id, epoch + 1, -1, -1))
+        return _new(Decision, (after, (_new(Append, (after,)), _new(WriteMarkers, (after,)), reply), False))
     if _was_timed_out(txn, asked_id, epoch):
         return _stay(txn, _TIMED_OUT)
     if next_epoch != -1:
@@ -312,8 +322,7 @@ def _prepare_bumped(txn: Txn, prepare: Phase, context: Context) -> Decision:
     """Prepare under transaction version 2: markers carry the next epoch, and the client goes on with it."""
     epoch = txn.producer_epoch
     if epoch < EPOCH_LAST:
-        reply = _new(Reply, (OK, txn.producer_id, epoch + 1, -1, -1))
-        return _prepare(txn, prepare, epoch + 1, epoch, -1, 2, context.now_ms, reply)
+        return _prepare(txn, prepare, epoch + 1, epoch, -1, 2, context.now_ms, Reply(OK, txn.producer_id, epoch + 1))
     # An epoch that is broken by an earlier overflow is let through without a bump.
     last = epoch if epoch == EPOCH_LAST else txn.last_producer_epoch
     spare = context.spare_producer_id

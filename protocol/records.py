@@ -233,10 +233,10 @@ def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> bytearr
     return stamped
 
 
-_pack_head = Struct(">qiibI").pack
+pack_head = Struct(">qiibI").pack
 _pack_body_head = Struct(">iibI").pack
-_pack_marker = Struct(">hiqqqhii").pack
-_pack_times = Struct(">6xqq").pack
+_pack_marker = Struct(">hiqqqhii12six").pack
+pack_times = Struct(">6xqq").pack
 """Attributes and last offset delta, both 0, and both timestamps."""
 
 
@@ -246,26 +246,28 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-_SMALL: Final = 256
-_VARINTS: Final = tuple(_varint(value) for value in range(_SMALL))
+SMALL: Final = 256
+VARINTS: Final = tuple(_varint(value) for value in range(SMALL))
+SIZED: Final = tuple(size + len(varint) for size, varint in enumerate(VARINTS))
+"""Bytes of a field with its size before it."""
 _NOBODYS_ONE: Final = Struct(">qhii").pack(-1, -1, -1, 1)
 """The rest of the header of a batch with one record and without a producer."""
-_ONE_RECORD: Final = tuple(_NOBODYS_ONE + size + b"\x00\x00\x00" for size in _VARINTS)
+ONE_RECORD: Final = tuple(_NOBODYS_ONE + size + b"\x00\x00\x00" for size in VARINTS)
 """That, and the record's size, attributes, timestamp delta and offset delta, by its size."""
 
 
 def one_record_batch(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytes:
     """A whole batch of one record, as build_batch makes it, in a third of the time: transaction logs live on it."""
     key_size = len(key)
-    if value is not None and key_size + (value_size := len(value)) < _SMALL - 8:
-        key_sized, sized = _VARINTS[key_size], _VARINTS[value_size]
-        start = _ONE_RECORD[4 + len(key_sized) + key_size + len(sized) + value_size]
+    if value is not None and key_size + (value_size := len(value)) < SMALL - 8:
+        key_sized, sized = VARINTS[key_size], VARINTS[value_size]
+        start = ONE_RECORD[4 + SIZED[key_size] + SIZED[value_size]]
     else:
         key_sized, sized = _varint(key_size), b"\x01" if value is None else _varint(len(value))
         value = value or b""
         start = _NOBODYS_ONE + _varint(4 + len(key_sized) + key_size + len(sized) + len(value)) + b"\x00\x00\x00"
-    tail = b"".join((_pack_times(timestamp_ms, timestamp_ms), start, key_sized, key, sized, value, b"\x00"))
-    return _pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
+    tail = b"".join((pack_times(timestamp_ms, timestamp_ms), start, key_sized, key, sized, value, b"\x00"))
+    return pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
 
 
 def marker_body(
@@ -282,12 +284,10 @@ def marker_body(
     `time_type` is LOG_APPEND_TIME in a topic whose timestamps are the broker's.
     The base offset goes before it. As the CRC does not cover that, this is the same in every partition.
     """
-    tail = b"".join((
-        _pack_marker(TRANSACTIONAL | CONTROL | time_type, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1),
-        _MARKER_COMMIT if commit else _MARKER_ABORT,
-        coordinator_epoch.to_bytes(4, "big", signed=True),
-        b"\x00",
-    ))  # fmt: skip
+    tail = _pack_marker(
+        TRANSACTIONAL | CONTROL | time_type, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1,
+        _MARKER_COMMIT if commit else _MARKER_ABORT, coordinator_epoch,
+    )  # fmt: skip
     return _pack_body_head(66, leader_epoch, 2, crc32c(tail)) + tail
 
 

@@ -1,4 +1,4 @@
-"""The log of one partition: segments, offsets, what transactions hide from readers, and what producers may append.
+"""The log of one partition: what producers may append, what transactions hide from readers, and how it comes to the disk.
 
 One process holds every replica, so the high watermark is the end of the log: what has been written.
 """
@@ -6,11 +6,10 @@ One process holds every replica, so the high watermark is the end of the log: wh
 from __future__ import annotations
 
 import os
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
-from operator import attrgetter
+from bisect import bisect_left
+from collections.abc import Callable
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
@@ -28,25 +27,16 @@ from stuntbroker.protocol.records import (
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
-from stuntbroker.storage.producers import (
-    BATCHES_REMEMBERED,
-    AbortedTxn,
-    Producer,
-    ProducerStates,
-    aborted_between,
-    last_offset_of,
-)
+from stuntbroker.storage.producers import BATCHES_REMEMBERED, Producer, ProducerStates, last_offset_of
 from stuntbroker.storage.segment import INDEX_INTERVAL, OFFSETS_MAX, Segment, segment_name
+from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLog
 from stuntbroker.storage.turn import Turn
 
 GATHERED_BELOW: Final = 8_192
 """Smaller appends are gathered for the end of the turn, larger ones written at once."""
 OK = ErrorCode.NONE
-NO_SEGMENT: Final = Segment("", 0)
-"""Active while a log has none: it has no room, and nothing is ever put into it."""
 _stamp = Struct(">q")
 _pack_offset = _stamp.pack
-_base_offset_of = attrgetter("base_offset")
 _stamp_epoch = Struct(">i")
 _stamped = Struct(">qii").pack
 
@@ -55,27 +45,22 @@ Appended = tuple[ErrorCode, int, int]
 """(error, base offset, log append time in ms): -1 for an offset or a time that there is not."""
 
 
-class ReadResult(NamedTuple):
-    parts: list[Buffer]
-    size: int
-
-
 def _told_by_raising(fault: StorageError) -> None:
     """Of a log by itself, only who asked for the write hears of it."""
 
 
-class PartitionLog:
+class PartitionLog(SegmentedLog):
     """Everything about the records of one partition. Not safe for threads: one event loop owns it."""
 
     __slots__ = (
-        "aborted", "active", "clean_size", "config", "create", "dirty", "exists", "failed", "folder", "index", "late", "leads",
-        "log_start_offset", "name",
-        "next_offset", "producers", "segments", "topic", "touched", "turn", "waiters",
+        "batch_of", "clean_size", "config", "create", "dirty", "exists", "failed", "folder", "index", "late", "leads", "name",
+        "producers", "topic", "touched", "turn", "waiters",
     )  # fmt: skip
 
     def __init__(
         self, topic: str, index: int, folder: str, config: LogConfig, create: Callable[[PartitionLog], None]
     ) -> None:
+        super().__init__()
         self.topic = topic
         self.index = index
         self.name = (topic, index)
@@ -84,14 +69,7 @@ class PartitionLog:
         self.create = create
         """Makes the folder, before the first byte is written."""
         self.exists = False
-        self.segments: list[Segment] = []
-        self.active = NO_SEGMENT
-        """The last segment, which takes what is appended."""
-        self.log_start_offset = 0
-        self.next_offset = 0
-        """Offset that the next record gets; also the high watermark."""
         self.producers = ProducerStates()
-        self.aborted: list[AbortedTxn] = []
         self.clean_size = 0
         """Bytes that the last compaction left."""
         self.dirty = False
@@ -105,15 +83,12 @@ class PartitionLog:
         """When there is one, small appends are gathered, and written when it ends."""
         self.leads = False
         """Written before others when a turn ends: the transaction log."""
-        self.late: dict[bytes, tuple[bytes, int]] = {}
-        """Value and timestamp by key of `append_late`, until the turn is over."""
+        self.batch_of: Callable[[int, int, int, bytes, Any], bytes] = one_record_batch
+        """Makes a batch of one of `records`: of base offset, leader epoch, timestamp, key and value."""
+        self.late: dict[bytes, OwnRecord] = {}
+        """By key, those of `append_late`, until the turn is over."""
 
     # --- offsets
-
-    @property
-    def size(self) -> int:
-        """Bytes in all segments."""
-        return sum(segment.size for segment in self.segments)
 
     @property
     def last_stable_offset(self) -> int:
@@ -176,13 +151,20 @@ class PartitionLog:
         else:
             _stamp.pack_into(batch, 0, base_offset)
             _stamp_epoch.pack_into(batch, 12, LEADER_EPOCH)
-        self._write(batch, size, base_offset + delta, max_timestamp)
+        last_offset, segment = base_offset + delta, self.active
+        stop = segment.size + size
+        if stop <= segment.look_at and max_timestamp <= segment.max_timestamp and self.dirty:
+            segment.gathered.append(batch)  # As `_write` does it, when there is nothing to note.
+            segment.size = stop
+            self.next_offset = last_offset + 1
+        else:
+            self._write(batch, size, last_offset, max_timestamp)
         if producer is not None:
             if producer.txn_first_offset < 0:
                 producer.txn_first_offset = self.producers.open_txns[producer_id] = base_offset
             last = sequence + delta
             if last < SEQUENCE_MAX and len(producer.batches) < BATCHES_REMEMBERED:
-                producer.batches.append((sequence, last, base_offset, base_offset + delta, max_timestamp))
+                producer.batches.append((sequence, last, base_offset, last_offset, max_timestamp))
                 producer.next_sequence = last + 1
                 producer.last_timestamp = max_timestamp
             else:
@@ -201,35 +183,54 @@ class PartitionLog:
             self.producers.appended(header, base_offset)
         return base_offset
 
-    def append_record(self, key: bytes, value: bytes | None, timestamp_ms: int) -> int:
-        """Appends one record of the broker's own, or a tombstone. Raises StorageError."""
+    def append_record(self, key: bytes, value: Any, timestamp_ms: int) -> None:
+        """Appends one record of the broker's own, or a tombstone. Raises StorageError.
+
+        `value`: bytes, None, or what `batch_of` takes. In a turn, batches are made and offsets given when it is over: the same
+        steps for many records in a row take half the time.
+        """
         if self.late and key in self.late:
             assert self.turn is not None
             self.turn.flush()
             self.gather_late()
-        offset = self.next_offset
-        batch = one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value)
-        self._write(batch, len(batch), offset, timestamp_ms)
-        return offset
+        self.records.append((key, value, timestamp_ms))
+        if self.turn is None:
+            self.batch_records()
+        elif not self.dirty:
+            self.dirty = True
+            self.turn.touched(self)
 
-    def append_late(self, key: bytes, value: bytes, timestamp_ms: int) -> None:
+    def append_late(self, key: bytes, value: Any, timestamp_ms: int) -> None:
         """Appends a record that must come after everything that this turn writes, and for which nobody waits.
 
-        It gets its offset when the turn is over, and is written together with the next one, or by `settle`.
+        It is written together with the next one, or by `settle`.
         """
         if self.turn is None:
             self.append_record(key, value, timestamp_ms)
             return
         if not self.late:
             self.turn.has_late(self)
-        self.late[key] = value, timestamp_ms
+        self.late[key] = key, value, timestamp_ms
 
     def gather_late(self) -> None:
-        late, self.late = self.late, {}
-        for key, (value, timestamp_ms) in late.items():
-            offset = self.next_offset
-            batch = one_record_batch(offset, LEADER_EPOCH, timestamp_ms, key, value)
-            self._write(batch, len(batch), offset, timestamp_ms, late=True)
+        self.records += self.late.values()
+        self.late = {}
+
+    def batch_records(self) -> None:
+        """Gives the records of the broker's own their batches and offsets. Raises StorageError."""
+        records, self.records = self.records, []
+        for key, value, timestamp_ms in records:
+            offset, segment = self.next_offset, self.active
+            batch = self.batch_of(offset, LEADER_EPOCH, timestamp_ms, key, value)
+            stop = segment.size + len(batch)
+            if stop <= segment.look_at and timestamp_ms <= segment.look_after:
+                segment.gathered.append(batch)  # As `_write` does it.
+                segment.size = stop
+                if timestamp_ms > segment.max_timestamp:
+                    segment.max_timestamp, segment.max_timestamp_offset = timestamp_ms, offset
+                self.next_offset = offset + 1
+            else:
+                self._write(batch, len(batch), offset, timestamp_ms, settled=True)
 
     def settle(self) -> None:
         """Writes everything that was gathered, whether the turn is over or not."""
@@ -237,6 +238,8 @@ class PartitionLog:
             self.turn.flush()
             self.gather_late()
         try:
+            if self.records:
+                self.batch_records()
             self.active.flush()
         except StorageError as fault:
             self.failed(fault)
@@ -244,26 +247,24 @@ class PartitionLog:
 
     def append_marker(self, marker: Marker) -> ErrorCode:
         """Ends the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError."""
-        commit, producer_id, epoch, coordinator_epoch, transaction_version, now_ms, body = marker
+        commit, producer_id, epoch, coordinator_epoch, _, now_ms, body = marker
         producers = self.producers
         producer = producers.producers.get(producer_id)
-        if producer is None or producer.epoch >= epoch or producer.coordinator_epoch > coordinator_epoch:
-            error = producers.check_marker(producer_id, epoch, coordinator_epoch, transaction_version)
-            if error is not OK:
-                return error
-        offset = self.next_offset
-        if self.config.log_append_time:
-            body = new_marker(*marker[:6], LOG_APPEND_TIME).body
-        self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)
-        if producer is None or producers.doubts or producer.txn_first_offset < 0 or not commit:
-            entry = producers.marker_appended(producer_id, epoch, coordinator_epoch, now_ms, offset, commit)
-            if entry is not None:
-                self.aborted.append(entry)
-                self.active.aborted.append(entry)
-            return OK
-        # As that does it, for what nearly every marker is: the commit of an open transaction.
-        if producer.epoch != epoch:
-            producer.epoch, producer.batches, producer.next_sequence = epoch, [], 0
+        if (
+            producer is None or producer.epoch >= epoch or producer.coordinator_epoch > coordinator_epoch
+            or not commit or producer.txn_first_offset < 0 or producers.doubts or self.config.log_append_time
+        ):  # fmt: skip
+            return self._append_other_marker(marker)
+        # As that does it, for what nearly every marker is: the commit of an open transaction, which bumps the epoch.
+        offset, segment = self.next_offset, self.active
+        stop = segment.size + MARKER_SIZE
+        if stop <= segment.look_at and now_ms <= segment.max_timestamp and self.dirty:
+            segment.gathered.append(_pack_offset(offset) + body)  # As `_write` does it, when there is nothing to note.
+            segment.size = stop
+            self.next_offset = offset + 1
+        else:
+            self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)
+        producer.epoch, producer.batches, producer.next_sequence = epoch, [], 0
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = now_ms
         producer.txn_first_offset = -1
@@ -271,8 +272,24 @@ class PartitionLog:
         del producers.open_txns[producer_id]
         return OK
 
-    def _write(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, late: bool = False) -> None:
-        """Every append ends here: small ones are gathered for the end of the turn, `late` ones for the write after it."""
+    def _append_other_marker(self, marker: Marker) -> ErrorCode:
+        commit, producer_id, epoch, coordinator_epoch, transaction_version, now_ms, body = marker
+        producers = self.producers
+        error = producers.check_marker(producer_id, epoch, coordinator_epoch, transaction_version)
+        if error is not OK:
+            return error
+        offset = self.next_offset
+        if self.config.log_append_time:
+            body = new_marker(*marker[:6], LOG_APPEND_TIME).body
+        self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)
+        entry = producers.marker_appended(producer_id, epoch, coordinator_epoch, now_ms, offset, commit)
+        if entry is not None:
+            self.aborted.append(entry)
+            self.active.aborted.append(entry)
+        return OK
+
+    def _write(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, settled: bool = False) -> None:
+        """Every append ends here: small ones are gathered for the end of the turn, which is told unless it is being `settled`."""
         segment = self.active
         stop = segment.size + size
         if stop <= segment.look_at and max_timestamp <= segment.look_after:
@@ -281,7 +298,7 @@ class PartitionLog:
             if max_timestamp > segment.max_timestamp:
                 segment.max_timestamp = max_timestamp
                 segment.max_timestamp_offset = last_offset
-        elif self.turn is None or (size >= GATHERED_BELOW and not late):
+        elif self.turn is None or (size >= GATHERED_BELOW and not settled):
             self._write_now(batch, size, last_offset, max_timestamp)
             return
         else:
@@ -293,7 +310,7 @@ class PartitionLog:
             look_at = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
             segment.look_at, segment.look_after = -1 if near_its_end else look_at, segment.first_timestamp + config.segment_ms
         self.next_offset = last_offset + 1
-        if not self.dirty and not late:
+        if not self.dirty and not settled:
             self.dirty = True
             self.turn.touched(self)  # type: ignore[union-attr]
 
@@ -333,6 +350,8 @@ class PartitionLog:
     def flush(self) -> None:
         """Writes what this turn has appended. Raises StorageError."""
         self.dirty = False
+        if self.records:
+            self.batch_records()
         self.active.flush()
 
     def _roll(self) -> Segment:
@@ -380,83 +399,6 @@ class PartitionLog:
             file.write(self.producers.snapshot())
         os.replace(path + ".new", path)
 
-    # --- reading
-
-    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool = True) -> ReadResult:
-        """Whole batches from the one that holds `offset`, below `end_offset`, up to `max_bytes`.
-
-        `at_least_one`: the first batch comes even when it is larger.
-        """
-        parts: list[Buffer] = []
-        total = 0
-        if self.active.gathered:
-            self.settle()
-        for segment in self.segments[self._segment_at(offset) :]:
-            found = segment.find(offset)
-            if found is None:
-                continue
-            position, header = found
-            if header.base_offset >= end_offset:
-                break
-            limit = max_bytes - total
-            if header.size > limit and (parts or not at_least_one):
-                break
-            size = segment.whole_batches(position, limit, end_offset)
-            if size:
-                parts.append(segment.read(position, size))
-                total += size
-            if total >= max_bytes or position + size < segment.size:
-                break
-        return ReadResult(parts, total)
-
-    def _segment_at(self, offset: int) -> int:
-        """Index of the last segment that begins at or before `offset`."""
-        return max(0, bisect_right(self.segments, offset, key=_base_offset_of) - 1)
-
-    def aborted_in_fetch(self, offset: int, size: int, end_offset: int) -> list[AbortedTxn]:
-        """What a read_committed fetch of `size` bytes tells: those up to the next index entry behind them, as in Kafka."""
-        if self.aborted and offset < end_offset:
-            self.settle()
-            for at in range(self._segment_at(offset), len(self.segments)):
-                segment = self.segments[at]
-                if found := segment.find(offset):
-                    position = found[0]
-                    # Kafka's fetch ends with a segment; what is read here may go on into the next ones.
-                    while position + size > segment.size and at + 1 < len(self.segments):
-                        size -= segment.size - position
-                        at += 1
-                        segment, position = self.segments[at], 0
-                    bound = segment.bound_behind(position, size, end_offset)
-                    return aborted_between(self.aborted, offset, self.end_of(at) if bound is None else bound)
-        return []
-
-    def batches_since(self, timestamp: int, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """The batches from `offset` on, whole, that hold a record of this time or later."""
-        self.settle()
-        for segment in list(self.segments):
-            position = segment.offset_for_time(timestamp, offset)
-            if position is None:
-                continue
-            for at, header in segment.headers(position):
-                if header.max_timestamp >= timestamp:
-                    yield header, segment.read(at, header.size)
-
-    def latest_timestamp(self) -> tuple[int, int]:
-        """(largest timestamp, offset of the batch's last record that has it); (-1, -1) in an empty log."""
-        best = (-1, -1)
-        for segment in self.segments:
-            if segment.size and segment.max_timestamp > best[0]:
-                best = (segment.max_timestamp, segment.max_timestamp_offset)
-        return best
-
-    def batches(self) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """Every batch from the start of the log, whole."""
-        self.settle()
-        for segment in list(self.segments):
-            for position, header in segment.headers():
-                if header.last_offset >= self.log_start_offset:
-                    yield header, segment.read(position, header.size)
-
     # --- forgetting
 
     def delete_records(self, before_offset: int) -> None:
@@ -476,10 +418,6 @@ class PartitionLog:
         segment = self.segments.pop(0)
         segment.delete()
 
-    def end_of(self, index: int) -> int:
-        """The offset behind a segment."""
-        return self.segments[index + 1].base_offset if index + 1 < len(self.segments) else self.next_offset
-
     # --- opening and closing
 
     def close(self) -> None:
@@ -494,5 +432,5 @@ class PartitionLog:
     def delete(self) -> None:
         for segment in self.segments:
             segment.delete()
-        self.segments, self.active = [], NO_SEGMENT
+        self.segments, self.active, self.records = [], NO_SEGMENT, []
 

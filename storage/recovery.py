@@ -24,9 +24,10 @@ from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.partition import NO_SEGMENT, PartitionLog
+from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.segment import SUFFIXES, Segment
+from stuntbroker.storage.segmented_log import NO_SEGMENT
 
 _OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})")
 _UNFINISHED: Final = re.compile(rf"{_OURS.pattern}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned")

@@ -105,7 +105,7 @@ class Segment:
         """Writes one whole batch at the end; a write that fails leaves nothing behind."""
         if self.gathered:
             self.flush()
-        self._put(batch, size, self.size)
+        self._put(batch, self.size)
         self.note(size, last_offset, max_timestamp)
 
     def flush(self) -> None:
@@ -114,14 +114,13 @@ class Segment:
         if gathered:
             self.gathered = []
             data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
-            size = len(data)
-            self._put(data, size, self.size - size)
+            self._put(data, self.size - len(data))
 
-    def _put(self, data: Buffer, size: int, position: int) -> None:
+    def _put(self, data: Buffer, position: int) -> None:
         fd = self.fd
         try:
             written = pwrite(fd if fd >= 0 else self.open(), data, position)
-            if written != size:
+            if written != len(data):
                 self._write_rest(memoryview(data), written, position)
         except OSError as fault:
             with contextlib.suppress(OSError):  # What it leaves is overwritten, or cut at the next start.

@@ -29,6 +29,8 @@ class Gathering(Protocol):
     """It is written before the logs that do not lead."""
     waiters: set[Callable[[], None]]
 
+    def batch_records(self) -> None: ...
+
     def flush(self) -> None: ...
 
     def gather_late(self) -> None: ...
@@ -85,6 +87,8 @@ class Turn:
         try:
             if self._broken:
                 raise StorageError("an earlier write failed")
+            for log in leading:
+                log.batch_records()
             for log in leading:
                 log.flush()
             for log in following:

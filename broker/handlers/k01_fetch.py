@@ -264,6 +264,8 @@ def _read_partition(
 ) -> tuple[PartitionData, int]:
     """Answers for one partition, and the bytes in it. `first`: nothing was found yet, so one batch comes in any case."""
     index = wish.partition
+    if log.records:
+        log.settle()
     error = _check(log, wish, version)
     if error:
         untold = None if error in WITHOUT_ABORTED else ()

@@ -82,6 +82,8 @@ def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartition
 def _look_up(
     log: PartitionLog, part: ListOffsetsPartition, committed: bool, left: Allowance
 ) -> ListOffsetsPartitionResponse:
+    if log.records:
+        log.settle()
     end = log.last_stable_offset if committed else log.next_offset
     timestamp, offset = -1, -1
     if part.timestamp == LATEST:

@@ -40,6 +40,8 @@ def handle(
                 error = ErrorCode.NONE
             answer = EpochEndOffset(error, part.partition)
             if log is not None and not error and part.leader_epoch == LEADER_EPOCH:
+                if log.records:
+                    log.settle()
                 answer.leader_epoch, answer.end_offset = LEADER_EPOCH, log.next_offset
             elif log is not None and not error and part.leader_epoch < -1:  # Before the first one there was.
                 answer.leader_epoch, answer.end_offset = part.leader_epoch, log.log_start_offset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -12,6 +13,7 @@ from broker_harness import START_MS, Client, Rig, decode, frame, rig, turn
 from bystander import Bystander
 from valid_requests import TOPIC, batch
 
+from stuntbroker.broker.topics import TXN_STATE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -23,13 +25,23 @@ from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequ
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from stuntbroker.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from stuntbroker.protocol.records import build_batch, seal
+from stuntbroker.protocol.records import TRANSACTIONAL, BatchHeader, build_batch, read_header, seal
 
 Code = ErrorCode
 
@@ -327,12 +339,54 @@ async def test_fetch_sessions_have_a_limit_and_the_oldest_goes(data_dir: Path) -
         assert codes == [Code.FETCH_SESSION_ID_NOT_FOUND, 0, 0]
 
 
+# --- the transaction log as a topic
+
+
+def read_of_log(client: Client, way: str) -> int:
+    """How many records partition 0 of the transaction log has, by one of the requests that tell."""
+    if way == "fetch":
+        wish = FetchTopic(TXN_STATE, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)])
+        records = client.ask(fetch(max_wait_ms=0, topics=[wish]), 12).responses[0].partitions[0].records
+        return sum(1 for _ in batches_in(records))
+    if way == "latest":
+        at = ListOffsetsTopic(TXN_STATE, [ListOffsetsPartition(0, -1, -1)])
+        return int(client.ask(ListOffsetsRequest(-1, 0, [at]), 6).topics[0].partitions[0].offset)
+    end = OffsetForLeaderTopic(TXN_STATE, [OffsetForLeaderPartition(0, -1, 0)])
+    return int(client.ask(OffsetForLeaderEpochRequest(-1, [end]), 4).topics[0].partitions[0].end_offset)
+
+
+def batches_in(records: bytes) -> Iterator[BatchHeader]:
+    at = 0
+    while at < len(records):
+        yield (header := read_header(records[at:]))
+        at += header.size
+
+
+@pytest.mark.parametrize("way", ["fetch", "latest", "epoch"])
+async def test_who_reads_the_transaction_log_finds_the_complete_record_as_soon_as_the_commit_is_answered(
+    data_dir: Path, way: str
+) -> None:
+    """Though it is written to the file with the next one only."""
+    async with rig(data_dir, {"transaction.state.log.num.partitions": "1"}) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
+        pair = owner.producer_id, owner.producer_epoch
+        data = build_batch(
+            [(b"k", b"v")], START_MS, producer_id=pair[0], producer_epoch=pair[1], base_sequence=0, attributes=TRANSACTIONAL
+        )
+        client.ask(produce(bytes(data), transactional_id="txn"), 12)
+        client.ask(EndTxnRequest("txn", *pair, True), 5)
+
+        assert read_of_log(client, way) == len(["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"])
+
+
 # --- markers that do not belong there
 
 
 async def test_a_marker_in_the_transaction_log_does_not_keep_the_broker_from_starting(data_dir: Path) -> None:
     """A client may write one with WriteTxnMarkers, or by adding the log's partition to a transaction."""
-    log = "__transaction_state"
+    log = TXN_STATE
     async with rig(data_dir) as made:
         client = made.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)

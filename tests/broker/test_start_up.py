@@ -40,7 +40,8 @@ OURS = {
     "stuntbroker.storage.data_dir", "stuntbroker.storage.errors", "stuntbroker.storage.journal",
     "stuntbroker.storage.log_config", "stuntbroker.storage.ownership",
     "stuntbroker.storage.marker", "stuntbroker.storage.partition", "stuntbroker.storage.producers",
-    "stuntbroker.storage.recovery", "stuntbroker.storage.segment", "stuntbroker.storage.syncer", "stuntbroker.storage.turn",
+    "stuntbroker.storage.recovery", "stuntbroker.storage.segment", "stuntbroker.storage.segmented_log",
+    "stuntbroker.storage.syncer", "stuntbroker.storage.turn",
 }  # fmt: skip
 """A module that is not here wants a reason. One that is here and not loaded is a pleasure: take it off."""
 

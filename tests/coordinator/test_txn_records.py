@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stuntbroker.coordinator import records
-from stuntbroker.coordinator.records import key_of, last_states, read_record, value_of
+from stuntbroker.coordinator.records import batch_at_level_0, batch_of, key_of, last_states, read_record, value_of
 from stuntbroker.coordinator.state import Phase, TopicPartition, Txn
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import Record
+from stuntbroker.protocol.records import Record, build_batch
 
 NOW = 1_700_000_000_000
 T0 = frozenset({("t", 0)})
@@ -150,6 +150,29 @@ def test_every_combination_of_tagged_fields_is_that_of_the_generated_codec(phase
 
     assert value_of(txn, 1) == generated(txn, 1)
     assert read_record(record(key_of("txn-1"), value_of(txn, 1))) == ("txn-1", txn)
+    assert batch_of(5, 0, txn.updated_at_ms, b"key", txn) == built(5, txn.updated_at_ms, b"key", generated(txn, 1))
+
+
+def built(base_offset: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytearray:
+    return build_batch([(key, value)], timestamp_ms, base_offset=base_offset)
+
+
+MOMENTS = st.integers(0, 2**50)
+WIDE = st.integers(0, 14).map(lambda n: frozenset((f"topic-{at}", at) for at in range(n)))
+
+
+@given(TXNS, WIDE, MOMENTS, st.integers(0, 2**40), st.binary(max_size=150))
+def test_a_batch_of_a_transaction_is_that_of_its_key_and_value(
+    txn: Txn, wide: frozenset[TopicPartition], now_ms: int, offset: int, key: bytes
+) -> None:
+    usual = txn._replace(
+        previous_producer_id=5, last_producer_epoch=6, client_version=2, next_producer_id=-1, next_producer_epoch=-1,
+        timed_out_epoch=-1, init_version=-1, partitions=frozenset() if txn.phase is Phase.EMPTY else wide,
+    )  # fmt: skip
+    for one in (txn._replace(updated_at_ms=now_ms), usual._replace(updated_at_ms=now_ms)):
+        assert batch_of(offset, 0, now_ms, key, one) == built(offset, now_ms, key, value_of(one, 1))
+        assert batch_at_level_0(offset, 0, now_ms, key, one) == built(offset, now_ms, key, value_of(one, 0))
+    assert batch_of(offset, 0, now_ms, key, None) == built(offset, now_ms, key, None)
 
 
 @given(TXNS)

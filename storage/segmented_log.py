@@ -1,0 +1,129 @@
+"""What can be read of a log of segments, by offset and by time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.protocol.records import BatchHeader
+from stuntbroker.storage.producers import AbortedTxn, aborted_between
+from stuntbroker.storage.segment import Segment
+
+NO_SEGMENT: Final = Segment("", 0)
+"""Active while a log has none: it has no room, and nothing is ever put into it."""
+OwnRecord = tuple[bytes, Any, int]
+"""(key, value, timestamp in ms) of a record of the broker's own."""
+_base_offset_of = attrgetter("base_offset")
+
+
+class ReadResult(NamedTuple):
+    parts: list[Buffer]
+    size: int
+
+
+class SegmentedLog:
+    """Segments in the order of their offsets; what is appended goes into the last one."""
+
+    __slots__ = ("aborted", "active", "log_start_offset", "next_offset", "records", "segments")
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self.active = NO_SEGMENT
+        """The last segment, which takes what is appended."""
+        self.log_start_offset = 0
+        self.next_offset = 0
+        """Offset that the next record gets; also the high watermark."""
+        self.aborted: list[AbortedTxn] = []
+        self.records: list[OwnRecord] = []
+        """Of the broker's own, appended and not in a batch yet: they come behind everything else."""
+
+    def settle(self) -> None:
+        """Writes everything that was gathered. Raises StorageError."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    def end_of(self, index: int) -> int:
+        """The offset behind a segment."""
+        return self.segments[index + 1].base_offset if index + 1 < len(self.segments) else self.next_offset
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool = True) -> ReadResult:
+        """Whole batches from the one that holds `offset`, below `end_offset`, up to `max_bytes`.
+
+        `at_least_one`: the first batch comes even when it is larger.
+        """
+        parts: list[Buffer] = []
+        total = 0
+        if self.active.gathered or self.records:
+            self.settle()
+        for segment in self.segments[self._segment_at(offset) :]:
+            found = segment.find(offset)
+            if found is None:
+                continue
+            position, header = found
+            if header.base_offset >= end_offset:
+                break
+            limit = max_bytes - total
+            if header.size > limit and (parts or not at_least_one):
+                break
+            size = segment.whole_batches(position, limit, end_offset)
+            if size:
+                parts.append(segment.read(position, size))
+                total += size
+            if total >= max_bytes or position + size < segment.size:
+                break
+        return ReadResult(parts, total)
+
+    def _segment_at(self, offset: int) -> int:
+        """Index of the last segment that begins at or before `offset`."""
+        return max(0, bisect_right(self.segments, offset, key=_base_offset_of) - 1)
+
+    def aborted_in_fetch(self, offset: int, size: int, end_offset: int) -> list[AbortedTxn]:
+        """What a read_committed fetch of `size` bytes tells: those up to the next index entry behind them, as in Kafka."""
+        if self.aborted and offset < end_offset:
+            self.settle()
+            for at in range(self._segment_at(offset), len(self.segments)):
+                segment = self.segments[at]
+                if found := segment.find(offset):
+                    position = found[0]
+                    # Kafka's fetch ends with a segment; what is read here may go on into the next ones.
+                    while position + size > segment.size and at + 1 < len(self.segments):
+                        size -= segment.size - position
+                        at += 1
+                        segment, position = self.segments[at], 0
+                    bound = segment.bound_behind(position, size, end_offset)
+                    return aborted_between(self.aborted, offset, self.end_of(at) if bound is None else bound)
+        return []
+
+    def batches_since(self, timestamp: int, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """The batches from `offset` on, whole, that hold a record of this time or later."""
+        self.settle()
+        for segment in list(self.segments):
+            position = segment.offset_for_time(timestamp, offset)
+            if position is None:
+                continue
+            for at, header in segment.headers(position):
+                if header.max_timestamp >= timestamp:
+                    yield header, segment.read(at, header.size)
+
+    def latest_timestamp(self) -> tuple[int, int]:
+        """(largest timestamp, offset of the batch's last record that has it); (-1, -1) in an empty log."""
+        best = (-1, -1)
+        for segment in self.segments:
+            if segment.size and segment.max_timestamp > best[0]:
+                best = (segment.max_timestamp, segment.max_timestamp_offset)
+        return best
+
+    def batches(self) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """Every batch from the start of the log, whole."""
+        self.settle()
+        for segment in list(self.segments):
+            for position, header in segment.headers():
+                if header.last_offset >= self.log_start_offset:
+                    yield header, segment.read(position, header.size)
