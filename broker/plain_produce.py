@@ -7,6 +7,7 @@ yet. A test holds the two against each other.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply
@@ -93,19 +94,21 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
         return True
     if len(new) != len(taken):
         return False  # While the coordinator is waited for, the transaction may end where it is open.
-    waited = False
-
-    def added(reply: Reply) -> None:
-        if waited:
-            _write(connection, version, head, taken, True, False, reply[0], broker.clock.now_ms())
-        else:
-            _write(connection, version, head, taken, True, goes_on, reply[0], now_ms)
-
+    asked = [goes_on, now_ms]
     names = tuple(new)
     partitions = _sets.get(names) or _new_set(names)
-    broker.transactions.ask(transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), added)
-    waited = True
+    done = partial(_added, connection, version, head, taken, asked)
+    broker.transactions.ask(transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), done)
+    asked[:] = False, -1
     return True
+
+
+def _added(connection: Connection, version: int, head: bytes, taken: list[Taken], asked: list[int], reply: Reply) -> None:
+    """The coordinator has answered, mostly before `ask` returned: then everything is as it was when it was `asked`."""
+    goes_on, now_ms = asked
+    if now_ms < 0:
+        now_ms = connection.broker.clock.now_ms()
+    _write(connection, version, head, taken, True, goes_on, reply[0], now_ms)
 
 
 def _new_set(names: tuple[TopicPartition, ...]) -> frozenset[TopicPartition]:
@@ -121,7 +124,7 @@ def _write(
     head: bytes,
     taken: list[Taken],
     first: bool,
-    goes_on: bool,
+    goes_on: int,
     refused: int,
     now_ms: int,
 ) -> None:

@@ -6,6 +6,7 @@ carries the one to use next (KIP-890).
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Final
@@ -51,20 +52,23 @@ def handle(connection: Connection, asked: Asked, version: int) -> EndTxnResponse
     if not transactional_id:
         return EndTxnResponse(0, ErrorCode.INVALID_REQUEST)
 
-    transactions = connection.broker.transactions
-
-    def done(reply: Reply) -> None:
-        error, producer_id, producer_epoch, _, _ = reply
-        if error is not OK:
-            error = fencing_code(transactions, transactional_id, error, version >= FENCED_FROM)
-        if version >= BUMP_FROM:
-            connection.reply_whole(answer_v5(connection.correlation, error, producer_id, producer_epoch))
-        else:
-            connection.reply(EndTxnResponse(0, error))
-
     client_version = 2 if version >= BUMP_FROM else 0
-    transactions.ask(transactional_id, _new(EndTxn, (producer_id, producer_epoch, committed, client_version)), done)
+    connection.broker.transactions.ask(
+        transactional_id,
+        _new(EndTxn, (producer_id, producer_epoch, committed, client_version)),
+        partial(_done, connection, transactional_id, version),
+    )
     return None
+
+
+def _done(connection: Connection, transactional_id: str, version: int, reply: Reply) -> None:
+    error, producer_id, producer_epoch, _, _ = reply
+    if error is not OK:
+        error = fencing_code(connection.broker.transactions, transactional_id, error, version >= FENCED_FROM)
+    if version >= BUMP_FROM:
+        connection.reply_whole(answer_v5(connection.correlation, error, producer_id, producer_epoch))
+    else:
+        connection.reply(EndTxnResponse(0, error))
 
 
 def answer_v5(correlation: int, error: int, producer_id: int, producer_epoch: int) -> bytearray:
