@@ -94,21 +94,20 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
         return True
     if len(new) != len(taken):
         return False  # While the coordinator is waited for, the transaction may end where it is open.
-    asked = [goes_on, now_ms]
     names = tuple(new)
-    partitions = _sets.get(names) or _new_set(names)
-    done = partial(_added, connection, version, head, taken, asked)
-    broker.transactions.ask(transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), done)
-    asked[:] = False, -1
+    transactions = broker.transactions
+    added = _new(AddPartitions, (producer_id, epoch, _sets.get(names) or _new_set(names), 2))
+    reply = transactions.at_once(transactional_id, added)
+    if reply is not None:
+        _write(connection, version, head, taken, True, goes_on, reply[0], now_ms)
+    else:
+        transactions.ask(transactional_id, added, partial(_added, connection, version, head, taken))
     return True
 
 
-def _added(connection: Connection, version: int, head: bytes, taken: list[Taken], asked: list[int], reply: Reply) -> None:
-    """The coordinator has answered, mostly before `ask` returned: then everything is as it was when it was `asked`."""
-    goes_on, now_ms = asked
-    if now_ms < 0:
-        now_ms = connection.broker.clock.now_ms()
-    _write(connection, version, head, taken, True, goes_on, reply[0], now_ms)
+def _added(connection: Connection, version: int, head: bytes, taken: list[Taken], reply: Reply) -> None:
+    """Much may have happened meanwhile."""
+    _write(connection, version, head, taken, True, False, reply[0], connection.broker.clock.now_ms())
 
 
 def _new_set(names: tuple[TopicPartition, ...]) -> frozenset[TopicPartition]:
@@ -124,7 +123,7 @@ def _write(
     head: bytes,
     taken: list[Taken],
     first: bool,
-    goes_on: int,
+    goes_on: bool,
     refused: int,
     now_ms: int,
 ) -> None:

@@ -9,8 +9,8 @@ from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import Actor, Done
 from stuntbroker.coordinator.machine import timed_out
-from stuntbroker.coordinator.records import batch_at_level_0, batch_of, key_of, last_states
-from stuntbroker.coordinator.requests import Context, InitProducerId, Reply, Request, TimeOut
+from stuntbroker.coordinator.records import batch_at_level_0, batch_of, last_states
+from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
 from stuntbroker.coordinator.state import ID, MAY_EXPIRE, PHASE, PREPARED, UPDATED_AT_MS, Phase, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
@@ -32,7 +32,6 @@ BLOCK = 1_000
 COORDINATOR_EPOCH = 0
 """Leader epoch of every partition of the transaction log: this process is the only leader they ever have."""
 EXPIRED_PER_SLICE = 1_000
-KEYS_MAX = 1_000
 
 
 def _without_profile(txn: Txn) -> Txn:
@@ -81,8 +80,6 @@ class Transactions:
         self.remembers_time_outs: bool = broker.config["stuntbroker.profile"] == KIP_588
         self._at_once = broker.syncer is None
         """What is appended is as durable as configured."""
-        self._keys: dict[str, bytes] = {}
-        """Of ids that were in use just now, as the log has them: a transaction writes three records."""
         self._none_expires_before_ms = 0
         self.timed_out_count = 0
         self.expired_count = 0
@@ -123,11 +120,16 @@ class Transactions:
             actor = self._new_actor(transactional_id)
         actor.ask(request, done, self)
 
+    def at_once(self, transactional_id: str, request: AddPartitions | EndTxn) -> Reply | None:
+        """The reply, when nothing stands in its way; else None, and nothing done: `ask`. Raises StorageError."""
+        actor = self.actors.get(transactional_id)
+        return actor.at_once(request, self) if actor is not None and self._at_once else None
+
     def _new_actor(self, transactional_id: str) -> Actor:
         if not self._log:
             self._use_log(self.broker.topics.internal(TXN_STATE).partitions)
         txn = new_txn(transactional_id, self.producer_ids.take())
-        actor = Actor(txn, partition_for(transactional_id, len(self._log)))
+        actor = Actor(txn, self._log[partition_for(transactional_id, len(self._log))])
         self.actors[transactional_id] = actor
         return actor
 
@@ -146,20 +148,11 @@ class Transactions:
         self.producer_ids.take()
 
     def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
-        transactional_id = txn[ID]
-        key = self._keys.get(transactional_id) or self._key_of(transactional_id)
-        log = self._log[actor.log_partition]
         if late:
-            log.append_late(key, txn, txn[UPDATED_AT_MS])
+            actor.log.append_late(txn[ID], txn, txn[UPDATED_AT_MS])
         else:
-            log.append_record(key, txn, txn[UPDATED_AT_MS])
+            actor.log.append_record(txn[ID], txn, txn[UPDATED_AT_MS])
         return self._at_once
-
-    def _key_of(self, transactional_id: str) -> bytes:
-        if len(self._keys) >= KEYS_MAX:
-            self._keys.clear()
-        key = self._keys[transactional_id] = key_of(transactional_id)
-        return key
 
     def when_synced(self, callback: Callable[[], None]) -> None:
         assert self.broker.syncer is not None
@@ -250,8 +243,7 @@ class Transactions:
         # Every transition makes an id younger, so that it is enough to look again when the oldest of now may expire.
         self._none_expires_before_ms = soonest_ms
         for actor in old:
-            log = self._log[actor.log_partition]
-            log.append_record(key_of(actor.txn.transactional_id), None, now_ms)
+            actor.log.append_record(actor.txn.transactional_id, None, now_ms)
             del self.actors[actor.txn.transactional_id]
             self.expired_count += 1
             self.broker.events.info("transactional_id_expired", transactional_id=actor.txn.transactional_id)
@@ -280,7 +272,7 @@ class Transactions:
         for transactional_id, txn in last_states(records).items():
             if not self.remembers_time_outs and (txn.init_version != -1 or txn.timed_out_epoch != -1):
                 txn = _without_profile(txn)
-            self.actors[transactional_id] = Actor(txn, index)
+            self.actors[transactional_id] = Actor(txn, log)
 
     def resume(self) -> None:
         """Finishes what was prepared when the last process ended: its markers are written again, which does no harm.

@@ -13,9 +13,11 @@ from typing import Any, Final, Protocol
 
 from stuntbroker.coordinator.machine import decide
 from stuntbroker.coordinator.requests import (
+    AddPartitions,
     Append,
     Context,
     Effect,
+    EndTxn,
     MarkersWritten,
     Reply,
     Request,
@@ -65,14 +67,50 @@ class Ports(Protocol):
 class Actor:
     """The transaction of one id."""
 
-    __slots__ = ("busy", "log_partition", "mailbox", "txn")
+    __slots__ = ("busy", "log", "mailbox", "txn")
 
-    def __init__(self, txn: Txn, log_partition: int) -> None:
+    def __init__(self, txn: Txn, log: Any) -> None:
         self.txn = txn
-        self.log_partition = log_partition
-        """Partition of the transaction log that the id belongs to."""
+        self.log = log
+        """Partition of the transaction log that the id belongs to; only the ports look at it."""
         self.mailbox: list[tuple[Request, Done | None]] | None = None
         self.busy = False
+
+    def at_once(self, request: AddPartitions | EndTxn, ports: Ports) -> Reply | None:
+        """`ask` for ports whose log never has to sync first: the reply; None, and nothing done, where it must wait its turn.
+
+        In one piece and without a callback: of what every transaction asks, nearly all is answered by it.
+        """
+        if self.busy:
+            return None
+        self.busy = True
+        reply = None
+        try:
+            context = ports.context()
+            _, effects, took_spare = decide(self.txn, request, context)
+            if took_spare:
+                ports.took_spare()
+            effect: Any
+            for effect in effects:
+                kind = effect.__class__
+                if kind is Append:
+                    txn = effect[0]  # As `_append` does it.
+                    ports.append(self, txn, False)
+                    before, self.txn = self.txn, txn
+                    if txn[PHASE] is not before[PHASE]:
+                        ports.changed(self, before)
+                elif kind is Reply:
+                    reply = effect
+                elif kind is WriteMarkers:
+                    ports.write_markers(effect[0])
+                    self._complete(ports, context)
+                else:
+                    raise AssertionError(f"{request} has the effect {effect}")
+        finally:
+            self.busy = False
+            if self.mailbox is not None:
+                self._rest(ports)
+        return reply
 
     def ask(self, request: Request, done: Done | None, ports: Ports) -> None:
         """Decides and performs; `done` gets the one reply, now or later. A full mailbox is a retriable error."""
@@ -133,12 +171,7 @@ class Actor:
             at += 1
             kind = effect.__class__
             if kind is Append:
-                txn = effect[0]  # As `_append` does it.
-                synced = ports.append(self, txn, False)
-                before, self.txn = self.txn, txn
-                if txn[PHASE] is not before[PHASE]:
-                    ports.changed(self, before)
-                if not synced:
+                if not self._append(effect[0], ports):
                     ports.when_synced(partial(self._resume, effects, at, request, done, ports, context))
                     return True
             elif kind is WriteMarkers:

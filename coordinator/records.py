@@ -26,12 +26,22 @@ from stuntbroker.protocol.records import (
 )
 
 TOPIC = "__transaction_state"
+KEYS_MAX = 1_000
+_keys: dict[str, bytes] = {}
+"""Of ids that were in use just now: a transaction writes three records."""
 _VALUE_VERSIONS = (b"\x00\x01", b"\x00\x00")
 
 
 def key_of(transactional_id: str) -> bytes:
     text = transactional_id.encode()
     return b"\x00\x00" + _pack_h(len(text)) + text
+
+
+def _key_of(transactional_id: str) -> bytes:
+    if len(_keys) >= KEYS_MAX:
+        _keys.clear()
+    key = _keys[transactional_id] = key_of(transactional_id)
+    return key
 
 
 def value_of(txn: Txn, version: int) -> bytes:
@@ -67,11 +77,12 @@ def value_of(txn: Txn, version: int) -> bytes:
     return start + encoded + _pack_end(updated_at_ms, started_at_ms, count) + tags
 
 
-def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes, txn: Txn | None) -> bytes:
-    """A whole batch of one record, as one_record_batch makes it of `value_of`; a tombstone without a transaction.
+def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, transactional_id: str, txn: Txn | None) -> bytes:
+    """A whole batch of one record, as one_record_batch makes it of key and value; a tombstone without a transaction.
 
     `timestamp_ms` is that of the last update. In one piece for what nearly every record is, which takes half the time.
     """
+    key = _keys.get(transactional_id) or _key_of(transactional_id)
     if txn is None:
         return one_record_batch(base_offset, leader_epoch, timestamp_ms, key, None)
     (
@@ -97,10 +108,10 @@ def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes,
     return one_record_batch(base_offset, leader_epoch, timestamp_ms, key, value_of(txn, 1))
 
 
-def batch_at_level_0(base_offset: int, leader_epoch: int, timestamp_ms: int, key: bytes, txn: Txn | None) -> bytes:
+def batch_at_level_0(base_offset: int, leader_epoch: int, timestamp_ms: int, transactional_id: str, txn: Txn | None) -> bytes:
     """`batch_of` while `transaction.version` is 0."""
     value = None if txn is None else value_of(txn, 0)
-    return one_record_batch(base_offset, leader_epoch, timestamp_ms, key, value)
+    return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), value)
 
 
 _pack_start = Struct(">hqhib").pack

@@ -83,9 +83,9 @@ class PartitionLog(SegmentedLog):
         """When there is one, small appends are gathered, and written when it ends."""
         self.leads = False
         """Written before others when a turn ends: the transaction log."""
-        self.batch_of: Callable[[int, int, int, bytes, Any], bytes] = one_record_batch
+        self.batch_of: Callable[[int, int, int, Any, Any], bytes] = one_record_batch
         """Makes a batch of one of `records`: of base offset, leader epoch, timestamp, key and value."""
-        self.late: dict[bytes, OwnRecord] = {}
+        self.late: dict[Any, OwnRecord] = {}
         """By key, those of `append_late`, until the turn is over."""
 
     # --- offsets
@@ -183,11 +183,11 @@ class PartitionLog(SegmentedLog):
             self.producers.appended(header, base_offset)
         return base_offset
 
-    def append_record(self, key: bytes, value: Any, timestamp_ms: int) -> None:
+    def append_record(self, key: Any, value: Any, timestamp_ms: int) -> None:
         """Appends one record of the broker's own, or a tombstone. Raises StorageError.
 
-        `value`: bytes, None, or what `batch_of` takes. In a turn, batches are made and offsets given when it is over: the same
-        steps for many records in a row take half the time.
+        `key` and `value`: bytes, None, or what `batch_of` takes. In a turn, batches are made and offsets given when it is over:
+        the same steps for many records in a row take half the time.
         """
         if self.late and key in self.late:
             assert self.turn is not None
@@ -200,7 +200,7 @@ class PartitionLog(SegmentedLog):
             self.dirty = True
             self.turn.touched(self)
 
-    def append_late(self, key: bytes, value: Any, timestamp_ms: int) -> None:
+    def append_late(self, key: Any, value: Any, timestamp_ms: int) -> None:
         """Appends a record that must come after everything that this turn writes, and for which nobody waits.
 
         It is written together with the next one, or by `settle`.

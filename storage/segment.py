@@ -105,7 +105,10 @@ class Segment:
         """Writes one whole batch at the end; a write that fails leaves nothing behind."""
         if self.gathered:
             self.flush()
-        self._put(batch, self.size)
+        try:
+            self._write_rest(memoryview(batch), 0, self.size)
+        except OSError as fault:
+            raise self._undone(self.size, fault) from fault
         self.note(size, last_offset, max_timestamp)
 
     def flush(self) -> None:
@@ -114,22 +117,24 @@ class Segment:
         if gathered:
             self.gathered = []
             data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
-            self._put(data, self.size - len(data))
+            fd, size = self.fd, len(data)
+            position = self.size - size
+            try:
+                written = pwrite(fd if fd >= 0 else self.open(), data, position)
+                if written != size:
+                    self._write_rest(memoryview(data), written, position)
+            except OSError as fault:
+                raise self._undone(position, fault) from fault
 
-    def _put(self, data: Buffer, position: int) -> None:
-        fd = self.fd
-        try:
-            written = pwrite(fd if fd >= 0 else self.open(), data, position)
-            if written != len(data):
-                self._write_rest(memoryview(data), written, position)
-        except OSError as fault:
-            with contextlib.suppress(OSError):  # What it leaves is overwritten, or cut at the next start.
-                os.ftruncate(self.fd, position)
-            raise StorageError(f"cannot write to {self.path}.log: {fault.strerror}") from fault
+    def _undone(self, position: int, fault: OSError) -> StorageError:
+        with contextlib.suppress(OSError):  # What a write that failed leaves is overwritten, or cut at the next start.
+            os.ftruncate(self.fd, position)
+        return StorageError(f"cannot write to {self.path}.log: {fault.strerror}")
 
     def _write_rest(self, data: memoryview, written: int, position: int) -> None:
+        fd = self.open()
         while written < len(data):
-            written += pwrite(self.fd, data[written:], position + written)
+            written += pwrite(fd, data[written:], position + written)
 
     @property
     def newest_ms(self) -> int:

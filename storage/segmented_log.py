@@ -14,8 +14,8 @@ from stuntbroker.storage.segment import Segment
 
 NO_SEGMENT: Final = Segment("", 0)
 """Active while a log has none: it has no room, and nothing is ever put into it."""
-OwnRecord = tuple[bytes, Any, int]
-"""(key, value, timestamp in ms) of a record of the broker's own."""
+OwnRecord = tuple[Any, Any, int]
+"""(key, value, timestamp in ms) of a record of the broker's own: bytes, or what its log makes bytes of."""
 _base_offset_of = attrgetter("base_offset")
 
 

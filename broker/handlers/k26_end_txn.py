@@ -53,11 +53,13 @@ def handle(connection: Connection, asked: Asked, version: int) -> EndTxnResponse
         return EndTxnResponse(0, ErrorCode.INVALID_REQUEST)
 
     client_version = 2 if version >= BUMP_FROM else 0
-    connection.broker.transactions.ask(
-        transactional_id,
-        _new(EndTxn, (producer_id, producer_epoch, committed, client_version)),
-        partial(_done, connection, transactional_id, version),
-    )
+    request = _new(EndTxn, (producer_id, producer_epoch, committed, client_version))
+    transactions = connection.broker.transactions
+    reply = transactions.at_once(transactional_id, request)
+    if reply is not None:
+        _done(connection, transactional_id, version, reply)
+    else:
+        transactions.ask(transactional_id, request, partial(_done, connection, transactional_id, version))
     return None
 
 

@@ -14,7 +14,6 @@ from bystander import Bystander
 from process_harness import Peer, Process, serving
 from valid_requests import TOPIC, batch
 
-from stuntbroker.coordinator.records import key_of
 from stuntbroker.coordinator.state import Phase, Txn
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -231,7 +230,7 @@ async def test_a_prepared_transaction_without_markers_is_finished_at_the_start(p
             previous_producer_id=txn.producer_id,
         )  # fmt: skip
         logs = made.logs(TXN_LOG)
-        logs[partition_for(TXN, len(logs))].append_record(key_of(TXN), prepared, START_MS)
+        logs[partition_for(TXN, len(logs))].append_record(TXN, prepared, START_MS)
     async with rig(data_dir) as made:
         assert "txn_finished_after_restart" in made.events.names()
         done = made.actor(TXN).txn
@@ -253,7 +252,7 @@ async def test_a_prepared_transaction_whose_topic_is_gone_is_finished_too(data_d
         txn: Txn = made.actor(TXN).txn
         prepared = txn._replace(phase=Phase.PREPARE_COMMIT, partitions=frozenset({("gone", 0)}), started_at_ms=START_MS)
         logs = made.logs(TXN_LOG)
-        logs[partition_for(TXN, len(logs))].append_record(key_of(TXN), prepared, START_MS)
+        logs[partition_for(TXN, len(logs))].append_record(TXN, prepared, START_MS)
     async with rig(data_dir) as made:
         assert made.actor(TXN).txn.phase is Phase.COMPLETE_COMMIT
 

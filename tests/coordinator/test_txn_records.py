@@ -150,7 +150,7 @@ def test_every_combination_of_tagged_fields_is_that_of_the_generated_codec(phase
 
     assert value_of(txn, 1) == generated(txn, 1)
     assert read_record(record(key_of("txn-1"), value_of(txn, 1))) == ("txn-1", txn)
-    assert batch_of(5, 0, txn.updated_at_ms, b"key", txn) == built(5, txn.updated_at_ms, b"key", generated(txn, 1))
+    assert batch_of(5, 0, txn.updated_at_ms, "txn-1", txn) == built(5, txn.updated_at_ms, key_of("txn-1"), generated(txn, 1))
 
 
 def built(base_offset: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytearray:
@@ -161,18 +161,18 @@ MOMENTS = st.integers(0, 2**50)
 WIDE = st.integers(0, 14).map(lambda n: frozenset((f"topic-{at}", at) for at in range(n)))
 
 
-@given(TXNS, WIDE, MOMENTS, st.integers(0, 2**40), st.binary(max_size=150))
+@given(TXNS, WIDE, MOMENTS, st.integers(0, 2**40), st.text(max_size=150))
 def test_a_batch_of_a_transaction_is_that_of_its_key_and_value(
-    txn: Txn, wide: frozenset[TopicPartition], now_ms: int, offset: int, key: bytes
+    txn: Txn, wide: frozenset[TopicPartition], now_ms: int, offset: int, name: str
 ) -> None:
     usual = txn._replace(
         previous_producer_id=5, last_producer_epoch=6, client_version=2, next_producer_id=-1, next_producer_epoch=-1,
         timed_out_epoch=-1, init_version=-1, partitions=frozenset() if txn.phase is Phase.EMPTY else wide,
     )  # fmt: skip
     for one in (txn._replace(updated_at_ms=now_ms), usual._replace(updated_at_ms=now_ms)):
-        assert batch_of(offset, 0, now_ms, key, one) == built(offset, now_ms, key, value_of(one, 1))
-        assert batch_at_level_0(offset, 0, now_ms, key, one) == built(offset, now_ms, key, value_of(one, 0))
-    assert batch_of(offset, 0, now_ms, key, None) == built(offset, now_ms, key, None)
+        assert batch_of(offset, 0, now_ms, name, one) == built(offset, now_ms, key_of(name), value_of(one, 1))
+        assert batch_at_level_0(offset, 0, now_ms, name, one) == built(offset, now_ms, key_of(name), value_of(one, 0))
+    assert batch_of(offset, 0, now_ms, name, None) == built(offset, now_ms, key_of(name), None)
 
 
 @given(TXNS)
