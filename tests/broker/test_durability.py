@@ -346,13 +346,12 @@ async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go
         made.broker.failed = told.append
         writer, reader = made.client(), made.client()
         writer.feed(frame(produce(batch()), 9))
-        log = made.log(TOPIC, 0)
 
-        def full(*_: Any) -> None:
-            raise StorageError("no space is left")
+        def full(*_: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        monkeypatch.setattr(type(log.segments[-1]), "_put", full)
+        monkeypatch.setattr(segment, "pwrite", full)
         reader.feed(frame(ApiVersionsRequest(), 0))  # It may look at files, so what was appended is written first.
         assert reader.transport.closed
         assert numbers(writer) == []
-        assert told == ["no space is left"]
+        assert [one.rsplit(": ", 1)[1] for one in told] == [os.strerror(errno.ENOSPC)]

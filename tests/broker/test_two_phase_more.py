@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequ
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from stuntbroker.storage import segment
 from stuntbroker.storage.compaction import Cleaning
-from stuntbroker.storage.segment import Segment
 
 GROUP = "readers"
 STALE = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -424,16 +425,16 @@ class Images:
         self.taken: list[tuple[Path, list[str], str]] = []
         self.answered: list[str] = []
         self.asking = ""
-        put = Segment._put
 
-        def noted(segment: Segment, *arguments: Any) -> None:
-            put(segment, *arguments)
+        def noted(fd: int, data: Any, position: int) -> int:
+            written = os.pwrite(fd, data, position)
             if self.asking:
                 image = folder.with_name(f"image-{len(self.taken)}")
                 shutil.copytree(folder, image, copy_function=shutil.copyfile)
                 self.taken.append((image, list(self.answered), self.asking))
+            return written
 
-        monkeypatch.setattr(Segment, "_put", noted)
+        monkeypatch.setattr(segment, "pwrite", noted)
 
     def asked(self, name: str, answer: Any) -> Any:
         self.answered.append(name)
