@@ -264,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._cutting and not self.open:  # It is still open while the disk syncs.
             self._continue()
 
-    def reply_whole(self, out: bytearray) -> None:
+    def reply_whole(self, out: bytes) -> None:
         """`reply` with a response that is encoded already, from the frame's length on."""
         if self.open:
             self.open = False
@@ -302,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
         _pack_start(out, 0, len(out) - 4, self.correlation)
         self._leave(out)
 
-    def _leave(self, out: bytearray) -> None:
+    def _leave(self, out: bytes | bytearray) -> None:
         """An answer goes when what it tells of is written, and as durable as configured."""
         turn = self._turn
         if turn.armed:

@@ -21,6 +21,15 @@ ONE: Final = 2
 """A compact count of one."""
 COUNT_MAX: Final = 0x7F
 """Compact counts up to it are one byte."""
+ACKS_TO_TOPICS: Final = 7
+"""Bytes of acks, time-out and the number of topics."""
+TOPIC_ID_AND_COUNT: Final = 17
+HEADS_MAX: Final = 1_000
+Head = tuple[str | None, int, str, bytes, int]
+"""(transactional id, acks, name, topic id, number of partitions): what a request has before its partitions."""
+_heads_by_name: dict[bytes, Head] = {}
+_heads_by_id: dict[bytes, Head] = {}
+"""Heads that were read just now, by their bytes: a client sends the same again and again."""
 
 _unpack_acks = Struct(">hiB").unpack_from
 _unpack_topic = Struct(">16sB").unpack_from
@@ -45,30 +54,19 @@ def _read_one_topic(buf: Buffer, version: int, pos: int) -> Asked | None:
     if version < FLEXIBLE_FROM:
         return None
     try:
-        size = buf[pos]
-        stop = pos + (size or 1)
-        transactional_id = str(buf[pos + 1 : stop], "utf-8", "replace") if size else None
-        acks, _, topics = _unpack_acks(buf, stop)
-        pos = stop + 7
-        if size > COUNT_MAX or topics != ONE:
-            return None
-        if version >= TOPIC_IDS_FROM:
-            name = ""
-            topic_id, count = _unpack_topic(buf, pos)
-            pos += 17
-        else:
-            topic_id = ZERO_UUID
-            size = buf[pos]
-            stop = pos + size
-            name = str(buf[pos + 1 : stop], "utf-8", "replace")
-            count = buf[stop]
-            pos = stop + 1
-            if size > COUNT_MAX:
+        named = pos + (buf[pos] or 1) + ACKS_TO_TOPICS
+        start = named + (TOPIC_ID_AND_COUNT if version >= TOPIC_IDS_FROM else buf[named] + 1)
+        head = buf[pos:start]
+        known = _heads_by_id if version >= TOPIC_IDS_FROM else _heads_by_name
+        found = known.get(head) if head.__class__ is bytes else None
+        if found is None:
+            found = _read_head(bytes(head), version)
+            if found is None:
                 return None
-        if not 1 < count <= COUNT_MAX:
-            return None
+        transactional_id, acks, name, topic_id, count = found
+        pos = start
         partitions: Partitions = {}
-        for _ in range(count - 1):
+        for _ in range(count):
             index, size, second, third = _unpack_partition(buf, pos)
             if size < 0x80:
                 if not size:
@@ -92,6 +90,32 @@ def _read_one_topic(buf: Buffer, version: int, pos: int) -> Asked | None:
     except (IndexError, StructError):
         return None
     return transactional_id, acks, ((name, topic_id, partitions),)
+
+
+def _read_head(head: bytes, version: int) -> Head | None:
+    """Of what begins as one topic's request would; None when it is no such, or a long one. Raises IndexError, StructError."""
+    size = head[0]
+    stop = size or 1
+    transactional_id = str(head[1:stop], "utf-8", "replace") if size else None
+    acks, _, topics = _unpack_acks(head, stop)
+    pos = stop + ACKS_TO_TOPICS
+    if size > COUNT_MAX or topics != ONE:
+        return None
+    if version >= TOPIC_IDS_FROM:
+        name, (topic_id, count) = "", _unpack_topic(head, pos)
+    else:
+        size = head[pos]
+        if size > COUNT_MAX:
+            return None
+        name, topic_id = str(head[pos + 1 : pos + size], "utf-8", "replace"), ZERO_UUID
+        count = head[pos + size]
+    if not 1 < count <= COUNT_MAX:
+        return None
+    known = _heads_by_id if version >= TOPIC_IDS_FROM else _heads_by_name
+    if len(known) >= HEADS_MAX:
+        known.clear()
+    found = known[head] = transactional_id, acks, name, topic_id, count - 1
+    return found
 
 
 def _from_message(request: ProduceRequest) -> Asked:
@@ -139,9 +163,7 @@ def _one_topic(version: int, head: bytes, partitions: list[bytes]) -> bytes:
     return b"".join((sized, head, bytes((len(partitions) + 1,)), *partitions, _LAST))
 
 
-def pack_one_topic(correlation: int, version: int, head: bytes, partitions: list[bytes]) -> bytearray:
+def pack_one_topic(correlation: int, version: int, head: bytes, partitions: list[bytes]) -> bytes:
     """The whole answer from the frame's length on, of partitions that `pack_partition` packed; fewer than COUNT_MAX."""
     body = _one_topic(version, head, partitions)
-    out = bytearray(_pack_start(len(body) + 5, correlation))
-    out += body
-    return out
+    return _pack_start(len(body) + 5, correlation) + body

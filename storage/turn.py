@@ -39,7 +39,7 @@ class Gathering(Protocol):
 class Receiver(Protocol):
     """A client's connection."""
 
-    def write(self, data: bytearray, /) -> object: ...
+    def write(self, data: bytes | bytearray, /) -> object: ...
 
 
 class Turn:
@@ -59,7 +59,7 @@ class Turn:
         self._leading: list[Gathering] = []
         self._following: list[Gathering] = []
         self._late: list[Gathering] = []
-        self._answers: dict[Receiver, bytearray] = {}
+        self._answers: dict[Receiver, bytes | bytearray] = {}
 
     def touched(self, log: Gathering) -> None:
         """A log has its first append that is not written."""
@@ -72,13 +72,13 @@ class Turn:
         """A log has an append that comes after everything of this turn."""
         self._late.append(log)
 
-    def answer(self, receiver: Receiver, out: bytearray) -> None:
+    def answer(self, receiver: Receiver, out: bytes | bytearray) -> None:
         """`receiver.write(out)` when everything that was appended until now is written."""
-        before = self._answers.get(receiver)
-        if before is None:
-            self._answers[receiver] = out
+        answers = self._answers
+        if receiver not in answers:
+            answers[receiver] = out
         else:
-            before += out  # It has sent several requests at once: their answers leave together.
+            answers[receiver] += out  # It has sent several requests at once: their answers leave together.
 
     def flush(self) -> None:
         """Writes the files, in order. Raises StorageError, after which nothing of this turn is answered."""

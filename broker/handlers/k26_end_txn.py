@@ -73,13 +73,13 @@ def _done(connection: Connection, transactional_id: str, version: int, reply: Re
         connection.reply(EndTxnResponse(0, error))
 
 
-def answer_v5(correlation: int, error: int, producer_id: int, producer_epoch: int) -> bytearray:
+def answer_v5(correlation: int, error: int, producer_id: int, producer_epoch: int) -> bytes:
     """The whole answer from the frame's length on, in one piece: every transaction ends with one.
 
     Length, correlation id, no tags; no throttle time, error, producer id and epoch, no tags. A test holds it against the
     generated codec.
     """
-    return bytearray(_pack_answer_v5(22, correlation, error, producer_id, producer_epoch))
+    return _pack_answer_v5(22, correlation, error, producer_id, producer_epoch)
 
 
 _pack_answer_v5 = Struct(">iix4xhqhx").pack
