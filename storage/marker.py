@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from stuntbroker.protocol.records import marker_body
 from stuntbroker.storage.log_config import LEADER_EPOCH
@@ -11,15 +11,9 @@ MARKER_SIZE: Final = 78
 """Bytes of the batch that holds it."""
 
 
-class Marker(NamedTuple):
-    commit: bool
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    transaction_version: int
-    now_ms: int
-    body: bytes
-    """The batch from its ninth byte on."""
+Marker = tuple[bool, int, int, int, int, int, bytes]
+"""(commit, producer id, producer epoch, coordinator epoch, transaction version, time in ms, the batch from its ninth byte on);
+without names, as each of a transaction's partitions takes it apart."""
 
 
 def new_marker(
@@ -33,4 +27,4 @@ def new_marker(
 ) -> Marker:
     """`time_type` is LOG_APPEND_TIME in a topic whose timestamps are the broker's."""
     body = marker_body(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, LEADER_EPOCH, time_type)
-    return Marker(commit, producer_id, producer_epoch, coordinator_epoch, transaction_version, now_ms, body)
+    return commit, producer_id, producer_epoch, coordinator_epoch, transaction_version, now_ms, body

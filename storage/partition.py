@@ -280,7 +280,7 @@ class PartitionLog(SegmentedLog):
             return error
         offset = self.next_offset
         if self.config.log_append_time:
-            body = new_marker(*marker[:6], LOG_APPEND_TIME).body
+            body = new_marker(*marker[:6], LOG_APPEND_TIME)[-1]
         self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)
         entry = producers.marker_appended(producer_id, epoch, coordinator_epoch, now_ms, offset, commit)
         if entry is not None:
