@@ -29,18 +29,46 @@ VERSIONS = range(0, 5)
 NAMES_FROM: Final = 3
 LEVEL_ZERO_FROM: Final = 4
 PRODUCE: Final = 0
+ENCODED_MAX: Final = 100
 _NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(connection: Connection, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
+class Encoded:
+    """An answer that was encoded before: every connection begins with it."""
+
+    __slots__ = ("body",)
+
+    def __init__(self, response: ApiVersionsResponse, version: int) -> None:
+        body = bytearray()
+        response.encode(body, version)
+        self.body = bytes(body)
+
+    def encode(self, out: bytearray, version: int) -> None:
+        out += self.body
+
+
+_encoded: dict[tuple[int, int, int, bool], Encoded] = {}
+"""By all that it depends on: version of the request, level and epoch of the features, whether two-phase commit is served."""
+
+
+def handle(connection: Connection, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse | Encoded:
     if version >= NAMES_FROM and not (
         _NAME.fullmatch(request.client_software_name) and _NAME.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
-    features = connection.broker.features
-    level = features.transaction_version
-    supported = [SupportedFeatureKey(TRANSACTION_VERSION, 0, LEVEL_MAX)] if version >= LEVEL_ZERO_FROM else []
-    withheld = {} if connection.broker.config["transaction.two.phase.commit.enable"] else WITHOUT_TWO_PHASE
+    broker = connection.broker
+    level, epoch = broker.features.transaction_version, broker.features.epoch
+    two_phase = broker.config["transaction.two.phase.commit.enable"]
+    found = _encoded.get((version, level, epoch, two_phase))
+    if found is None:
+        if len(_encoded) >= ENCODED_MAX:
+            _encoded.clear()
+        found = _encoded[version, level, epoch, two_phase] = Encoded(_served(version, level, epoch, two_phase), version)
+    return found
+
+
+def _served(version: int, level: int, epoch: int, two_phase: bool) -> ApiVersionsResponse:
+    withheld = {} if two_phase else WITHOUT_TWO_PHASE
     return ApiVersionsResponse(
         ErrorCode.NONE,
         # librdkafka takes compression and idempotence for unsupported unless Produce begins at 0 (KAFKA-18659).
@@ -49,8 +77,8 @@ def handle(connection: Connection, request: ApiVersionsRequest, version: int) ->
             for key, (low, high, _) in SERVED.items()
         ],
         0,
-        supported,
-        features.epoch,
+        [SupportedFeatureKey(TRANSACTION_VERSION, 0, LEVEL_MAX)] if version >= LEVEL_ZERO_FROM else [],
+        epoch,
         [FinalizedFeatureKey(TRANSACTION_VERSION, level, level)] if level else [],
     )
 
