@@ -54,17 +54,17 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
     head = name.encode() if version < TOPIC_IDS_FROM else topic_id
     now_ms = broker.clock.now_ms()
     logs = topic.partitions
-    count = len(logs)
+    count, config = len(logs), logs[0].config
+    size_max, timestamp_max = config.plain_bytes_max, now_ms + config.timestamp_after_ms_max
     taken: list[Taken] = []
     new: list[tuple[str, int]] = []  # Partitions that the transaction is not open in.
     producer_id = epoch = -1
-    goes_on = True  # Every batch is what its log expects next of its producer.
+    goes_on = not config.log_append_time  # Every batch is what its log expects next of its producer, and stays as it is.
     for index, records in parts.items():
         if records is None or not 0 <= index < count:
             return False
         log = logs[index]
-        config = log.config
-        header = plain_header(records, config.plain_bytes_max, now_ms + config.timestamp_after_ms_max)
+        header = plain_header(records, size_max, timestamp_max)
         if header is None or not header[ATTRIBUTES] & TRANSACTIONAL:
             return False
         if not taken:
@@ -86,7 +86,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
         else:
             if producer.txn_first_offset < 0 or producer.sealed:
                 new.append(log.name)
-            if producer.next_sequence != header[BASE_SEQUENCE] or producers.doubts or config.log_append_time:
+            if producer.next_sequence != header[BASE_SEQUENCE] or producers.doubts:
                 goes_on = False
         taken.append((index, log, records, header, producer))
     if not new:
@@ -131,15 +131,18 @@ def _write(
     if refused in FENCED:
         refused = ErrorCode.INVALID_PRODUCER_EPOCH
     failed, rows = False, []
-    for index, log, records, header, producer in taken:
+    if goes_on and refused is OK:
+        try:
+            for index, log, records, fields, producer in taken:
+                base_offset = log.append_admitted(records, fields, producer)
+                rows.append(pack_partition(index, 0, base_offset, -1, log.log_start_offset, 1, 0, 0))
+        except StorageError:
+            goes_on = False  # It is met once more below, and told.
+    for index, log, records, fields, _ in taken[len(rows) :]:
         error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
         try:
-            if goes_on and refused is OK:
-                base_offset = log.append_admitted(records, header, producer)
-                rows.append(pack_partition(index, 0, base_offset, -1, log.log_start_offset, 1, 0, 0))
-                continue
             if refused is OK:
-                error, base_offset, stamped_ms = log.append_client(records, _new(BatchHeader, header), now_ms, True)
+                error, base_offset, stamped_ms = log.append_client(records, _new(BatchHeader, fields), now_ms, True)
                 if error is not RECORD_LIST_TOO_LARGE:
                     log_start_offset = log.log_start_offset
         except StorageError as fault:

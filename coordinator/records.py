@@ -26,22 +26,16 @@ from stuntbroker.protocol.records import (
 )
 
 TOPIC = "__transaction_state"
-KEYS_MAX = 1_000
-_keys: dict[str, bytes] = {}
-"""Of ids that were in use just now: a transaction writes three records."""
+CACHED_MAX = 1_000
+_keys: dict[str, tuple[bytes, int]] = {}
+_values: dict[frozenset[TopicPartition], tuple[bytes, bytes, int]] = {}
+"""Of ids and sets of partitions that were in use just now: a transaction writes three records, and many share their set."""
 _VALUE_VERSIONS = (b"\x00\x01", b"\x00\x00")
 
 
 def key_of(transactional_id: str) -> bytes:
     text = transactional_id.encode()
     return b"\x00\x00" + _pack_h(len(text)) + text
-
-
-def _key_of(transactional_id: str) -> bytes:
-    if len(_keys) >= KEYS_MAX:
-        _keys.clear()
-    key = _keys[transactional_id] = key_of(transactional_id)
-    return key
 
 
 def value_of(txn: Txn, version: int) -> bytes:
@@ -58,7 +52,7 @@ def value_of(txn: Txn, version: int) -> bytes:
     if version == 0 and usual and last_epoch == -1:
         return _value_v0(txn)
     start = _pack_start(1, producer_id, epoch, timeout_ms, phase)
-    encoded = (_encoded.get(partitions) or _partitions(partitions)) if phase else b"\x00"
+    encoded = (_values.get(partitions) or _usual_value(partitions))[0] if phase else b"\x00"
     tags, count = b"", 0
     if previous_id != -1:
         tags, count = b"\x00\x08" + _pack_q(previous_id), 1
@@ -82,30 +76,52 @@ def batch_of(base_offset: int, leader_epoch: int, timestamp_ms: int, transaction
 
     `timestamp_ms` is that of the last update. In one piece for what nearly every record is, which takes half the time.
     """
-    key = _keys.get(transactional_id) or _key_of(transactional_id)
     if txn is None:
-        return one_record_batch(base_offset, leader_epoch, timestamp_ms, key, None)
+        return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), None)
     (
         _, producer_id, previous_id, next_id, epoch, next_epoch, last_epoch, timeout_ms, phase, partitions,
         started_at_ms, _, client_version, timed_out_epoch, init_version,
     ) = txn  # fmt: skip
-    encoded = _encoded.get(partitions) or _partitions(partitions)
-    key_size, value_size = len(key), USUAL_SIZE + len(encoded)
+    key, key_room = _keys.get(transactional_id) or _sized_key(transactional_id)
+    encoded, value_size, value_room = _values.get(partitions) or _usual_value(partitions)
     if (
         next_id + next_epoch + timed_out_epoch + init_version == NONE_OF_FOUR
-        and previous_id >= 0 and last_epoch >= 0 and client_version and phase
-        and key_size + value_size < SMALL - 8
+        and previous_id >= 0 and last_epoch >= 0 and client_version and phase and key_room + value_room < SMALL
     ):  # fmt: skip
         tail = b"".join((
             pack_times(timestamp_ms, timestamp_ms),
-            ONE_RECORD[4 + SIZED[key_size] + SIZED[value_size]],
-            VARINTS[key_size], key, VARINTS[value_size],
+            ONE_RECORD[key_room + value_room],
+            key,
+            value_size,
             _pack_start(1, producer_id, epoch, timeout_ms, phase),
             encoded,
             _pack_usual_end(timestamp_ms, started_at_ms, 3, 8, previous_id, 0x202, client_version, _LAST_EPOCH_TAG, last_epoch),
         ))  # fmt: skip
         return pack_head(base_offset, len(tail) + 9, leader_epoch, 2, crc32c(tail)) + tail
-    return one_record_batch(base_offset, leader_epoch, timestamp_ms, key, value_of(txn, 1))
+    return one_record_batch(base_offset, leader_epoch, timestamp_ms, key_of(transactional_id), value_of(txn, 1))
+
+
+def _sized_key(transactional_id: str) -> tuple[bytes, int]:
+    """Its key with the size before it, and the bytes that a record takes but for its value; too many for a key that is long."""
+    key = key_of(transactional_id)
+    size = len(key)
+    if size >= SMALL:
+        return key, SMALL
+    if len(_keys) >= CACHED_MAX:
+        _keys.clear()
+    made = _keys[transactional_id] = VARINTS[size] + key, 4 + SIZED[size]
+    return made
+
+
+def _usual_value(partitions: frozenset[TopicPartition]) -> tuple[bytes, bytes, int]:
+    """Its partitions as they are in the log, the size of the value, and the bytes that both and the rest of the value take."""
+    if len(_values) >= CACHED_MAX:
+        _values.clear()
+    encoded = _partitions(partitions)
+    size = USUAL_SIZE + len(encoded)
+    made = (encoded, VARINTS[size], SIZED[size]) if size < SMALL else (encoded, b"", SMALL)
+    _values[partitions] = made
+    return made
 
 
 def batch_at_level_0(base_offset: int, leader_epoch: int, timestamp_ms: int, transactional_id: str, txn: Txn | None) -> bytes:
@@ -127,9 +143,6 @@ _pack_h = Struct(">h").pack
 _LAST_EPOCH_TAG = b"\xa8\x46\x02"
 _TIMED_OUT_TAG = b"\xa9\x46\x02"
 _INIT_VERSION_TAG = b"\xaa\x46\x02"
-_ENCODED_MAX = 1_000
-_encoded: dict[frozenset[TopicPartition], bytes] = {}
-"""Sets of partitions as they are in the log: the records of one transaction share theirs, and many transactions do."""
 
 
 def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
@@ -143,10 +156,7 @@ def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
         write_uvarint(out, len(indexes) + 1)
         out += pack(f">{len(indexes)}i", *indexes)
         out.append(0)
-    if len(_encoded) >= _ENCODED_MAX:
-        _encoded.clear()
-    found = _encoded[partitions] = bytes(out)
-    return found
+    return bytes(out)
 
 
 def _value_v0(txn: Txn) -> bytes:

@@ -258,33 +258,36 @@ def test_a_value_that_ends_too_early_is_damage(size: int) -> None:
         read_record(record(key_of("txn-1"), bytes.fromhex(ONGOING)[:size]))
 
 
-# --- the cache of encoded partitions
+# --- what is remembered of ids and sets of partitions
 
 
 @pytest.fixture
-def cache(monkeypatch: pytest.MonkeyPatch) -> dict[frozenset[TopicPartition], bytes]:
-    empty: dict[frozenset[TopicPartition], bytes] = {}
-    monkeypatch.setattr(records, "_encoded", empty)
-    return empty
+def caches(monkeypatch: pytest.MonkeyPatch) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    ids: dict[Any, Any] = {}
+    sets: dict[Any, Any] = {}
+    monkeypatch.setattr(records, "_keys", ids)
+    monkeypatch.setattr(records, "_values", sets)
+    return ids, sets
 
 
-def test_encoded_partitions_are_remembered_but_not_without_limit(
-    cache: dict[frozenset[TopicPartition], bytes], monkeypatch: pytest.MonkeyPatch
+def test_ids_and_partitions_are_remembered_but_not_without_limit(
+    caches: tuple[dict[Any, Any], dict[Any, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "_ENCODED_MAX", 10)
+    monkeypatch.setattr(records, "CACHED_MAX", 10)
     for _ in range(2):
         for index in range(25):
-            txn = stored(Phase.ONGOING, partitions=frozenset({("t", index), ("u", index)}))
+            txn = stored(Phase.ONGOING, partitions=frozenset({("t", index), ("u", index)}), last_producer_epoch=3, **V2)
+            name = f"id-{index}"
 
-            assert value_of(txn, 1) == generated(txn, 1)
-            assert len(cache) <= 10
+            assert batch_of(5, 0, NOW, name, txn) == built(5, NOW, key_of(name), generated(txn, 1))
+            assert all(0 < len(cache) <= 10 for cache in caches)
 
 
-def test_equal_sets_of_partitions_share_their_bytes(cache: dict[frozenset[TopicPartition], bytes]) -> None:
+def test_equal_sets_of_partitions_share_their_bytes(caches: tuple[dict[Any, Any], dict[Any, Any]]) -> None:
     for phase in (Phase.ONGOING, Phase.PREPARE_COMMIT):
         value_of(stored(phase, partitions=frozenset({("t", 0)})), 1)
 
-    assert list(cache) == [T0]
+    assert list(caches[1]) == [T0]
 
 
 def test_the_order_in_which_partitions_were_added_does_not_matter() -> None:
