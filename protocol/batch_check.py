@@ -181,7 +181,7 @@ def records_fill(batch: Buffer, header: HeaderFields) -> bool:
                 pos += length
                 if length < 0 or pos > end:
                     return False
-    except IndexError:
+    except (IndexError, DecodeError):
         return False
     return pos == end and not signs & 1
 

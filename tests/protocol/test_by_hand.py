@@ -300,6 +300,15 @@ def test_rows_of_records_of_one_size_fill_a_batch_as_their_chain_does(
         assert records_fill(made(spoilt), changed) == expected
 
 
+@pytest.mark.parametrize("length", [b"\xff" * 12, b"\xff" * 9 + b"\x7f", b"\x80" * 9 + b"\x02"], ids=bytes.hex)
+@pytest.mark.parametrize("count", [3, 20])
+def test_a_length_that_no_number_can_have_is_a_wrong_one(length: bytes, count: int) -> None:
+    batch = build_batch([(None, bytes(30))] * count, NOW)
+    batch[61 : 61 + len(length)] = length
+
+    assert not records_fill(bytes(batch), read_header(batch))
+
+
 int64, int16 = st.integers(-(2**63), 2**63 - 1), st.integers(-(2**15), 2**15 - 1)
 ends = st.builds(EndTxnRequest, st.text(max_size=140), int64, int16, st.booleans())
 
