@@ -107,8 +107,9 @@ class Actor:
                 else:
                     raise AssertionError(f"{request} has the effect {effect}")
         finally:
-            self.busy = False
-            if self.mailbox is not None:
+            if self.mailbox is None:
+                self.busy = False
+            else:
                 self._rest(ports)
         return reply
 

@@ -103,6 +103,28 @@ def test_at_once_is_not_for_an_actor_that_is_busy_and_lets_nobody_wait_behind_it
     assert not actor.busy and actor.mailbox is None
 
 
+def test_who_waits_behind_at_once_comes_before_who_asks_when_that_is_answered() -> None:
+    actor = actor_in(Phase.ONGOING)
+
+    class Meddling(World):
+        """While it writes markers, two ask; the first asks again when it hears."""
+
+        def write_markers(self, txn: Txn) -> bool:
+            def heard(reply: Reply) -> None:
+                self.hear("first")(reply)
+                actor.ask(VERIFY, self.hear("again"), self)
+
+            actor.ask(VERIFY, heard, self)
+            actor.ask(VERIFY, self.hear("second"), self)
+            return super().write_markers(txn)
+
+    meddling = Meddling()
+    assert actor.at_once(COMMIT, meddling) is not None
+
+    assert [told.split()[0] for told in meddling.told[-3:]] == ["first", "second", "again"]
+    assert not actor.busy and actor.mailbox is None
+
+
 def test_a_fault_that_at_once_meets_is_raised_and_leaves_the_actor_free(world: World) -> None:
     actor = actor_in(Phase.EMPTY)
     world.refuse_append = True
