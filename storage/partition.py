@@ -306,9 +306,10 @@ class PartitionLog(SegmentedLog):
             segment.gathered.append(batch)
             segment.note(size, last_offset, max_timestamp)
             # Until one of these is passed, nothing need be asked again.
-            near_its_end = last_offset - segment.base_offset >= OFFSETS_MAX // 2
-            look_at = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
-            segment.look_at, segment.look_after = -1 if near_its_end else look_at, segment.first_timestamp + config.segment_ms
+            segment.look_at = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
+            segment.look_after = segment.first_timestamp + config.segment_ms
+            if last_offset - segment.base_offset >= OFFSETS_MAX // 2 or segment.max_timestamp > segment.look_after:
+                segment.look_at = -1
         self.next_offset = last_offset + 1
         if not self.dirty and not settled:
             self.dirty = True
@@ -359,6 +360,8 @@ class PartitionLog(SegmentedLog):
         if self.segments and not self.active.size:
             return self.active
         try:
+            if self.turn is not None:
+                self.turn.check()
             if self.segments:
                 self._end_segment()
             elif not self.exists:

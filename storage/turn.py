@@ -85,8 +85,7 @@ class Turn:
         leading, following = self._leading, self._following
         self._leading, self._following = [], []
         try:
-            if self._broken:
-                raise StorageError("an earlier write failed")
+            self.check()
             for log in leading:
                 log.batch_records()
             for log in leading:
@@ -99,6 +98,14 @@ class Turn:
         except StorageError as fault:
             self.fail(fault)
             raise
+        except Exception as fault:  # What cannot be written as it is was not written either.
+            self.fail(StorageError(f"{type(fault).__name__}: {fault}"))
+            raise
+
+    def check(self) -> None:
+        """Raises StorageError when an earlier write failed: of what logs say of themselves, nothing may come to the disk."""
+        if self._broken:
+            raise StorageError("an earlier write failed")
 
     def fail(self, fault: StorageError) -> None:
         """A file could not be written."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 from storage_harness import NOW_MS, batch, committed, killed, new_log, put, reopened
 
+from stuntbroker.storage import segment
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.turn import Turn
 
@@ -77,3 +81,39 @@ def test_the_next_record_of_its_key_comes_behind_a_late_one_and_behind_all_that_
     logs.end()
     assert logs.written(logs.txns) == [b"prepare a", b"complete a", b"ongoing a"]
     assert not logs.faults
+
+
+def refused(*_: Any) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_behind_a_write_that_failed_no_segment_is_closed_and_no_producer_noted(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot would know a batch that is not in the file, and its retry would be taken for done."""
+    log = logs.partition
+    log.config = LogConfig(segment_bytes=2 * len(batch(pid=7, seq=0)))
+    put(log, batch(pid=7, seq=0))
+    logs.end()
+    put(log, batch(pid=7, seq=1))
+    with monkeypatch.context() as patched:
+        patched.setattr(segment, "pwrite", refused)
+        logs.end()
+    files = sorted(Path(log.folder).iterdir())
+    with pytest.raises(StorageError):
+        put(log, batch(pid=7, seq=2))
+
+    assert (len(logs.faults), sorted(Path(log.folder).iterdir())) == (1, files)
+    killed(log)
+    again = reopened(log.folder)
+    assert put(again, batch(pid=7, seq=1)) == 1
+    killed(again)
+
+
+def test_a_record_that_no_batch_can_be_made_of_is_a_write_that_failed(logs: Logs) -> None:
+    """Who asked for it must not be answered with the next turn."""
+    logs.txns.append_record(b"a", b"1", NOW_MS)
+    logs.txns.append_record("no bytes", b"2", NOW_MS)
+    with pytest.raises(TypeError):
+        logs.end()
+    assert (logs.turn.armed, len(logs.faults)) == (True, 1)

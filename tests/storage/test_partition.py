@@ -463,6 +463,22 @@ def test_a_log_that_gathers_its_turn_ends_as_one_that_does_not(
         killed(log)
 
 
+def test_a_segment_that_is_older_than_its_topic_lets_it_be_is_closed_with_the_next_record(tmp_path: Path) -> None:
+    """Though its newest record is younger: `segment.ms` was made smaller, and the broker started again."""
+    for name in ("at once", "gathering"):
+        log = new_log(tmp_path / name)
+        for at in (0, 100):
+            put(log, batch(at=NOW_MS + at))
+        killed(log)
+        log = reopened(tmp_path / name, segment_ms=10)
+        if name == "gathering":
+            log.turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
+        for at in (5, 50):
+            put(log, batch(at=NOW_MS + at))
+        assert bases(log) == [0, 3], name
+        killed(log)
+
+
 def before_each(before: View) -> list[bytes]:
     """For each offset the batch that holds it."""
     return [data for data in before.batches for _ in range(read_header(data).last_offset_delta + 1)]
