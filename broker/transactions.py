@@ -201,9 +201,12 @@ class Transactions:
 
     def sweep(self) -> None:
         """Aborts what timed out, finishes what a fault left prepared, and writes what came late."""
-        for log in self._log:
-            if log.records:
-                log.settle()
+        try:
+            for log in self._log:
+                if log.records:
+                    log.settle()
+        except StorageError:
+            return  # The log has said so, and the broker ends.
         now_ms = self.broker.clock.now_ms()
         for actor in [a for a in self.open if not a.busy and (a.txn.phase in PREPARED or timed_out(a.txn, now_ms))]:
             txn = actor.txn
@@ -243,7 +246,10 @@ class Transactions:
         # Every transition makes an id younger, so that it is enough to look again when the oldest of now may expire.
         self._none_expires_before_ms = soonest_ms
         for actor in old:
-            actor.log.append_record(actor.txn.transactional_id, None, now_ms)
+            try:
+                actor.log.append_record(actor.txn.transactional_id, None, now_ms)
+            except StorageError:
+                return  # As above.
             del self.actors[actor.txn.transactional_id]
             self.expired_count += 1
             self.broker.events.info("transactional_id_expired", transactional_id=actor.txn.transactional_id)
@@ -256,13 +262,13 @@ class Transactions:
         if topic is None:
             return
         self._use_log(topic.partitions)
-        for index, log in enumerate(self._log):
+        for log in self._log:
             began_ms = self.broker.clock.monotonic_ms()
-            self._replay_partition(index, log)
+            self._replay_partition(log)
             self.load_times_ms.append(self.broker.clock.monotonic_ms() - began_ms)
         self.open = {actor for actor in self.actors.values() if actor.txn.phase in OPEN}
 
-    def _replay_partition(self, index: int, log: PartitionLog) -> None:
+    def _replay_partition(self, log: PartitionLog) -> None:
         records = (
             record
             for header, batch in sound_batches(log)

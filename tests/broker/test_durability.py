@@ -333,6 +333,19 @@ async def test_a_journal_whose_sync_fails_ends_the_broker_too(data_dir: Path, mo
         assert write(made.client(), disk, produce(batch()), 9) == []
 
 
+async def test_an_id_whose_end_cannot_be_written_is_not_forgotten(data_dir: Path, monkeypatch: Any) -> None:
+    told: list[str] = []
+    disk = Disk()
+    properties = {"transactional.id.expiration.ms": "1"}
+    async with rig(data_dir, properties, durability="power", executor=disk) as made:
+        made.broker.failed = told.append
+        owner_of(made.client(), disk)
+        FullDisk(monkeypatch, "__transaction_state")
+        made.pass_time(made.broker.config["transaction.remove.expired.transaction.cleanup.interval.ms"])
+        assert (len(told), made.events.names().count("write_failed")) == (1, 1)
+        assert made.actor(TXN) is not None
+
+
 # --- durability process: one write a turn
 
 
@@ -355,3 +368,18 @@ async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go
         assert reader.transport.closed
         assert numbers(writer) == []
         assert [one.rsplit(": ", 1)[1] for one in told] == [os.strerror(errno.ENOSPC)]
+
+
+async def test_a_complete_record_that_finds_the_disk_full_ends_the_broker_with_one_line(data_dir: Path, monkeypatch: Any) -> None:
+    """It is written when the next transactions are looked through, if nothing else is before."""
+    told: list[str] = []
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        made.broker.failed = told.append
+        client = made.client()
+        owner = owner_of(client, None)
+        assert write(client, None, produce(batch(1, *owner, 0), TXN), 12) == [7]
+        assert write(client, None, EndTxnRequest(TXN, *owner, True), 5) == [7]
+        FullDisk(monkeypatch, "__transaction_state")
+        made.pass_time(made.broker.config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+        assert (len(told), made.events.names().count("write_failed")) == (1, 1)
