@@ -161,6 +161,16 @@ MOMENTS = st.integers(0, 2**50)
 WIDE = st.integers(0, 14).map(lambda n: frozenset((f"topic-{at}", at) for at in range(n)))
 
 
+def test_batches_of_ids_of_any_length_and_keys_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "KEYS_MAX", 5)
+    records._keys.clear()
+    txn = Txn("", 1, 1, -1, 2, -1, 1, 60_000, Phase.ONGOING, T0, NOW, NOW, 2)
+    for length in range(300):
+        name = "x" * length
+        assert batch_of(5, 0, NOW, name, txn) == built(5, NOW, key_of(name), value_of(txn, 1))
+        assert len(records._keys) <= 5
+
+
 @given(TXNS, WIDE, MOMENTS, st.integers(0, 2**40), st.text(max_size=150))
 def test_a_batch_of_a_transaction_is_that_of_its_key_and_value(
     txn: Txn, wide: frozenset[TopicPartition], now_ms: int, offset: int, name: str

@@ -17,6 +17,7 @@ from stuntbroker.broker.allowance import Allowance
 from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.broker.handlers.k26_end_txn import answer_v5
 from stuntbroker.broker.produce_checks import check_content
+from stuntbroker.protocol import batch_check
 from stuntbroker.protocol.batch_check import check_batch, plain_header, records_fill
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -307,6 +308,23 @@ def test_a_length_that_no_number_can_have_is_a_wrong_one(length: bytes, count: i
     batch[61 : 61 + len(length)] = length
 
     assert not records_fill(bytes(batch), read_header(batch))
+
+
+@pytest.mark.parametrize("record", [b"\x03" + bytes(1), b"\x81\x01" + bytes(64)], ids=["one byte", "two"])
+@pytest.mark.parametrize("count", [3, 15, 16])
+def test_records_that_all_have_the_same_negative_length_fill_nothing(count: int, record: bytes) -> None:
+    header = read_header(build_batch([(None, b"")], NOW))._replace(count=count, length=49 + len(record) * count)
+
+    assert not records_fill(bytes(61) + record * count, header)
+
+
+def test_shapes_of_batches_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_check, "SHAPES_MAX", 5)
+    batch_check._shapes.clear()
+    for size in range(40):
+        batch = build_batch([(None, bytes(size))] * 3, NOW)
+        assert records_fill(bytes(batch), read_header(batch))
+        assert len(batch_check._shapes) <= 5
 
 
 int64, int16 = st.integers(-(2**63), 2**63 - 1), st.integers(-(2**15), 2**15 - 1)

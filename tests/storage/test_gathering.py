@@ -1,0 +1,119 @@
+"""What a log gathers for the end of a turn is what one that writes at once has, indexes and producers included."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from storage_harness import NOW_MS, batch, killed, new_log
+
+from stuntbroker.protocol.records import read_header
+from stuntbroker.storage import partition, segment
+from stuntbroker.storage.marker import new_marker
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.producers import ProducerStates
+from stuntbroker.storage.turn import Turn
+
+
+def facts(log: PartitionLog) -> list[Any]:
+    return [
+        [[getattr(one, name) for name in FIELDS] for one in log.segments],
+        {key: [getattr(one, name) for name in one.__slots__] for key, one in log.producers.producers.items()},
+        (list(log.producers.open_txns.items()), log.aborted, log.next_offset),
+        [Path(f"{one.path}.log").read_bytes() for one in log.segments],
+    ]
+
+
+FIELDS = (
+    "base_offset", "size", "index_offsets", "index_positions", "index_times", "indexed_to", "first_timestamp", "max_timestamp",
+    "max_timestamp_offset", "aborted",
+)  # fmt: skip
+
+
+def appended(log: PartitionLog, random: Random, own: bool, now_ms: int) -> object:
+    """One more append: of a record of the broker's own, or of a client's batch or a marker."""
+    if own:
+        value = random.choice([None, b"v" * random.choice([1, 200, 9_000])])
+        log.append_record(random.choice([b"a", b"b" * 300]), value, now_ms)
+        return None
+    pid = random.randrange(3)
+    known = log.producers.producers.get(pid)
+    epoch, sequence = (known.epoch, known.next_sequence) if known else (0, 0)
+    if random.random() < 0.3:
+        return log.append_marker(new_marker(random.random() < 0.7, pid, epoch + random.choice([0, 1, 1, 1]), 0, 0, now_ms))
+    size = random.choice([3, 3, 100, 3_900, 9_000])
+    data = batch([(b"k", b"v" * size)] * random.randint(1, 2), pid=pid, epoch=epoch, seq=sequence, at=now_ms, txn=True)
+    return log.append_client(random.choice([bytes, lambda d: memoryview(bytearray(d))])(data), read_header(data), now_ms, True)
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(), own=st.booleans(), log_append_time=st.booleans(), segment_bytes=st.sampled_from([10_000, 1 << 30]),
+    segment_ms=st.sampled_from([5, 1 << 50]), offsets_max=st.sampled_from([300, segment.OFFSETS_MAX]),
+)  # fmt: skip
+def test_any_appends_in_turns_end_as_they_do_at_once(seed: int, own: bool, offsets_max: int, **config: Any) -> None:
+    random, now_ms = Random(seed), NOW_MS
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(partition, "OFFSETS_MAX", offsets_max)
+        at_once, gathering = (new_log(f"{folder}/{name}", **config) for name in "ag")
+        turn = gathering.turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
+        for _ in range(90):
+            now_ms += random.choice([0, 0, 0, 1, -1, 3, -20, 50])
+            step = random.random()
+            assert appended(at_once, Random(step), own, now_ms) == appended(gathering, Random(step), own, now_ms)
+            if random.random() < 0.1:
+                turn.end()
+                assert not gathering.dirty
+        turn.end()
+        assert facts(gathering) == facts(at_once)
+        for log in (at_once, gathering):
+            killed(log)
+
+
+def test_what_is_gathered_is_written_whole_though_the_disk_takes_it_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = segment.pwrite
+    monkeypatch.setattr(segment, "pwrite", lambda fd, data, position: write(fd, bytes(data)[:50], position))
+    log = new_log(tmp_path / "t-0")
+    log.turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
+    for value in (b"1" * 100, b"2"):
+        log.append_record(b"a", value, NOW_MS)
+    log.turn.end()
+    assert sum(header.size for header, _ in log.batches()) == Path(f"{log.active.path}.log").stat().st_size
+    killed(log)
+
+
+def test_who_reads_a_log_finds_a_record_that_has_no_batch_yet(tmp_path: Path) -> None:
+    log = new_log(tmp_path / "t-0")
+    log.turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
+    log.append_record(b"a", b"1", NOW_MS)
+    log.append_late(b"a", b"2", NOW_MS)
+    log.turn.end()
+    assert log.records and not log.active.gathered
+
+    assert sum(read_header(part).size for part in log.read(1, 1 << 20, 2).parts)
+    killed(log)
+
+
+@pytest.mark.parametrize("log_append_time", [False, True])
+def test_a_commit_ends_the_doubts_about_its_producer_and_has_the_time_type_of_its_topic(
+    log_append_time: bool, tmp_path: Path
+) -> None:
+    log, rules = new_log(tmp_path / "t-0", log_append_time=log_append_time), ProducerStates()
+    data = batch(pid=1, epoch=0, seq=0, txn=True)
+    rules.appended(read_header(data), log.append_client(data, read_header(data), NOW_MS, True)[1])
+    for states in () if log_append_time else (rules, log.producers):
+        states.doubt(read_header(batch(pid=1, epoch=1, seq=0, txn=True)), True, NOW_MS)
+        assert states.doubts
+    rules.marker_appended(1, 1, 0, NOW_MS, 1, True)
+    log.append_marker(new_marker(True, 1, 1, 0, 2, NOW_MS))
+
+    assert log.producers.doubts == rules.doubts
+    assert [header.attributes for header, _ in log.batches()][1] == (0x38 if log_append_time else 0x30)
+    killed(log)
