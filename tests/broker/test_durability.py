@@ -140,6 +140,22 @@ async def test_pipelined_requests_of_a_transaction_are_answered_once_each_and_in
         assert errors == [0] * 20
 
 
+async def test_a_large_request_that_waits_is_not_written_over_by_the_one_behind_it(data_dir: Path) -> None:
+    disk = Disk()
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = owner_of(client, disk)
+        client.connection._make_room(1 << 16)  # So that each frame comes with one read.
+        data = batch(2, *owner, 0, size=10_000)
+        client.feed(frame(produce(data, TXN), 12))
+        client.feed(frame(ApiVersionsRequest(), 0, client_id=b"z" * 30_000, correlation=8))
+        disk.rest()
+        assert numbers(client) == [7, 8]
+        ((_, stored),) = made.log(TOPIC, 0).batches()
+        assert bytes(stored)[21:] == data[21:]
+
+
 async def test_requests_of_a_busy_id_wait_in_its_mailbox_and_are_answered_in_order(data_dir: Path) -> None:
     disk = Disk()
     async with rig(data_dir, durability="power", executor=disk) as made:

@@ -402,3 +402,14 @@ async def test_hundreds_of_bad_clients_leave_nothing_behind(data_dir: Path) -> N
             tracemalloc.stop()
         assert len(made.broker.connections) == 1
         bystander.work()
+
+
+async def test_a_whole_frame_above_the_limit_is_refused_too(data_dir: Path) -> None:
+    data = frame(produce(batch(size=5_000)), 9)
+    async with rig(data_dir, {"socket.request.max.bytes": str(len(data) - 5)}) as made:
+        client = made.client()
+        while not client.connection.get_buffer(-1).nbytes >= len(data):
+            client.connection._make_room(2 * len(data))
+        client.feed(data)
+        assert client.transport.closed
+        assert "frame_refused" in made.events.names()
