@@ -45,7 +45,7 @@ def prepare(name: str, commands: dict[str, str]) -> System:
     if name in commands:
         return System(name, commands[name])
     try:
-        return System(name, {"us": _us, "kfake": _kfake, "kafka": _kafka}[name]())
+        return System(name, {"us": _us, "kfake": _kfake, "kfake-disk": _kfake_disk, "kafka": _kafka}[name]())
     except KeyError:
         raise Unavailable(f"no such system; give it with --command {name}='...'") from None
 
@@ -72,6 +72,10 @@ def _us() -> str:
 
 def _kfake() -> str:
     return f"{quote(str(_go_build('kfake')))} {{port}}"
+
+
+def _kfake_disk() -> str:
+    return f"{_kfake()} {{data}}"
 
 
 def _kafka() -> str:

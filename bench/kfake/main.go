@@ -1,4 +1,4 @@
-// kfake serves franz-go's in-memory broker on 127.0.0.1: kfake PORT
+// kfake serves franz-go's broker on 127.0.0.1: kfake PORT [FOLDER]. It keeps everything in memory, unless there is a folder.
 package main
 
 import (
@@ -12,14 +12,18 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		log.Fatal("usage: kfake PORT")
+	if len(os.Args) != 2 && len(os.Args) != 3 {
+		log.Fatal("usage: kfake PORT [FOLDER]")
 	}
 	port, err := strconv.Atoi(os.Args[1])
 	if err != nil {
 		log.Fatal(err)
 	}
-	cluster, err := kfake.NewCluster(kfake.Ports(port), kfake.AllowAutoTopicCreation())
+	options := []kfake.Opt{kfake.Ports(port), kfake.AllowAutoTopicCreation()}
+	for _, folder := range os.Args[2:] {
+		options = append(options, kfake.DataDir(folder))
+	}
+	cluster, err := kfake.NewCluster(options...)
 	if err != nil {
 		log.Fatal(err)
 	}
