@@ -162,7 +162,7 @@ WIDE = st.integers(0, 14).map(lambda n: frozenset((f"topic-{at}", at) for at in 
 
 
 def test_batches_of_ids_of_any_length_and_keys_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "KEYS_MAX", 5)
+    monkeypatch.setattr(records, "CACHED_MAX", 5)
     records._keys.clear()
     txn = Txn("", 1, 1, -1, 2, -1, 1, 60_000, Phase.ONGOING, T0, NOW, NOW, 2)
     for length in range(300):
