@@ -69,6 +69,21 @@ def last_values(made: Rig) -> list[Any]:
     return found
 
 
+async def test_what_was_decided_at_a_level_is_written_as_that_level_has_it(data_dir: Path) -> None:
+    """The Complete record waits for the next write to its file; the level may fall meanwhile."""
+    async with rig(data_dir, {FEATURE: "1"}) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        pair = begin(client)
+        assert client.ask(EndTxnRequest(TXN, *pair, True), 3).error_code == 0
+        assert update(client, 0).error_code == 0
+
+        assert last_values(made)[-1] == (1, Phase.COMPLETE_COMMIT)
+
+        begin(client)
+        assert last_values(made)[-1] == (0, Phase.ONGOING)
+
+
 async def test_a_new_level_and_a_higher_epoch_are_in_the_next_api_versions(data_dir: Path) -> None:
     async with rig(data_dir) as made:
         client = made.client()

@@ -17,7 +17,7 @@ from txn_tables import Cell, Outcome, Table
 
 from stuntbroker.coordinator.machine import RULES, decide
 from stuntbroker.coordinator.requests import AddPartitions, EndTxn, InitProducerId, MarkersWritten, Reply, Request
-from stuntbroker.coordinator.state import EPOCH_LAST, TIMEOUT_NONE, Phase, Txn
+from stuntbroker.coordinator.state import COMPLETED, EPOCH_LAST, TIMEOUT_NONE, Phase, Txn
 from stuntbroker.protocol.errors import ErrorCode
 
 PLAIN = (INIT_PRODUCER_ID, ADD_PARTITIONS, VERIFY, END_TXN_V4, END_TXN_V5, TIME_OUT, MARKERS_WRITTEN)
@@ -173,3 +173,18 @@ def test_no_time_out_is_brought_into_a_transaction_that_was_opened_without_one(o
     before = txn_in(Phase.ONGOING, timeout_ms=opened)
 
     assert decide(before, InitProducerId(kept, keep=True), context()).txn.timeout_ms == has
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", [0, 2])
+def test_by_which_version_the_owner_came_is_known_until_another_one_comes(version: int, commit: bool) -> None:
+    """Profile kip-588: what a time-out tells it in a later transaction hangs on that."""
+    txn = txn_in(Phase.ONGOING)._replace(init_version=6)
+
+    prepared = decide(txn, EndTxn(PRODUCER, txn.producer_epoch, commit, version), context()).txn
+    completed = decide(prepared, MarkersWritten(), context()).txn
+    added = AddPartitions(PRODUCER, completed.producer_epoch, frozenset({("orders", 7)}), version)
+    again = decide(completed, added, context()).txn
+
+    assert [one.init_version for one in (prepared, completed, again)] == [6, 6, 6]
+    assert (completed.phase in COMPLETED, again.phase) == (True, Phase.ONGOING)

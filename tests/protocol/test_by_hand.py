@@ -17,7 +17,7 @@ from stuntbroker.broker.allowance import Allowance
 from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.broker.handlers.k26_end_txn import answer_v5
 from stuntbroker.broker.produce_checks import check_content
-from stuntbroker.protocol import batch_check
+from stuntbroker.protocol import batch_check, produce_codec
 from stuntbroker.protocol.batch_check import check_batch, plain_header, records_fill
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -135,6 +135,17 @@ def test_an_unusual_request_is_left_to_the_generated_codec(version: int) -> None
     }
     for why, one in unusual.items():
         assert listed(read_request(one, version, 0)) == expected(ProduceRequest.decode(one, version)), why
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_heads_of_requests_are_remembered_but_not_without_limit(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[bytes, Any] = {}
+    monkeypatch.setattr(produce_codec, "HEADS_MAX", 3)
+    monkeypatch.setattr(produce_codec, "_heads_by_id" if version == 13 else "_heads_by_name", kept)
+    for n in (*range(10), 9, 9):
+        wire = usual(f"txn-{n}", range(2), version)
+        assert listed(read_request(wire, version, 0)) == expected(ProduceRequest.decode(wire, version))
+        assert 0 < len(kept) <= 3
 
 
 def read_by_both(wire: bytes, version: int) -> None:
