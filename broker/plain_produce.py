@@ -137,7 +137,7 @@ def _write(
                 base_offset = log.append_admitted(records, fields, producer)
                 rows.append(pack_partition(index, 0, base_offset, -1, log.log_start_offset, 1, 0, 0))
         except StorageError:
-            goes_on = False  # It is met once more below, and told.
+            failed = True  # It is met once more below, and told.
     for index, log, records, fields, _ in taken[len(rows) :]:
         error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
         try:
