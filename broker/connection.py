@@ -271,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
             self.on_close = None
             turn = self._turn
             if turn.armed:
-                turn.answer(self.transport, out)
+                turn.answer(self.transport, out)  # As `_leave` does it: every transaction comes by here twice.
             else:
                 self._leave(out)
             if not self._cutting and not self.open:

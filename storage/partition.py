@@ -289,7 +289,10 @@ class PartitionLog(SegmentedLog):
         return OK
 
     def _write(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, settled: bool = False) -> None:
-        """Every append ends here: small ones are gathered for the end of the turn, which is told unless it is being `settled`."""
+        """Every append ends here, but for those above that find nothing to note, roll or tell.
+
+        Small ones are gathered for the end of the turn, which is told unless it is being `settled`.
+        """
         segment = self.active
         stop = segment.size + size
         if stop <= segment.look_at and max_timestamp <= segment.look_after:

@@ -1,0 +1,94 @@
+"""`Actor.at_once` is `ask` where nothing must sync: the same is done, and the reply comes back."""
+
+from __future__ import annotations
+
+import pytest
+from test_txn_actor import ADD, ADD_AUDIT, COMMIT, COMMIT_TOLD, VERIFY, actor_in
+from txn_harness import Refused, World, txn_in
+
+from stuntbroker.coordinator.actor import Actor
+from stuntbroker.coordinator.requests import AddPartitions, EndTxn, Reply
+from stuntbroker.coordinator.state import Phase, Txn
+from stuntbroker.protocol.errors import ErrorCode
+
+ADDS_AND_ENDS = (ADD, ADD_AUDIT, COMMIT, COMMIT._replace(commit=False), COMMIT._replace(client_version=0))
+
+
+@pytest.mark.parametrize("epoch", [4, 5, 6])
+@pytest.mark.parametrize("request_", ADDS_AND_ENDS, ids=str)
+@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.name)
+def test_at_once_does_what_ask_does_and_brings_the_reply_back(
+    phase: Phase, request_: AddPartitions | EndTxn, epoch: int
+) -> None:
+    request_ = request_._replace(producer_epoch=epoch)
+    one, other = World(), World()
+    asked, actor = actor_in(phase), actor_in(phase)
+
+    asked.ask(request_, one.hear(), one)
+    reply = actor.at_once(request_, other)
+
+    assert reply is not None
+    other.hear()(reply)
+    assert (other.told, actor.txn, actor.busy, other.at) == (one.told, asked.txn, False, one.at)
+
+
+def test_at_once_takes_a_new_producer_id_as_ask_does() -> None:
+    """KIP-360: the epochs of the old one are used up."""
+    world = World()
+    actor = Actor(txn_in(Phase.ONGOING, 32_766), 0)
+
+    assert actor.at_once(COMMIT._replace(producer_epoch=32_766), world) == Reply(ErrorCode.NONE, World().at.spare_producer_id, 0)
+    assert world.at.spare_producer_id == World().at.spare_producer_id + 1
+
+
+def test_at_once_is_not_for_an_actor_that_is_busy_and_lets_nobody_wait_behind_it() -> None:
+    actor = actor_in(Phase.ONGOING)
+    met: list[Reply | None] = []
+
+    class Meddling(World):
+        """While it writes markers, others ask."""
+
+        def write_markers(self, txn: Txn) -> bool:
+            met.append(actor.at_once(ADD, self))
+            actor.ask(VERIFY, self.hear("behind"), self)
+            return super().write_markers(txn)
+
+    meddling = Meddling()
+    reply = actor.at_once(COMMIT, meddling)
+
+    assert (met, reply and reply.error) == ([None], ErrorCode.NONE)
+    assert meddling.told == [*COMMIT_TOLD[:-1], "behind reply PRODUCER_FENCED"]
+    assert not actor.busy and actor.mailbox is None
+
+
+def test_who_waits_behind_at_once_comes_before_who_asks_when_that_is_answered() -> None:
+    actor = actor_in(Phase.ONGOING)
+
+    class Meddling(World):
+        """While it writes markers, two ask; the first asks again when it hears."""
+
+        def write_markers(self, txn: Txn) -> bool:
+            def heard(reply: Reply) -> None:
+                self.hear("first")(reply)
+                actor.ask(VERIFY, self.hear("again"), self)
+
+            actor.ask(VERIFY, heard, self)
+            actor.ask(VERIFY, self.hear("second"), self)
+            return super().write_markers(txn)
+
+    meddling = Meddling()
+    assert actor.at_once(COMMIT, meddling) is not None
+
+    assert [told.split()[0] for told in meddling.told[-3:]] == ["first", "second", "again"]
+    assert not actor.busy and actor.mailbox is None
+
+
+def test_a_fault_that_at_once_meets_is_raised_and_leaves_the_actor_free() -> None:
+    world = World()
+    actor = actor_in(Phase.EMPTY)
+    world.refuse_append = True
+
+    with pytest.raises(Refused):
+        actor.at_once(ADD, world)
+
+    assert (actor.busy, actor.txn.phase) == (False, Phase.EMPTY)
