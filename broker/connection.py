@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER, ROUTES, Route, route
 from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.turn import deliver
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -246,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
             from stuntbroker.broker.handlers.k18_api_versions import unsupported_version
 
             self.broker.turn.end()
-            self.transport.write(unsupported_version(self.correlation))
+            deliver(self.transport, unsupported_version(self.correlation))
             return True
         self.fail("request_not_served", api_key=key, api_version=version)
         return False
@@ -310,22 +311,22 @@ class Connection(asyncio.BufferedProtocol):
             return
         syncer = self.broker.syncer
         if syncer is None or syncer.settled:
-            self.transport.write(out)
+            deliver(self.transport, out)
             return
         self.open = True
 
         def synced() -> None:
             if self.open:
                 self.open = False
-                self.transport.write(out)
+                deliver(self.transport, out)
                 self._continue()
 
         syncer.when_synced(synced)
 
     def _write_lines(self, parts: list[Buffer]) -> None:
         if sum(map(len, parts)) < COPIED_BELOW:
-            self.transport.write(b"".join(parts))
-        else:
+            deliver(self.transport, b"".join(parts))
+        elif not self.transport.is_closing():
             self.transport.writelines(parts)
 
     def _continue(self) -> None:

@@ -37,9 +37,25 @@ class Gathering(Protocol):
 
 
 class Receiver(Protocol):
-    """A client's connection."""
+    """The transport of a client's connection."""
 
     def write(self, data: bytes | bytearray, /) -> object: ...
+
+    def abort(self) -> object: ...
+
+    def is_closing(self) -> bool: ...
+
+
+def deliver(receiver: Receiver, out: bytes | bytearray) -> None:
+    """Hand an answer to a client's transport, or close the connection: no client's failure may reach another client.
+
+    uvloop raises RuntimeError when the client has closed its end and the loop has not told the connection yet.
+    """
+    try:
+        receiver.write(out)
+    except Exception:
+        receiver.abort()
+        assert receiver.is_closing(), "an answer was neither sent nor was its connection closed"
 
 
 class Turn:
@@ -124,7 +140,7 @@ class Turn:
             self.armed = self._broken
         answers, self._answers = self._answers, {}
         late, self._late = self._late, []
-        for receiver, out in answers.items():
-            receiver.write(out)
-        for log in late:  # After the answers: nobody waits for it.
+        for log in late:  # Nobody waits for it: it is written with the next appends to its file.
             log.gather_late()
+        for receiver, out in answers.items():
+            deliver(receiver, out)

@@ -80,6 +80,8 @@ class FakeTransport:
         self.high = 1 << 62
         self.closed = False
         self.aborted = False
+        self.handle_closed = False
+        """The client closed its end, and the loop has closed ours: uvloop refuses every write from then on."""
         self.reading = True
         self.protocol: Connection | None = None
 
@@ -93,6 +95,8 @@ class FakeTransport:
         return self.unsent
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self.handle_closed:
+            raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
         self.sent += data
         if self.stuck:
             before, self.unsent = self.unsent, self.unsent + len(data)
@@ -117,6 +121,9 @@ class FakeTransport:
 
     def resume_reading(self) -> None:
         self.reading = True
+
+    def is_closing(self) -> bool:
+        return self.closed
 
     def close(self) -> None:
         self.closed = True
@@ -194,8 +201,12 @@ class Client:
         return decode(answer, KEYS[type(request).__name__.removesuffix("Request")], version)
 
     def leave(self) -> None:
-        self.transport.closed = True
+        self.transport.closed = self.transport.handle_closed = True
         self.connection.connection_lost(None)
+
+    def close_unnoticed(self) -> None:
+        """The client closes its end: the transport is closed already, and the connection hears of it later (`leave`)."""
+        self.transport.closed = self.transport.handle_closed = True
 
 
 class Rig:

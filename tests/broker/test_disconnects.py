@@ -1,0 +1,108 @@
+"""A client that disconnects reaches nobody else: the answers of the other clients of its turn leave all the same.
+
+uvloop refuses a write from the moment at which the client's end is closed, and tells the connection later.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import Client, Rig, cut, decode, frame, rig
+from group_requests import GROUP, end, init, pair, write
+from valid_requests import TOPIC, batch
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+
+PRODUCE, END_TXN, JOIN_GROUP, SYNC_GROUP = 0, 26, 11, 14
+
+
+def _join(client: Client, member_id: str = "") -> None:
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    client.feed(frame(JoinGroupRequest(GROUP, 30_000, 30_000, member_id, None, "consumer", protocols), 3))
+
+
+def _joined(client: Client) -> Any:
+    return decode(client.answers()[0], JOIN_GROUP, 3)
+
+
+def _group_of_two(made: Rig) -> tuple[Client, Client, SyncGroupRequest, SyncGroupRequest]:
+    """A leader and a follower of one generation, and the SyncGroup request of each."""
+    leader, follower = made.client(), made.client()
+    _join(leader)
+    made.pass_time(0)
+    alone = _joined(leader)
+    assert not leader.ask(_sync(alone, [alone.member_id]), 3).error_code
+    _join(follower)
+    _join(leader, alone.member_id)
+    first, second = _joined(leader), _joined(follower)
+    assert first.generation_id == second.generation_id
+    assert first.leader == first.member_id
+    return leader, follower, _sync(first, [first.member_id, second.member_id]), _sync(second, [])
+
+
+def _sync(joined: Any, members: list[str]) -> SyncGroupRequest:
+    given = [SyncGroupRequestAssignment(member_id, b"x") for member_id in members]
+    return SyncGroupRequest(GROUP, joined.generation_id, joined.member_id, None, "consumer", "range", given)
+
+
+def _produce() -> bytes:
+    topics = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch())])]
+    return frame(ProduceRequest(None, -1, 1_000, topics), 9)
+
+
+@pytest.mark.parametrize("asked", ["Produce", "EndTxn"])
+async def test_a_follower_that_closes_takes_no_answer_of_another_client_with_it(data_dir: Path, asked: str) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        leader, follower, sync_of_leader, sync_of_follower = _group_of_two(made)
+        stranger = made.client()
+        owner = pair(init(stranger, "payments"))
+        assert not write(stranger, "payments", owner, "42 EUR")
+        follower.feed(frame(sync_of_follower, 3))
+        assert follower.answers() == []
+
+        follower.close_unnoticed()
+        leader.feed(frame(sync_of_leader, 3))
+        request = _produce() if asked == "Produce" else frame(EndTxnRequest("payments", *owner, True), 5)
+        stranger.feed(request)
+        made.broker.turn.end()
+        follower.leave()
+
+        assert not decode(_only(leader), SYNC_GROUP, 3).error_code
+        key, version = (PRODUCE, 9) if asked == "Produce" else (END_TXN, 5)
+        answer: Any = decode(_only(stranger), key, version)
+        error = answer.responses[0].partition_responses[0].error_code if asked == "Produce" else answer.error_code
+        assert error == ErrorCode.NONE
+        if asked == "Produce":
+            assert not end(stranger, "payments", owner).error_code
+        assert made.log(TOPIC, 0).last_stable_offset == made.log(TOPIC, 0).next_offset
+
+
+async def test_a_closed_follower_does_not_crash_the_request_that_answers_it(data_dir: Path) -> None:
+    """Where nothing waits for the disk, its answer goes to the closed transport at once, inside the leader's request."""
+    async with rig(data_dir) as made:
+        leader, follower, sync_of_leader, sync_of_follower = _group_of_two(made)
+        follower.feed(frame(sync_of_follower, 3))
+        made.broker.turn.end()
+        follower.close_unnoticed()
+        leader.ask(_left(sync_of_leader), 0)
+        assert not leader.transport.closed
+        assert not made.events.crashes()
+
+
+def _left(member: SyncGroupRequest) -> LeaveGroupRequest:
+    return LeaveGroupRequest(GROUP, member.member_id)
+
+
+def _only(client: Client) -> bytes:
+    found = cut(client.transport.sent)
+    client.transport.sent.clear()
+    assert len(found) == 1
+    return found[0]
