@@ -35,6 +35,7 @@ from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.protocol.record_walk import Span, spans
 from stuntbroker.protocol.records import CONTROL, HEADER, HEADER_SIZE, TRANSACTIONAL, BatchHeader, seal
 from stuntbroker.storage.compression import CompressionError, TooLarge, compress, decompress
+from stuntbroker.storage.disk import open_file
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import finish_compaction
@@ -150,7 +151,7 @@ class Cleaning:
         """What stays of neighbouring segments, in one in their place."""
         cleaned = Segment(self.log.folder, group[0].base_offset)
         path = f"{self.log.folder}/{group[0].base_offset}-{end}"
-        cleaned.fd = os.open(path + ".cleaned", os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        cleaned.fd = open_file(path + ".cleaned", os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
             for segment in group:
                 for header, batch in _batches(segment):

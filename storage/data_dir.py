@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from stuntbroker.storage.disk import make_folder, open_file, read_file, replace_file, write_file
 from stuntbroker.storage.errors import DataDirLocked, StorageError
 from stuntbroker.storage.journal import change_of, is_whole, line_of
 from stuntbroker.storage.log_config import LogConfig
@@ -56,8 +57,8 @@ class DataDir:
         self.path = path
         try:
             refuse_another_s(path)
-            os.makedirs(path, exist_ok=True)
-            self._lock = os.open(f"{path}/.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            make_folder(path)
+            self._lock = open_file(f"{path}/.lock", os.O_RDWR | os.O_CREAT)
         except OSError as fault:
             why = _NO_FOLDER.get(type(fault), fault.strerror)
             raise StorageError(f"cannot use the data folder {path}: {why}; give another --data-dir") from fault
@@ -90,8 +91,8 @@ class DataDir:
     def properties(self) -> dict[str, str]:
         """meta.properties; empty when there is none."""
         try:
-            with open(f"{self.path}/{PROPERTIES}", encoding="utf-8") as file:
-                lines = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+            text = read_file(f"{self.path}/{PROPERTIES}").decode()
+            lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
         except FileNotFoundError:
             return {}
         except (OSError, UnicodeDecodeError) as fault:
@@ -120,8 +121,7 @@ class DataDir:
         """
         path = f"{self.path}/{JOURNAL}"
         try:
-            with open(path, "rb") as file:
-                *lines, torn = file.read().split(b"\n")
+            *lines, torn = read_file(path).split(b"\n")
         except FileNotFoundError:
             return
         except OSError as fault:
@@ -153,9 +153,7 @@ class DataDir:
             return
         is_new = not os.path.exists(f"{self.path}/{JOURNAL}")
         try:
-            self._journal = os.open(
-                f"{self.path}/{JOURNAL}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
-            )
+            self._journal = open_file(f"{self.path}/{JOURNAL}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         except OSError as fault:
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
         if is_new and self.made is not None:
@@ -203,7 +201,7 @@ class DataDir:
 
         def create(log: PartitionLog) -> None:
             try:
-                os.makedirs(folder, exist_ok=True)
+                make_folder(folder)
                 _write(f"{folder}/{METADATA}", metadata_of(topic_id))
                 _write(f"{folder}/leader-epoch-checkpoint", f"0\n1\n0 {log.log_start_offset}\n")
             except OSError as fault:
@@ -293,8 +291,7 @@ class DataDir:
     def _read_start_offsets(self) -> dict[tuple[str, int], int]:
         path = f"{self.path}/{START_OFFSETS}"
         try:
-            with open(path, "rb") as file:
-                data = file.read()
+            data = read_file(path)
         except FileNotFoundError:
             return {}
         try:
@@ -334,12 +331,7 @@ class DataDir:
         os.close(self._lock)
 
     def _replace(self, name: str, data: bytes, sync: bool = False) -> None:
-        with open(f"{self.path}/{name}.new", "wb") as file:
-            file.write(data)
-            if sync or self.made is not None:  # Before it takes the place of what was there.
-                file.flush()
-                os.fdatasync(file.fileno())
-        os.replace(f"{self.path}/{name}.new", f"{self.path}/{name}")
+        replace_file(f"{self.path}/{name}", data, sync=sync or self.made is not None)
         if self.made is not None:
             self.made(self.path)
 
@@ -351,5 +343,4 @@ def _remove_partition(folder: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    write_file(path, text.encode())

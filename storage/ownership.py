@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
+from stuntbroker.storage.disk import read_file
 from stuntbroker.storage.errors import StorageError
 
 PROPERTIES: Final = "meta.properties"
@@ -131,8 +132,8 @@ def metadata_of(topic_id: bytes) -> str:
 
 
 def _claimed(folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Deleted]) -> Fate:
-    if not os.path.isdir(folder):
-        raise StorageError(f"{folder} is no folder, and that partition's data belong there: move it away")
+    if not _is_folder(folder):
+        raise StorageError(f"{folder} is not a folder, and that partition's data belong there: move it away")
     found = _topic_id(folder)
     if found is None:
         return Fate.DESCRIBED
@@ -147,7 +148,7 @@ def _claimed(folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Del
 
 
 def _unclaimed(folder: str, index: int, deleted: Deleted | None) -> Fate:
-    if not os.path.isdir(folder):
+    if not _is_folder(folder):
         return Fate.STAYS
     files, found = os.listdir(folder), _topic_id(folder)
     if deleted is not None and (found in deleted.ids or (not files and index < deleted.partitions)):
@@ -155,11 +156,15 @@ def _unclaimed(folder: str, index: int, deleted: Deleted | None) -> Fate:
     return Fate.SET_ASIDE if any(file == METADATA or _SEGMENT.fullmatch(file) for file in files) else Fate.STAYS
 
 
+def _is_folder(path: str) -> bool:
+    """Whether it is a folder itself: a link to one leads out of the data folder."""
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
 def _topic_id(folder: str) -> bytes | None:
     """The id in a partition's METADATA; None when there is none that can be read."""
     try:
-        with open(f"{folder}/{METADATA}", "rb") as file:
-            found = _TOPIC_ID.fullmatch(file.read())
+        found = _TOPIC_ID.fullmatch(read_file(f"{folder}/{METADATA}"))
     except FileNotFoundError:
         return None
     return base64.urlsafe_b64decode(found[1] + b"==") if found else None

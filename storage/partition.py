@@ -5,7 +5,6 @@ One process holds every replica, so the high watermark is the end of the log: wh
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from collections.abc import Callable
 from struct import Struct
@@ -24,6 +23,7 @@ from stuntbroker.protocol.records import (
     read_header,
     with_append_time,
 )
+from stuntbroker.storage.disk import replace_file
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
@@ -401,9 +401,7 @@ class PartitionLog(SegmentedLog):
 
     def _write_snapshot(self) -> None:
         path = f"{self.folder}/{segment_name(self.next_offset)}.snapshot"
-        with open(path + ".new", "wb") as file:
-            file.write(self.producers.snapshot())
-        os.replace(path + ".new", path)
+        replace_file(path, self.producers.snapshot())
 
     # --- forgetting
 

@@ -9,7 +9,7 @@
 | segments after one that had to be cut | removed: they are past the longest valid prefix |
 | producer snapshots | the newest at or before the first segment that was read again; what follows it is replayed |
 | indexes without a log, snapshots that nothing begins with | removed |
-| a folder with the name of a segment's file | refused |
+| a folder, a link or a device with the name of a segment's file | refused |
 | files with any other name | left alone |
 """
 
@@ -23,6 +23,7 @@ from typing import Final
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
+from stuntbroker.storage.disk import not_regular, read_file
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
@@ -92,8 +93,8 @@ def _files(folder: str) -> Iterator[tuple[str, int, str]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if ours := _OURS.fullmatch(entry.name):
-                if entry.is_dir():
-                    raise StorageError(f"{entry.path} is a folder, and must be a file: move it away")
+                if not entry.is_file(follow_symlinks=False):
+                    raise not_regular(entry.path)
                 yield entry.path, int(ours[1]), ours[2]
 
 
@@ -186,8 +187,7 @@ def _snapshot_before(folder: str, limit: int) -> tuple[int, ProducerStates]:
             continue
         path = f"{folder}/{offset:020d}.snapshot"
         try:
-            with open(path, "rb") as file:
-                return offset, ProducerStates.from_snapshot(file.read())
+            return offset, ProducerStates.from_snapshot(read_file(path))
         except DecodeError:
             os.unlink(path)
     return 0, ProducerStates()

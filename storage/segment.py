@@ -28,6 +28,7 @@ from typing import Final
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from stuntbroker.storage.disk import open_file, read_file, replace_file
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.producers import AbortedTxn
 
@@ -95,7 +96,7 @@ class Segment:
             try:
                 # A segment that holds something is never made anew: its file may have been deleted.
                 create = 0 if self.size else os.O_CREAT
-                self.fd = os.open(self.path + ".log", os.O_RDWR | os.O_CLOEXEC | create, 0o644)
+                self.fd = open_file(self.path + ".log", os.O_RDWR | create)
                 self.is_new = create != 0
             except OSError as fault:
                 raise StorageError(f"cannot open {self.path}.log: {fault.strerror}") from fault
@@ -274,7 +275,7 @@ class Segment:
         """Takes size and indexes from a segment that was closed; False when they do not fit: it must be recovered."""
         try:
             self.size = os.stat(self.path + ".log").st_size
-            data = [_contents(self.path + suffix) for suffix in INDEXES]
+            data = [read_file(self.path + suffix) for suffix in INDEXES]
             entries = list(INDEX_ENTRY.iter_unpack(data[0]))
             times = list(TIME_ENTRY.iter_unpack(data[1]))
             aborted = [AbortedTxn(*entry[1:]) for entry in TXN_ENTRY.iter_unpack(data[2])]
@@ -299,7 +300,7 @@ class Segment:
     def _are_right(self, indexes: bytes, entries: list[tuple[int, int]]) -> bool:
         """Whether the indexes are as they were written; without a CRC, whether the offset index can be one."""
         try:
-            return _contents(self.path + ".crc") == _CRC.pack(crc32c(indexes))
+            return read_file(self.path + ".crc") == _CRC.pack(crc32c(indexes))
         except FileNotFoundError:
             return _rises(entries)
 
@@ -329,8 +330,8 @@ class Segment:
             b"".join(TXN_ENTRY.pack(0, *entry) for entry in self.aborted),
         ]
         for suffix, content in zip(INDEXES, data, strict=True):
-            _replace(self.path + suffix, content)
-        _replace(self.path + ".crc", _CRC.pack(crc32c(b"".join(data))))
+            replace_file(self.path + suffix, content)
+        replace_file(self.path + ".crc", _CRC.pack(crc32c(b"".join(data))))
 
     def sync(self) -> None:
         if self.fd >= 0:
@@ -358,15 +359,3 @@ def _rises(entries: list[tuple[int, int]]) -> bool:
             return False
         offset, position = entry
     return True
-
-
-def _contents(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def _replace(path: str, data: bytes) -> None:
-    """A new file in place of an old one, never a rewrite of it: a reader may have it mapped."""
-    with open(path + ".new", "wb") as file:
-        file.write(data)
-    os.replace(path + ".new", path)

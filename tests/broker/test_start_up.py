@@ -37,7 +37,7 @@ OURS = {
     "stuntbroker.protocol.hashing", "stuntbroker.protocol.messages", "stuntbroker.protocol.messages.producer_snapshot",
     "stuntbroker.protocol.messages.transaction_log_key", "stuntbroker.protocol.messages.transaction_log_value",
     "stuntbroker.protocol.primitives", "stuntbroker.protocol.records",
-    "stuntbroker.storage.data_dir", "stuntbroker.storage.errors", "stuntbroker.storage.journal",
+    "stuntbroker.storage.data_dir", "stuntbroker.storage.disk", "stuntbroker.storage.errors", "stuntbroker.storage.journal",
     "stuntbroker.storage.log_config", "stuntbroker.storage.ownership",
     "stuntbroker.storage.marker", "stuntbroker.storage.partition", "stuntbroker.storage.producers",
     "stuntbroker.storage.recovery", "stuntbroker.storage.segment", "stuntbroker.storage.segmented_log",

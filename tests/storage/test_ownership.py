@@ -158,7 +158,7 @@ def test_a_partition_whose_id_nobody_ever_had_is_refused_and_so_is_what_is_no_fo
         judge(str(tmp_path), TOPICS, DELETED, False)
     shutil.rmtree(tmp_path / "orders-0")
     put(tmp_path, "orders-0")
-    with pytest.raises(StorageError, match=f"{tmp_path}/orders-0 is no folder"):
+    with pytest.raises(StorageError, match=f"{tmp_path}/orders-0 is not a folder"):
         judge(str(tmp_path), TOPICS, DELETED, False)
 
 
