@@ -47,7 +47,7 @@ class Broker:
     """One node that is a whole cluster. `start` and `stop` belong to the event loop's thread."""
 
     def __init__(self, config: BrokerConfig, data_dir: str | None = None, durability: str = "process",
-                 events: Events | None = None, clock: Clock | None = None) -> None:  # fmt: skip
+                 events: Events | None = None, clock: Clock | None = None, truncate_damaged: bool = False) -> None:  # fmt: skip
         self.config = config
         self.events = events or Events()
         self.clock = clock or Clock()
@@ -70,7 +70,7 @@ class Broker:
         self._temporary = data_dir is None
         self._groups: GroupCoordinator | None = None
         self._durability = durability
-        self.data_dir = DataDir(data_dir or _temporary_folder())
+        self.data_dir = DataDir(data_dir or _temporary_folder(), truncate_damaged)
         try:
             self._open()
         except BaseException:  # Whatever it was is told by who started us; the folder must be free for the next try.
@@ -151,6 +151,7 @@ class Broker:
         self.transactions.replay()
         if OFFSETS in self.topics.by_name:
             self._load_groups()  # Its members have their session time-outs from now on.
+        self.data_dir.mark_in_use()
         self.transactions.resume()
         backlog = self.config["socket.listen.backlog.size"]
         for one in bind(host, port):

@@ -18,6 +18,8 @@ usage: stuntbroker COMMAND [options]
             --data-dir D             keep the data there (default: a temporary folder, gone at exit)
             --durability process     acknowledged means written: it survives kill -9 (default)
                          power       acknowledged means synced to the disk: it survives a power cut
+            --recover refuse         a log that was damaged refuses the start (default)
+                      truncate       it is cut where the damage begins, as Apache Kafka does
             --config FILE.toml       properties from a file
             --set KEY=VALUE          one property, by Kafka's name; may be repeated, wins over the file
             --ready-file PATH        write the address there as JSON when ready
@@ -116,7 +118,7 @@ def _run(arguments: list[str]) -> int:
 
 SERVE_OPTIONS: Final = (
     "--host", "--port", "--data-dir", "--durability", "--config", "--set", "--ready-file", "--log-format", "--log-level",
-    "--metrics-port",
+    "--metrics-port", "--recover",
 )  # fmt: skip
 WAIT_OPTIONS: Final = ("--bootstrap", "--timeout")
 

@@ -26,6 +26,16 @@ class _CannotStop(Exception):
     """What a broker that has run could not write at its end."""
 
 
+class Folder(NamedTuple):
+    """Where the data lives, and how."""
+
+    data_dir: str | None
+    """None: a temporary folder."""
+    durability: str
+    truncate_damaged: bool
+    """Cut a damaged log where the damage begins, instead of refusing to start."""
+
+
 class Listening(NamedTuple):
     """Where, and who is told when it is ready."""
 
@@ -43,6 +53,7 @@ def serve(found: dict[str, list[str]]) -> int:
     form = choice(found, "--log-format", "text", "json")
     level = choice(found, "--log-level", "info", "debug", "warning", "error")
     data_dir = single(found, "--data-dir", "") or None
+    truncate = choice(found, "--recover", "refuse", "truncate") == "truncate"
     ready_file = single(found, "--ready-file", "")
     metrics_port = number(found, "--metrics-port", 0, 0, 65_535) if "--metrics-port" in found else None
     properties = _properties(single(found, "--config", ""), found.get("--set", []))
@@ -55,7 +66,7 @@ def serve(found: dict[str, list[str]]) -> int:
         events.warning("properties_ignored", properties=sorted(config.ignored))
     _raise_file_limit()
     try:
-        return _run(config, data_dir, durability, events, Listening(host, port, metrics_port, ready_file))
+        return _run(config, Folder(data_dir, durability, truncate), events, Listening(host, port, metrics_port, ready_file))
     except _CannotStop as fault:
         sys.stderr.write(f"stuntbroker: stopped, but not in order: {fault}; the next start reads the folder as after a crash\n")
         return 1
@@ -115,7 +126,7 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _run(config: BrokerConfig, data_dir: str | None, durability: str, events: Events, listening: Listening) -> int:
+def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listening) -> int:
     try:
         import uvloop
 
@@ -123,7 +134,7 @@ def _run(config: BrokerConfig, data_dir: str | None, durability: str, events: Ev
     except ImportError:  # No wheel for this system: asyncio's own loop does the same, slower.
         loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    broker = Broker(config, data_dir, durability, events)
+    broker = Broker(config, folder.data_dir, folder.durability, events, truncate_damaged=folder.truncate_damaged)
     stopped: asyncio.Future[str] = loop.create_future()
     status = 0
 

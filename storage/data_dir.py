@@ -53,8 +53,10 @@ _NO_FOLDER: Final[dict[type[OSError], str]] = {
 class DataDir:
     """An open data folder. One process at a time."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, truncate_damaged: bool = False) -> None:
         self.path = path
+        self.truncate_damaged = truncate_damaged
+        """Cut a damaged log where the damage begins, instead of refusing it."""
         try:
             refuse_another_s(path)
             make_folder(path)
@@ -71,8 +73,6 @@ class DataDir:
             ) from fault
         try:
             self.was_clean = os.path.exists(f"{path}/{CLEAN}")
-            if self.was_clean:
-                os.unlink(f"{path}/{CLEAN}")
             self.start_offsets = self._read_start_offsets()
         except OSError as fault:
             os.close(self._lock)
@@ -159,6 +159,17 @@ class DataDir:
         if is_new and self.made is not None:
             self.made(self.path)
 
+    def mark_in_use(self) -> None:
+        """From now on the logs change, and only `close` leaves them in order. Raises StorageError.
+
+        Not before everything was read: a start that is refused must be refused again.
+        """
+        try:
+            if self.was_clean:
+                os.unlink(f"{self.path}/{CLEAN}")
+        except OSError as fault:
+            raise StorageError(f"cannot remove {self.path}/{CLEAN}: {fault.strerror}") from fault
+
     def journal(self, change: dict[str, Any]) -> None:
         """Writes a change. Raises StorageError, and then the change is not in the journal."""
         self.open_journal()
@@ -214,7 +225,7 @@ class DataDir:
         cut = 0
         if os.path.isdir(folder):
             try:
-                cut = recover(log, self.start_offsets.get((topic, index), 0), self.was_clean)
+                cut = recover(log, self.start_offsets.get((topic, index), 0), self.was_clean, self.truncate_damaged)
             except OSError as fault:
                 raise StorageError(f"cannot read {folder}: {fault.strerror}") from fault
         self.logs[topic, index] = log

@@ -6,7 +6,9 @@
 | `<first base>-<end>.swap` | a finished compaction: the segments it replaces go, it takes their place |
 | a segment that was closed in order | its indexes are loaded |
 | the last one after a crash, or any without fitting indexes | read whole: the longest prefix of valid batches stays |
-| segments after one that had to be cut | removed: they are past the longest valid prefix |
+| bytes behind that prefix after a crash, and no valid batch among them | cut off: a write that was not finished |
+| bytes behind it with valid batches after them, or in a log that was closed in order | refused: the file was damaged |
+| the same with `--recover truncate` | cut off with the segments after them, as Apache Kafka does |
 | producer snapshots | the newest at or before the first segment that was read again; what follows it is replayed |
 | indexes without a log, snapshots that nothing begins with | removed |
 | a folder, a link or a device with the name of a segment's file | refused |
@@ -32,31 +34,26 @@ from stuntbroker.storage.segmented_log import NO_SEGMENT
 
 _OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})")
 _UNFINISHED: Final = re.compile(rf"{_OURS.pattern}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned")
+OFFSET_MAX: Final = 2**63 - 1
 _SWAP: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.swap")
 
 
-def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
-    """Reads the log's folder; returns how many bytes of torn tail were cut off.
+def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: bool = False) -> int:
+    """Reads the log's folder; returns how many bytes of torn tail were cut off. Raises StorageError for a damaged log.
 
     `clean`: the log was closed in order, so that the indexes of its last segment can be trusted.
+    `truncate`: every segment is read whole, and a damaged log is cut where the damage begins.
     """
     log.exists = True
     finish_compaction(log.folder)
     bases = sorted(base for _, base, suffix in _files(log.folder) if suffix == ".log")
     segments = [Segment(log.folder, base) for base in bases]
-    read_again: list[Segment] = []
-    cut = 0
-    for index, segment in enumerate(segments):
-        closed = clean or index < len(segments) - 1
-        if closed and segment.load():
-            continue
-        read_again.append(segment)
-        cut_here = _scan(segment)
-        cut += cut_here
-        if cut_here:
-            cut += sum(os.path.getsize(later.path + ".log") for later in segments[index + 1 :])
-            del segments[index + 1 :]  # Their files go with the orphans.
-            break
+    try:
+        read_again, cut = _read_segments(segments, log_start_offset, clean, truncate)
+    except StorageError:
+        for segment in segments:
+            segment.close()
+        raise
     end = _end_of(segments)
     if clean and not cut and log_start_offset > end:
         # After a crash of the machine it may be so: then the log begins, and goes on, where it was said to begin.
@@ -72,6 +69,53 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool) -> int:
     log.aborted = [entry for segment in segments for entry in segment.aborted]
     log.delete_records(log.log_start_offset)
     return cut
+
+
+def _read_segments(
+    segments: list[Segment], log_start_offset: int, clean: bool, truncate: bool
+) -> tuple[list[Segment], int]:
+    """Load or scan each segment; return those that were scanned, and how many bytes were cut off.
+
+    Segments behind one that had to be cut are taken out of the list.
+    """
+    read_again: list[Segment] = []
+    cut = 0
+    for index, segment in enumerate(segments):
+        is_last = index == len(segments) - 1
+        if not truncate and (clean or not is_last) and segment.load():
+            continue
+        read_again.append(segment)
+        # Compaction leaves gaps between offsets, and never looks at the last segment.
+        left = segment.scan(gaps_below=log_start_offset if is_last else OFFSET_MAX)
+        if left:
+            # Unlike Kafka: it cuts whatever follows the valid beginning, as `truncate` does.
+            if not truncate:
+                _refuse_damage(segment, segments[index + 1 :], clean)
+            segment.cut()
+            cut = left + sum(os.path.getsize(later.path + ".log") for later in segments[index + 1 :])
+            del segments[index + 1 :]  # Their files go with the orphans.
+            break
+    return read_again, cut
+
+
+def _refuse_damage(segment: Segment, later: list[Segment], clean: bool) -> None:
+    """Raises StorageError unless what follows the valid beginning of a segment is a write that a crash did not let finish."""
+    why = "it was closed in order" if clean else None
+    for other in (segment, *later):
+        position = None if why else other.find_valid_batch(segment.size if other is segment else 0)
+        if position is not None:
+            file = "" if other is segment else f" of {other.path}.log"
+            why = f"valid records follow at position {position}{file}"
+    if why:
+        raise damaged(segment, segment.size, _end_of([segment]), f"{why}, so that no crash can have cut a write short here")
+
+
+def damaged(segment: Segment, position: int, end: int, why: str) -> StorageError:
+    """What to say of a log in which the record before `end` is the last that is as it was written."""
+    return StorageError(
+        f"{segment.path}.log is damaged at position {position}, after offset {end - 1}: {why}; nothing of it was changed: put "
+        "back a copy of the data folder, or start with --recover truncate, which cuts the log there as Apache Kafka does"
+    )
 
 
 def finish_compaction(folder: str) -> None:
@@ -111,10 +155,7 @@ def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, Buffer]]:
             if header.last_offset >= log.log_start_offset:
                 yield header, batch
         if end != segment.size:
-            raise StorageError(
-                f"{segment.path}.log is damaged at position {end}, after offset {offset - 1}, and what is in it cannot be "
-                "made anew: put back a copy of the data folder, or give another --data-dir"
-            )
+            raise damaged(segment, end, offset, "the broker's own records are not as they were written")
 
 
 def _remove_orphans(folder: str, bases: set[int], end: int) -> None:
@@ -126,13 +167,6 @@ def _remove_orphans(folder: str, bases: set[int], end: int) -> None:
             keep = base == last or (keep and base <= end)
         if not keep:
             os.unlink(path)
-
-
-def _scan(segment: Segment) -> int:
-    before = os.fstat(segment.open()).st_size
-    for _ in segment.recover():
-        pass
-    return before - segment.size
 
 
 def _end_of(segments: list[Segment]) -> int:

@@ -8,8 +8,9 @@ Files of a segment are named by its first offset, twenty digits:
     .txnindex   34 bytes an entry: int16 version 0, then producer id, first and last offset, last stable offset (int64)
     .crc        uint32 CRC-32C of these three, one after another; missing beside what older versions or Kafka wrote
 
-The log is valid up to its longest run of whole batches with a right CRC and rising offsets. The indexes are kept in
-memory and written when the segment is closed; after a crash they are made anew from the log.
+The log is valid up to its longest run of whole batches with a right CRC and rising offsets. Valid batches behind that run
+mean that the file was damaged, and not that a crash cut its last write short. The indexes are kept in memory and written
+when the segment is closed; after a crash they are made anew from the log.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from typing import Final
 
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, HeaderFields
 from stuntbroker.storage.disk import open_file, read_file, replace_file
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.log_config import LEADER_EPOCH
 from stuntbroker.storage.producers import AbortedTxn
 
 INDEX_INTERVAL: Final = 4_096
@@ -47,6 +49,11 @@ INDEX_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 TXN_ENTRY = Struct(">hqqqq")
 _CRC = Struct(">I")
+CRC_FROM: Final = 21
+"""Where in a batch the bytes begin that its CRC is of."""
+EPOCH_AT: Final = 12
+"""Where in a batch the leader epoch stands, and the format's number (magic) behind it."""
+_EPOCH_AND_MAGIC = Struct(">ib").pack(LEADER_EPOCH, 2)
 _unpack_header = HEADER.unpack_from
 _new_tuple = tuple.__new__
 
@@ -234,10 +241,10 @@ class Segment:
                 return position
         return None
 
-    def recover(self) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """Reads the file from the start, gives every valid batch, and cuts off what follows the last of them.
+    def scan(self, gaps_below: int) -> int:
+        """Read the whole file: take size and indexes from its longest valid beginning; return how many bytes follow that.
 
-        The buffer of a batch is good until the next one is asked for.
+        Offsets may be missing between two batches that are wholly below `gaps_below`: above it, a missing offset is damage.
         """
         fd = self.open()
         length = os.fstat(fd).st_size
@@ -261,15 +268,44 @@ class Segment:
                 if end < size:  # Somebody else cuts it.
                     break
                 continue
-            base_offset, _, _, magic, crc, _, delta, _, max_timestamp, _, _, _, _ = header
-            right = size >= HEADER_SIZE and magic == 2 and next_offset <= base_offset <= self.base_offset + OFFSETS_MAX
-            if not right or crc != crc32c(window[at + 21 : at + size]):
+            if not self._is_valid(header, window[at : at + size]):
+                break
+            base_offset, _, _, _, _, _, delta, _, max_timestamp, _, _, _, _ = header
+            if base_offset < next_offset or next_offset < base_offset > gaps_below:
                 break
             next_offset = base_offset + delta + 1
             self.note(size, next_offset - 1, max_timestamp)
-            yield _new_tuple(BatchHeader, header), window[at : at + size]
-        if length > self.size:
-            os.ftruncate(fd, self.size)
+        return length - self.size
+
+    def _is_valid(self, header: HeaderFields, batch: Buffer) -> bool:
+        """Whether a batch of this log is as it was written; its header has no CRC for the fields before `attributes`."""
+        base_offset, _, leader_epoch, magic, crc, _, _, _, _, _, _, _, _ = header
+        return (
+            len(batch) >= HEADER_SIZE and magic == 2 and leader_epoch == LEADER_EPOCH
+            and self.base_offset <= base_offset <= self.base_offset + OFFSETS_MAX and crc == crc32c(batch[CRC_FROM:])
+        )  # fmt: skip
+
+    def find_valid_batch(self, position: int) -> int | None:
+        """Position of the first valid batch from `position` on, at whatever byte it begins; None when there is none."""
+        fd = self.open()
+        length = os.fstat(fd).st_size
+        while position + HEADER_SIZE <= length:
+            window = os.pread(fd, SCAN_BYTES, position)
+            at = window.find(_EPOCH_AND_MAGIC, EPOCH_AT)
+            while 0 <= at < len(window) - (HEADER_SIZE - EPOCH_AT):
+                start = at - EPOCH_AT
+                header = _unpack_header(window, start)
+                size = header[1] + LOG_OVERHEAD
+                if HEADER_SIZE <= size <= length - position - start:
+                    if self._is_valid(header, os.pread(fd, size, position + start)):
+                        return position + start
+                at = window.find(_EPOCH_AND_MAGIC, at + 1)
+            position += max(1, len(window) - HEADER_SIZE)
+        return None
+
+    def cut(self) -> None:
+        """Remove what follows the valid beginning that `scan` found."""
+        os.ftruncate(self.open(), self.size)
 
     def load(self) -> bool:
         """Takes size and indexes from a segment that was closed; False when they do not fit: it must be recovered."""

@@ -257,21 +257,25 @@ class SyncedAtOnce:
 @contextlib.asynccontextmanager
 async def rig(
     data_dir: Path, properties: Mapping[str, str] | None = None, durability: str = "process",
-    executor: Any = None,
+    executor: Any = None, truncate_damaged: bool = False,
 ) -> AsyncIterator[Rig]:  # fmt: skip
     """A running broker; at the end nothing may have been complained of in the event loop.
 
     `executor` stands for the thread that syncs; `executor.rest()` ends what is under way.
     """
     clock, events = ManualClock(), KeptEvents()
-    broker = Broker(BrokerConfig(properties or {}), str(data_dir), durability, events, clock)
+    broker = Broker(BrokerConfig(properties or {}), str(data_dir), durability, events, clock, truncate_damaged)
     if executor is not None:
         assert broker.syncer is not None
         broker.syncer._run = executor
     made = Rig(broker, clock, events)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, facts: made.faults.append(facts))
-    await broker.start(port=0)
+    try:
+        await broker.start(port=0)
+    except BaseException:
+        broker.data_dir.abandon()
+        raise
     try:
         yield made
     finally:

@@ -222,19 +222,88 @@ async def test_what_somebody_left_in_a_partition_s_folder_is_left_there(
     assert {name.rstrip("/") for name in names} <= {path.name for path in (folder / f"{TOPIC}-0").iterdir()}
 
 
-async def test_bytes_that_a_log_has_lost_are_told(folders: dict[bool, Path], whole: object, tmp_path: Path) -> None:
-    """From the middle of the log: what follows goes too, as it is past the longest valid beginning."""
+@pytest.mark.parametrize("clean", [False, True], ids=["killed", "clean"])
+async def test_bytes_lost_in_the_middle_of_a_log_refuse_the_start_and_truncate_cuts_there(
+    clean: bool, folders: dict[bool, Path], whole: object, tmp_path: Path
+) -> None:
     folder = tmp_path / "data"
-    shutil.copytree(folders[False], folder)
+    shutil.copytree(folders[clean], folder)
     logs = sorted((folder / f"{TOPIC}-0").glob("*.log"))
     lost = sum(path.stat().st_size for path in logs[2:])
     size = logs[1].stat().st_size
     logs[1].write_bytes(logs[1].read_bytes()[:-1])
-    async with rig(folder, FEW) as made:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    refused = f"^{logs[1]} is damaged at position [0-9]+, after offset [0-9]+: .*--recover truncate"
+    with pytest.raises(StorageError, match=refused):
+        async with rig(folder, FEW):
+            pass
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    async with rig(folder, FEW, truncate_damaged=True) as made:
         [(event, facts)] = made.events.kept
         end = made.log(TOPIC, 0).next_offset
     assert (event, facts["topic"], facts["partition"], facts["next_offset"]) == ("log_cut", TOPIC, 0, end)
     assert lost < facts["bytes"] < lost + size
+
+
+def last_log(folder: Path, partition: str) -> Path:
+    return max((folder / partition).glob("*.log"))
+
+
+def batch_starts(data: bytes) -> list[int]:
+    starts, at = [], 0
+    while at < len(data):
+        starts.append(at)
+        at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+    return starts
+
+
+@pytest.mark.parametrize("partition", [f"{TOPIC}-0", "__transaction_state-0"])
+async def test_every_flipped_byte_with_valid_batches_behind_it_refuses_the_start_after_kill(
+    partition: str, folders: dict[bool, Path], whole: object, tmp_path: Path
+) -> None:
+    """Also those in front of the CRC: base offset, length, leader epoch and magic number."""
+    folder = tmp_path / "data"
+    shutil.copytree(folders[False], folder)
+    logs = sorted((folder / partition).glob("*.log"), reverse=True)
+    path = next(path for path in logs if len(batch_starts(path.read_bytes())) > 1)
+    for later in (folder / partition).glob("*.log"):
+        if later > path:
+            later.unlink()
+    data = path.read_bytes()
+    first, second = batch_starts(data)[-2:]
+    for at in (*range(first, first + 61), second - 1):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+        follows = f"^{path} is damaged at position {first}, .*valid records follow at position ({first}|{second}),"
+        with pytest.raises(StorageError, match=follows):
+            async with rig(folder, FEW):
+                pass
+
+
+@pytest.mark.parametrize("keep", range(1, 70, 4))
+async def test_a_write_that_a_crash_cut_short_is_cut_off_and_the_rest_stays(
+    keep: int, folders: dict[bool, Path], whole: object, tmp_path: Path
+) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(folders[False], folder)
+    path = last_log(folder, f"{TOPIC}-0")
+    data = path.read_bytes()
+    last = batch_starts(data)[-1]
+    path.write_bytes(data[: last + keep])
+    async with rig(folder, FEW) as made:
+        assert made.events.names() == ["log_cut"]
+    assert path.read_bytes() == data[:last]
+
+
+async def test_a_log_that_was_closed_in_order_has_no_torn_tail(folders: dict[bool, Path], whole: object, tmp_path: Path) -> None:
+    """Nothing valid follows its last batch, and yet no crash can have cut that one short."""
+    folder = tmp_path / "data"
+    shutil.copytree(folders[True], folder)
+    path = last_log(folder, f"{TOPIC}-0")
+    path.write_bytes(path.read_bytes()[:-1])
+    for _ in range(2):  # The start that is refused leaves the folder as one that was closed in order.
+        with pytest.raises(StorageError, match=f"^{path} is damaged .*: it was closed in order"):
+            async with rig(folder, FEW):
+                pass
 
 
 @pytest.mark.parametrize("topic", ["__transaction_state", "__consumer_offsets"])
@@ -249,6 +318,8 @@ async def test_what_the_broker_s_own_logs_say_is_believed_only_where_their_crc_i
         data = bytearray(path.read_bytes())
         data[at] ^= 1
         path.write_bytes(data)
-        with pytest.raises(StorageError, match=f"^{path} is damaged at position [0-9]+, after offset .*; |: put back a copy"):
+        with pytest.raises(StorageError, match=f"^{path} is damaged at position [0-9]+, after offset .*put back a copy"):
             async with rig(folder, FEW):
                 pass
+        async with rig(folder, FEW, truncate_damaged=True) as made:
+            assert made.events.names() == ["log_cut"]

@@ -37,10 +37,12 @@ def new_log(folder: Path | str, **config: Any) -> PartitionLog:
     return PartitionLog("t", 0, str(folder), LogConfig(**config), lambda log: os.makedirs(log.folder, exist_ok=True))
 
 
-def reopened(folder: Path | str, *, clean: bool = False, start: int = 0, **config: Any) -> PartitionLog:
+def reopened(
+    folder: Path | str, *, clean: bool = False, start: int = 0, truncate: bool = False, **config: Any
+) -> PartitionLog:
     """What a restart makes of the folder."""
     log = new_log(folder, **config)
-    recover(log, start, clean)
+    recover(log, start, clean, truncate)
     return log
 
 

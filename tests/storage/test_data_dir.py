@@ -316,7 +316,8 @@ def test_partitions_survive_in_kafka_s_layout(tmp_path: Path, clean: bool) -> No
     assert files[METADATA] == f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}\n".encode()
     assert files["leader-epoch-checkpoint"] == b"0\n1\n0 0\n"
     folder = DataDir(str(tmp_path))
-    assert folder.was_clean is clean
+    assert folder.was_clean is clean is (tmp_path / CLEAN).exists()
+    folder.mark_in_use()
     assert not (tmp_path / CLEAN).exists()
     log, cut = folder.partition("my-topic", 3, TOPIC_ID, LogConfig())
     assert (view(log), cut) == (before, 0)
