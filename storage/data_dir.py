@@ -74,6 +74,7 @@ class DataDir:
         try:
             self.was_clean = os.path.exists(f"{path}/{CLEAN}")
             self.start_offsets = self._read_start_offsets()
+            self._start_offsets_changed = False
         except OSError as fault:
             os.close(self._lock)
             raise StorageError(f"cannot use the data folder {path}: {fault}") from fault
@@ -232,16 +233,23 @@ class DataDir:
         return log, cut
 
     def check_free(self, topic: str, indexes: range) -> None:
-        """Raises StorageError when something is where a new partition's folder would be: it would be taken for its data."""
+        """Raises StorageError when something is where a new partition's folder would be: it would be taken for its data.
+
+        The checkpoint must not name a deleted partition of that name either: after a crash the new one would begin there.
+        """
+        self.forget_deleted_start_offsets()
         for index in indexes:
             if os.path.lexists(f"{self.path}/{topic}-{index}"):
                 raise StorageError(f"there is something else at {self.path}/{topic}-{index}: move it away")
 
     def delete_partition(self, log: PartitionLog) -> None:
-        """Removes a partition's folder. What a crash on the way leaves goes at the next start. Raises StorageError."""
+        """Removes a partition's folder. What a crash on the way leaves goes at the next start. Raises StorageError.
+
+        Whoever deletes the last partition of a request calls `forget_deleted_start_offsets`.
+        """
         self.logs.pop((log.topic, log.index), None)
+        self._start_offsets_changed |= (log.topic, log.index) in self.start_offsets
         try:
-            self._forget_start(log.topic, log.index)
             log.delete()
             if os.path.isdir(log.folder):
                 _remove_partition(log.folder)
@@ -257,21 +265,26 @@ class DataDir:
         """
         strays = []
         judged = judge(self.path, topics, deleted, not self._journal_lines)
+        known = self.start_offsets
+        # A crash may have come between the deletion of a topic and the checkpoint that no longer names its partitions.
+        self.start_offsets = {(t, i): offset for (t, i), offset in known.items() if t in topics and i < topics[t][1]}
         try:
             for fate, folder, topic, index in judged:
                 match fate:
                     case Fate.DESCRIBED:
                         _write(f"{folder}/{METADATA}", metadata_of(topics[topic][0]))
                     case Fate.REMOVED:
-                        self._forget_start(topic, index)
+                        self.start_offsets.pop((topic, index), None)
                         _remove_partition(folder)
                     case Fate.SET_ASIDE:
-                        self._forget_start(topic, index)
+                        self.start_offsets.pop((topic, index), None)
                         name = stray_name(topic, index, new_uuid())
                         os.rename(folder, f"{self.path}/{name}")
                         strays.append((folder, name))
         except OSError as fault:
             raise StorageError(f"cannot tidy up the data folder: {fault}") from fault
+        if self.start_offsets != known:
+            self._write_start_offsets(self.start_offsets)
         for fate, folder, _, _ in judged:
             if self.made is not None and fate is not Fate.STAYS:
                 for path in (f"{folder}/{METADATA}", folder) if fate is Fate.DESCRIBED else (self.path,):
@@ -280,17 +293,22 @@ class DataDir:
 
     # --- log start offsets
 
+    def forget_deleted_start_offsets(self) -> None:
+        """Write the checkpoint unless every line of it is right. Raises StorageError.
+
+        Once for everything that a request deletes: the checkpoint has a line for every partition that lost its beginning.
+        """
+        if self._start_offsets_changed:
+            self.write_start_offsets()
+
     def write_start_offsets(self) -> None:
-        """Notes where logs begin after records were deleted; survives a crash, as the answer to the deletion says."""
+        """Notes where logs begin after records were deleted; survives a crash, as the answer says. Raises StorageError."""
+        self._start_offsets_changed = True
         # Unlike Kafka: it does so once a minute, and deleted records are back when it is killed before.
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset}
         self._write_start_offsets(starts)
         self.start_offsets = starts
-
-    def _forget_start(self, topic: str, index: int) -> None:
-        """Else the next topic of that name would begin there after a crash."""
-        if self.start_offsets.pop((topic, index), None) is not None:
-            self._write_start_offsets(self.start_offsets)
+        self._start_offsets_changed = False
 
     def _write_start_offsets(self, starts: dict[tuple[str, int], int]) -> None:
         lines = [f"{topic} {index} {offset}\n" for (topic, index), offset in starts.items()]

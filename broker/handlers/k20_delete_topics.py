@@ -51,6 +51,13 @@ def _each(broker: Broker, wanted: list[DeleteTopicState]) -> Steps:
         topic = broker.topics.get(one.name) if one.name is not None else broker.topics.by_id(one.topic_id)
         results.append(_one(broker, one))
         cost = SEEN if topic is None else cost_of_change(broker, len(topic.partitions))
+    try:
+        broker.data_dir.forget_deleted_start_offsets()
+    except StorageError as fault:
+        broker.events.error("start_offsets_not_written", fault=str(fault))
+        for result in results:
+            if not result.error_code:
+                result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, f"{result.name} is deleted, but {fault}"
     return DeleteTopicsResponse(responses=results)
 
 
@@ -105,8 +112,8 @@ def _one(broker: Broker, wanted: DeleteTopicState) -> DeletableTopicResult:
     try:
         broker.topics.delete(topic)
     except StorageError as fault:
-        if broker.topics.get(topic.name) is not None:
-            raise
+        if broker.topics.get(topic.name) is not None:  # Its deletion is not in the journal.
+            return DeletableTopicResult(topic.name, topic.id, ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
         broker.topic_deleted(topic.name)
         broker.events.error("topic_data_not_removed", topic=topic.name, fault=str(fault))
         return DeletableTopicResult(topic.name, topic.id, ErrorCode.KAFKA_STORAGE_ERROR, str(fault))

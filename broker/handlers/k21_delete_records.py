@@ -4,48 +4,69 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.slices import MADE, SEEN, Steps, work_off
 from stuntbroker.broker.topics import INTERNAL
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest
+from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
 from stuntbroker.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
 
 KEY: Final = 21
 VERSIONS = range(0, 3)
 HIGH_WATERMARK: Final = -1
 
 
-def handle(connection: Connection, request: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse:
-    broker = connection.broker
-    results, moved = [], False
-    for topic in request.topics:
-        partitions = []
+def handle(connection: Connection, request: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse | None:
+    response: DeleteRecordsResponse | None = work_off(connection, _each(connection.broker, request.topics))
+    return response
+
+
+def _each(broker: Broker, topics: list[DeleteRecordsTopic]) -> Steps:
+    results: list[DeleteRecordsTopicResult] = []
+    moved: list[DeleteRecordsPartitionResult] = []
+    for topic in topics:
+        partitions: list[DeleteRecordsPartitionResult] = []
         for part in {part.partition_index: part for part in topic.partitions}.values():
             log = broker.topics.log(topic.name, part.partition_index)
-            answer = DeleteRecordsPartitionResult(part.partition_index, -1, ErrorCode.NONE)
+            segments = 0 if log is None else len(log.segments)
+            answer = DeleteRecordsPartitionResult(part.partition_index, -1, _delete(log, part.offset))
             partitions.append(answer)
-            if log is None:
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif topic.name in INTERNAL:
-                answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
-            elif not log.config.delete:
-                answer.error_code = ErrorCode.POLICY_VIOLATION
-            else:
-                offset = log.next_offset if part.offset == HIGH_WATERMARK else part.offset
-                if not 0 <= offset <= log.next_offset:
-                    answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-                    continue
-                moved |= offset > log.log_start_offset
-                log.delete_records(offset)
+            if log is not None and not answer.error_code:
                 answer.low_watermark = log.log_start_offset
+                moved.append(answer)
+                segments -= len(log.segments)
+            yield SEEN + MADE * segments
         if partitions:
             results.append(DeleteRecordsTopicResult(topic.name, partitions))
-    if moved:
-        broker.data_dir.write_start_offsets()
+    try:
+        if moved:
+            broker.data_dir.write_start_offsets()
+    except StorageError as fault:
+        broker.events.error("start_offsets_not_written", fault=str(fault))
+        for answer in moved:
+            answer.error_code, answer.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
     return DeleteRecordsResponse(topics=results)
+
+
+def _delete(log: PartitionLog | None, offset: int) -> ErrorCode:
+    """Delete the records of a log below an offset."""
+    if log is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if log.topic in INTERNAL:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not log.config.delete:
+        return ErrorCode.POLICY_VIOLATION
+    before = log.next_offset if offset == HIGH_WATERMARK else offset
+    if not 0 <= before <= log.next_offset:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    log.delete_records(before)
+    return ErrorCode.NONE

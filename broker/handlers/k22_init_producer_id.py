@@ -20,6 +20,7 @@ from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -63,7 +64,10 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
         timeout_ms, request.producer_id, request.producer_epoch, request.keep_prepared_txn,
         version if transactions.remembers_time_outs else -1,
     )  # fmt: skip
-    transactions.ask(transactional_id, asked, done if claim is None else partial(claim.fence, done=done))
+    try:
+        transactions.ask(transactional_id, asked, done if claim is None else partial(claim.fence, done=done))
+    except StorageError as fault:
+        return _not_stored(connection, fault)
     return None
 
 
@@ -81,11 +85,20 @@ def _without_id(connection: Connection, claim: Claim | None) -> InitProducerIdRe
     """A new producer id, of which nothing is kept."""
     if claim is not None and (error := claim.refusal()):
         return _error(error)
-    fresh = Reply(ErrorCode.NONE, connection.broker.transactions.producer_ids.take(), 0)
+    try:
+        fresh = Reply(ErrorCode.NONE, connection.broker.transactions.producer_ids.take(), 0)
+    except StorageError as fault:
+        return _not_stored(connection, fault)
     if claim is None:
         return InitProducerIdResponse(0, *fresh)
     claim.fence(fresh, lambda reply: connection.reply(_error(reply.error) if reply.error else InitProducerIdResponse(0, *reply)))
     return None
+
+
+def _not_stored(connection: Connection, fault: StorageError) -> InitProducerIdResponse | None:
+    """The answer when a block of producer ids, or the topic of the transaction log, cannot be noted on the disk."""
+    connection.broker.events.error("request_failed", api_key=KEY, reason=str(fault))
+    return _error(ErrorCode.KAFKA_STORAGE_ERROR) if connection.open else None
 
 
 def _error(error: int) -> InitProducerIdResponse:

@@ -384,6 +384,7 @@ def test_a_topic_of_the_same_name_does_not_begin_where_the_deleted_one_did(tmp_p
         folder.reconcile({}, {"orders": Deleted({TOPIC_ID}, 1)}, lambda: OTHER_ID)
     else:
         folder.delete_partition(log)
+        folder.check_free("orders", range(1))
     put(partition(folder), batch(2))
     crashed(folder)
 
