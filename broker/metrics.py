@@ -94,9 +94,10 @@ class Metrics:
                 open_ms = max(open_ms, now_ms - txn.started_at_ms)
             two_phase += txn.phase is Phase.ONGOING and txn.timeout_ms == TIMEOUT_NONE
         phases: Counter[Phase] = Counter()
-        actors = list(transactions.actors.values())
-        for at in range(0, len(actors), SLICE):
-            phases.update(actor.txn.phase for actor in actors[at : at + SLICE])
+        all_ids = transactions.ids()
+        for at in range(0, len(all_ids), SLICE):
+            shown = map(transactions.phase_and_producer_id, all_ids[at : at + SLICE])
+            phases.update(one[0] for one in shown if one is not None)
             await asyncio.sleep(0)
         ids = GaugeMetricFamily("stuntbroker_transactional_ids", "Transactional ids by state", labels=("state",))
         for phase in Phase:
@@ -118,7 +119,7 @@ class Metrics:
                 sum(loads) / len(loads) if loads else 0,
             ),
             ids,
-            GaugeMetricFamily("stuntbroker_transactional_id_count", "All transactional ids", len(actors)),
+            GaugeMetricFamily("stuntbroker_transactional_id_count", "All transactional ids", len(all_ids)),
             GaugeMetricFamily("stuntbroker_open_transactions", "Transactions that are open", len(transactions.open)),
             GaugeMetricFamily(
                 "stuntbroker_two_phase_transactions", "Open ones that no time-out ends: two-phase commit decides on them",

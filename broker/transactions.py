@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import Actor, Done
 from stuntbroker.coordinator.machine import timed_out
-from stuntbroker.coordinator.records import batch_at_level_0, batch_of, last_states
+from stuntbroker.coordinator.records import (
+    batch_at_level_0,
+    batch_of,
+    last_values,
+    open_ids,
+    phase_of,
+    producer_id_of,
+    state_of,
+    updated_at_ms_of,
+)
 from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
 from stuntbroker.coordinator.state import ID, MAY_EXPIRE, PHASE, PREPARED, UPDATED_AT_MS, Phase, Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
-from stuntbroker.protocol.records import HEADER_SIZE, read_records
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
@@ -31,11 +39,14 @@ BLOCK = 1_000
 """Producer ids are reserved in the journal by so many at a time; what is left of a block is lost at a restart."""
 COORDINATOR_EPOCH = 0
 """Leader epoch of every partition of the transaction log: this process is the only leader they ever have."""
-EXPIRED_PER_SLICE = 1_000
+IDS_PER_SLICE = 1_000
+"""Ids that are looked at, or forgotten, before others have their turn."""
 
 
 def _without_profile(txn: Txn) -> Txn:
     """What was written under profile kip-588, as Kafka would have it."""
+    if txn.init_version == txn.timed_out_epoch == -1:
+        return txn
     fenced = txn.timed_out_epoch != -1 and txn.client_version < 2
     last = -1 if fenced else txn.last_producer_epoch
     return txn._replace(init_version=-1, timed_out_epoch=-1, last_producer_epoch=last)
@@ -67,7 +78,9 @@ class Transactions:
     def __init__(self, broker: Broker, producer_ids: ProducerIds) -> None:
         self.broker = broker
         self.producer_ids = producer_ids
-        self.actors: dict[str, Actor] = {}
+        self._actors: dict[str, Actor] = {}
+        self._dormant: dict[str, bytes] = {}
+        """Ids that nobody has used since the start: their state as it is in the log. An actor is made when one is used."""
         self.open: set[Actor] = set()
         """Actors with a transaction that is not complete: those that can time out, or were left prepared by a fault."""
         self._context = NO_CONTEXT
@@ -81,6 +94,8 @@ class Transactions:
         self._at_once = broker.syncer is None
         """What is appended is as durable as configured."""
         self._none_expires_before_ms = 0
+        self._expiry: Iterator[None] | None = None
+        """The search for expired ids that is under way."""
         self.timed_out_count = 0
         self.expired_count = 0
         self.load_times_ms: list[int] = []
@@ -103,16 +118,55 @@ class Transactions:
     # --- asking
 
     def find(self, transactional_id: str) -> Actor | None:
-        return self.actors.get(transactional_id)
+        return self._actors.get(transactional_id) or self._wake(transactional_id)
+
+    def _wake(self, transactional_id: str) -> Actor | None:
+        """Make the actor of an id that nobody has used since the start; None when there is no such id."""
+        txn = self.state_of(transactional_id)
+        if txn is None:
+            return None
+        del self._dormant[transactional_id]
+        actor = self._actors[transactional_id] = Actor(txn, self._log_of(transactional_id))
+        return actor
+
+    def _log_of(self, transactional_id: str) -> PartitionLog:
+        return self._log[partition_for(transactional_id, len(self._log))]
+
+    def ids(self) -> list[str]:
+        """Every transactional id."""
+        return [*self._actors, *self._dormant]
+
+    def count(self) -> int:
+        """How many transactional ids there are."""
+        return len(self._actors) + len(self._dormant)
+
+    def state_of(self, transactional_id: str) -> Txn | None:
+        """The state of an id, which does not count as a use of it; None when there is no such id."""
+        actor = self._actors.get(transactional_id)
+        if actor is not None:
+            return actor.txn
+        value = self._dormant.get(transactional_id)
+        if value is None:
+            return None
+        txn = state_of(transactional_id, value)
+        return txn if self.remembers_time_outs else _without_profile(txn)
+
+    def phase_and_producer_id(self, transactional_id: str) -> tuple[Phase, int] | None:
+        """What listings show of an id, in a tenth of the time that `state_of` takes; None when there is no such id."""
+        value = self._dormant.get(transactional_id)
+        if value is not None:
+            return phase_of(value, transactional_id), producer_id_of(value)
+        actor = self._actors.get(transactional_id)
+        return None if actor is None else (actor.txn.phase, actor.txn.producer_id)
 
     def is_kept(self, transactional_id: str) -> bool:
         """Its transaction was prepared and is to be decided on: nobody adds to it (KIP-939)."""
-        actor = self.actors.get(transactional_id)
+        actor = self.find(transactional_id)
         return actor is not None and actor.txn.kept
 
     def ask(self, transactional_id: str, request: Request, done: Done) -> None:
         """`done` gets the reply, at once unless the id is busy or the log must sync. Raises StorageError."""
-        actor = self.actors.get(transactional_id)
+        actor = self.find(transactional_id)
         if actor is None:
             if type(request) is not InitProducerId:
                 done(Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING if transactional_id else ErrorCode.INVALID_REQUEST))
@@ -122,15 +176,14 @@ class Transactions:
 
     def at_once(self, transactional_id: str, request: AddPartitions | EndTxn) -> Reply | None:
         """The reply, when nothing stands in its way; else None, and nothing done: `ask`. Raises StorageError."""
-        actor = self.actors.get(transactional_id)
+        actor = self._actors.get(transactional_id) or self._wake(transactional_id)
         return actor.at_once(request, self) if actor is not None and self._at_once else None
 
     def _new_actor(self, transactional_id: str) -> Actor:
         if not self._log:
             self._use_log(self.broker.topics.internal(TXN_STATE).partitions)
         txn = new_txn(transactional_id, self.producer_ids.take())
-        actor = Actor(txn, self._log[partition_for(transactional_id, len(self._log))])
-        self.actors[transactional_id] = actor
+        actor = self._actors[transactional_id] = Actor(txn, self._log_of(transactional_id))
         return actor
 
     # --- ports of the actors
@@ -225,34 +278,59 @@ class Transactions:
             )  # fmt: skip
 
     def expire(self) -> None:
-        """Forgets ids that nobody used for `transactional.id.expiration.ms`, a bounded number at a time."""
+        """Forgets ids that nobody used for `transactional.id.expiration.ms`, in slices of a bounded number of ids."""
         now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["transactional.id.expiration.ms"]
         if now_ms < self._none_expires_before_ms <= now_ms + age_ms:  # Further off only when the clock was set back.
             return
-        old, soonest_ms = [], now_ms + age_ms
-        for actor in self.actors.values():
-            txn = actor.txn
-            expires_ms = txn.updated_at_ms + age_ms
-            if expires_ms > now_ms:
-                soonest_ms = min(soonest_ms, expires_ms)
-            elif actor.busy:
-                soonest_ms = now_ms
-            elif txn.phase in MAY_EXPIRE and txn.updated_at_ms >= 0:
-                old.append(actor)
-                if len(old) == EXPIRED_PER_SLICE:
-                    self.broker.timers.call_later(0, self.expire)
-                    soonest_ms = now_ms
-                    break
+        if self._expiry is None:
+            self._expiry = self._expiry_slices(now_ms, age_ms)
+            self._next_expiry_slice()
+
+    def _next_expiry_slice(self) -> None:
+        assert self._expiry is not None
+        try:
+            next(self._expiry)
+        except StopIteration:
+            self._expiry = None
+        except StorageError:
+            self._expiry = None  # The log has said so, and the broker ends.
+        else:
+            self.broker.timers.call_later(0, self._next_expiry_slice)
+
+    def _expiry_slices(self, now_ms: int, age_ms: int) -> Iterator[None]:
         # Every transition makes an id younger, so that it is enough to look again when the oldest of now may expire.
+        soonest_ms = now_ms + age_ms
+        ids = self.ids()
+        for start in range(0, len(ids), IDS_PER_SLICE):
+            if start:
+                yield
+            for transactional_id in ids[start : start + IDS_PER_SLICE]:
+                value = self._dormant.get(transactional_id)
+                if value is not None:
+                    updated_at_ms, may_expire = updated_at_ms_of(value), True
+                else:
+                    actor = self._actors.get(transactional_id)
+                    if actor is None:
+                        continue
+                    updated_at_ms = actor.txn.updated_at_ms
+                    may_expire = actor.txn.phase in MAY_EXPIRE and updated_at_ms >= 0
+                    if actor.busy:
+                        soonest_ms = now_ms
+                        continue
+                expires_ms = updated_at_ms + age_ms
+                if expires_ms > now_ms:
+                    soonest_ms = min(soonest_ms, expires_ms)
+                elif may_expire:
+                    self._forget(transactional_id, now_ms)
         self._none_expires_before_ms = soonest_ms
-        for actor in old:
-            try:
-                actor.log.append_record(actor.txn.transactional_id, None, now_ms)
-            except StorageError:
-                return  # As above.
-            del self.actors[actor.txn.transactional_id]
-            self.expired_count += 1
-            self.broker.events.info("transactional_id_expired", transactional_id=actor.txn.transactional_id)
+
+    def _forget(self, transactional_id: str, now_ms: int) -> None:
+        """Write the tombstone of an id. Raises StorageError."""
+        self._log_of(transactional_id).append_record(transactional_id, None, now_ms)
+        self._actors.pop(transactional_id, None)
+        self._dormant.pop(transactional_id, None)
+        self.expired_count += 1
+        self.broker.events.info("transactional_id_expired", transactional_id=transactional_id)
 
     # --- at the start
 
@@ -266,19 +344,14 @@ class Transactions:
             began_ms = self.broker.clock.monotonic_ms()
             self._replay_partition(log)
             self.load_times_ms.append(self.broker.clock.monotonic_ms() - began_ms)
-        self.open = {actor for actor in self.actors.values() if actor.txn.phase in OPEN}
 
     def _replay_partition(self, log: PartitionLog) -> None:
-        records = (
-            record
-            for header, batch in sound_batches(log)
-            if not header.control  # A marker that somebody had written here says nothing of any id.
-            for record in read_records(header, batch, HEADER_SIZE)
-        )
-        for transactional_id, txn in last_states(records).items():
-            if not self.remembers_time_outs and (txn.init_version != -1 or txn.timed_out_epoch != -1):
-                txn = _without_profile(txn)
-            self.actors[transactional_id] = Actor(txn, log)
+        values = last_values(sound_batches(log))
+        self._dormant |= values
+        for transactional_id in open_ids(values):
+            actor = self._wake(transactional_id)
+            assert actor is not None
+            self.open.add(actor)
 
     def resume(self) -> None:
         """Finishes what was prepared when the last process ended: its markers are written again, which does no harm.

@@ -9,20 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct, pack
 
-from stuntbroker.coordinator.state import Phase, TopicPartition, Txn
+from stuntbroker.coordinator.state import MAY_EXPIRE, Phase, TopicPartition, Txn
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from stuntbroker.protocol.primitives import DecodeError, write_compact_string, write_uvarint
 from stuntbroker.protocol.records import (
+    CONTROL,
+    HEADER_SIZE,
     ONE_RECORD,
     SIZED,
     SMALL,
     VARINTS,
+    BatchHeader,
     Record,
     one_record_batch,
+    only_record,
     pack_head,
     pack_times,
+    read_records,
 )
 
 TOPIC = "__transaction_state"
@@ -31,6 +36,11 @@ _keys: dict[str, tuple[bytes, int]] = {}
 _values: dict[frozenset[TopicPartition], tuple[bytes, bytes, int]] = {}
 """Of ids and sets of partitions that were in use just now: a transaction writes three records, and many share their set."""
 _VALUE_VERSIONS = (b"\x00\x01", b"\x00\x00")
+_PHASES = tuple(Phase)
+_IDLE = frozenset(bytes([phase]) for phase in MAY_EXPIRE)
+_PRODUCER_ID_AT, _PHASE_AT, _PARTITIONS_AT = 2, 16, 17
+"""Where they stand in a value of either version."""
+_unpack_q = Struct(">q").unpack_from
 
 
 def key_of(transactional_id: str) -> bytes:
@@ -176,18 +186,83 @@ def _value_v0(txn: Txn) -> bytes:
     return bytes(out)
 
 
-def last_states(records: Iterable[Record]) -> dict[str, Txn]:
-    """The state of every id by the last record of it; what that has overtaken is not decoded, of a long log nearly all."""
-    last: dict[bytes, Record] = {}
-    for record in records:
-        key, value = record.key, record.value
-        if key is not None:
+def last_values(batches: Iterable[tuple[BatchHeader, bytes]]) -> dict[str, bytes]:
+    """The value of the last record of every transactional id in a partition of the log, not decoded yet.
+
+    Raises DecodeError for a record that is not as its sizes say, or a state that there is not.
+    """
+    last: dict[bytes | None, bytes] = {}
+    for header, batch in batches:
+        if header[5] & CONTROL:  # A marker that somebody had written here says nothing of any id.
+            continue
+        record = only_record(batch)
+        records = (record,) if record is not None else [(r.key, r.value) for r in read_records(header, batch, HEADER_SIZE)]
+        for key, value in records:
             if value is None:
                 last.pop(key, None)
             elif value[:2] in _VALUE_VERSIONS or key not in last:
-                last[key] = record
-    found = (read_record(record) for record in last.values())
-    return {one[0]: one[1] for one in found if one is not None and one[1] is not None}
+                last[key] = value
+    found = {}
+    for key, value in last.items():
+        if key is not None and key[:2] == b"\x00\x00" and value[:2] in _VALUE_VERSIONS:  # Others Kafka has not defined yet.
+            if int.from_bytes(key[2:4], "big") != len(key) - 4:
+                raise DecodeError("the key of a transaction has a wrong size", 2)
+            found[key[4:].decode()] = value
+    return found
+
+
+def open_ids(values: dict[str, bytes]) -> list[str]:
+    """The transactional ids, with their values of the log, that have a transaction which is not complete. Raises DecodeError."""
+    not_idle = [name for name, value in values.items() if value[_PHASE_AT : _PHASE_AT + 1] not in _IDLE]
+    return [name for name in not_idle if phase_of(values[name], name) not in MAY_EXPIRE]
+
+
+def phase_of(value: bytes, transactional_id: str) -> Phase:
+    """The phase in a value of the log. Raises DecodeError."""
+    try:
+        return _PHASES[value[_PHASE_AT]]
+    except IndexError:
+        status = int.from_bytes(value[_PHASE_AT : _PHASE_AT + 1], signed=True)
+        raise DecodeError(f"{transactional_id}: no transaction state {status}", _PHASE_AT) from None
+
+
+def producer_id_of(value: bytes) -> int:
+    """The producer id in a value of the log, -1 for none."""
+    producer_id: int = _unpack_q(value, _PRODUCER_ID_AT)[0]
+    return producer_id
+
+
+def updated_at_ms_of(value: bytes) -> int:
+    """When the state in a value of the log was written, in milliseconds since 1970. Raises DecodeError."""
+    if value[1] and value[_PARTITIONS_AT] <= 1:  # None, as nearly every id that nobody uses has.
+        updated_at_ms: int = _unpack_q(value, _PARTITIONS_AT + 1)[0]
+        return updated_at_ms
+    return state_of("", value).updated_at_ms
+
+
+def state_of(transactional_id: str, value: bytes) -> Txn:
+    """The whole state that a value of the log, of version 0 or 1, says. Raises DecodeError."""
+    one = TransactionLogValue.decode(value, value[1], 2)
+    partitions: frozenset[TopicPartition] = frozenset(
+        (topic.topic, index) for topic in one.transaction_partitions or () for index in topic.partition_ids
+    )
+    return Txn(
+        transactional_id,
+        one.producer_id,
+        one.previous_producer_id,
+        one.next_producer_id,
+        one.producer_epoch,
+        one.next_producer_epoch,
+        one.last_producer_epoch,
+        one.transaction_timeout_ms,
+        phase_of(value, transactional_id),
+        partitions,
+        one.transaction_start_timestamp_ms,
+        one.transaction_last_update_timestamp_ms,
+        one.client_transaction_version,
+        one.timed_out_epoch,
+        one.init_version,
+    )
 
 
 def read_record(record: Record) -> tuple[str, Txn | None] | None:
@@ -198,31 +273,6 @@ def read_record(record: Record) -> tuple[str, Txn | None] | None:
     transactional_id = TransactionLogKey.decode(key, 0, 2).transactional_id
     if value is None:
         return transactional_id, None
-    version = int.from_bytes(value[:2], "big", signed=True)
-    if not 0 <= version <= 1:
+    if value[:2] not in _VALUE_VERSIONS:
         return None
-    one = TransactionLogValue.decode(value, version, 2)
-    try:
-        phase = Phase(one.transaction_status)
-    except ValueError as fault:
-        raise DecodeError(f"{transactional_id}: no transaction state {one.transaction_status}", 2) from fault
-    partitions: frozenset[TopicPartition] = frozenset(
-        (topic.topic, index) for topic in one.transaction_partitions or () for index in topic.partition_ids
-    )
-    return transactional_id, Txn(
-        transactional_id,
-        one.producer_id,
-        one.previous_producer_id,
-        one.next_producer_id,
-        one.producer_epoch,
-        one.next_producer_epoch,
-        one.last_producer_epoch,
-        one.transaction_timeout_ms,
-        phase,
-        partitions,
-        one.transaction_start_timestamp_ms,
-        one.transaction_last_update_timestamp_ms,
-        one.client_transaction_version,
-        one.timed_out_epoch,
-        one.init_version,
-    )
+    return transactional_id, state_of(transactional_id, value)

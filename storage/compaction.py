@@ -33,7 +33,7 @@ from typing import Final
 
 from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.protocol.record_walk import Span, spans
-from stuntbroker.protocol.records import CONTROL, HEADER, HEADER_SIZE, TRANSACTIONAL, BatchHeader, seal
+from stuntbroker.protocol.records import CONTROL, HEADER, HEADER_SIZE, TRANSACTIONAL, BatchHeader, only_record, seal
 from stuntbroker.storage.compression import CompressionError, TooLarge, compress, decompress
 from stuntbroker.storage.disk import open_file
 from stuntbroker.storage.errors import StorageError
@@ -120,7 +120,7 @@ class Cleaning:
 
     def _learn(self, segments: list[Segment], aborted: _AbortedOffsets) -> Iterator[None]:
         for segment in segments:
-            for header, batch in _batches(segment):
+            for header, batch in segment.batches(SLICE_BYTES):
                 if header.attributes & CONTROL:
                     self.last_marker[header.producer_id] = header.base_offset
                 elif not aborted.covers(header):
@@ -129,12 +129,11 @@ class Cleaning:
         self.live = set(self.last_offset.values())
         self.last_offset = {}
 
-    def _learn_keys(self, header: BatchHeader, batch: Buffer) -> Iterator[None]:
-        if not header.last_offset_delta and not header.codec:
-            key = _only_key(batch)
-            if key is not None:
-                self.last_offset[key] = header.base_offset
-                return
+    def _learn_keys(self, header: BatchHeader, batch: bytes) -> Iterator[None]:
+        record = only_record(batch)
+        if record is not None and not header.last_offset_delta:
+            self.last_offset[record[0]] = header.base_offset
+            return
         found: dict[bytes, int] = {}
         try:
             yield from self._slice(len(payload := self._open(header, batch)))
@@ -154,7 +153,7 @@ class Cleaning:
         cleaned.fd = open_file(path + ".cleaned", os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
             for segment in group:
-                for header, batch in _batches(segment):
+                for header, batch in segment.batches(SLICE_BYTES):
                     rest = yield from self._staying(header, batch, aborted)
                     if rest is not None:
                         kept = BatchHeader._make(HEADER.unpack_from(rest))
@@ -260,25 +259,6 @@ def groups(segments: list[Segment], end: int, size_max: int) -> Iterator[list[Se
         yield group
 
 
-def _only_key(batch: Buffer) -> bytes | None:
-    """The key of a batch's only record, which is not compressed; None when it is not as short as most are."""
-    pos = HEADER_SIZE
-    try:
-        while batch[pos] > 0x7F:  # Its length.
-            pos += 1
-        pos += 2
-        while batch[pos] > 0x7F:  # Its timestamp's difference.
-            pos += 1
-        length = batch[pos + 2]
-        if batch[pos + 1] or length > 0x7F or length & 1:
-            return None
-        pos += 3
-        key = bytes(batch[pos : pos + (length >> 1)])
-        return key if len(key) == length >> 1 else None
-    except IndexError:
-        return None
-
-
 class _AbortedOffsets:
     """Which batches belong to an aborted transaction: those of its producer between its first offset and its marker."""
 
@@ -294,25 +274,6 @@ class _AbortedOffsets:
             return False
         at = bisect_right(spans, (header.base_offset, _NEVER)) - 1
         return at >= 0 and header.base_offset < spans[at][1]
-
-
-def _batches(segment: Segment) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """The batches of a segment, which is read in pieces of SLICE_BYTES."""
-    position = 0
-    window, start = memoryview(b""), 0
-    while position < segment.size:
-        at = position - start
-        header = None
-        if at + HEADER_SIZE <= len(window):
-            header = BatchHeader._make(HEADER.unpack_from(window, at))
-        if header is None or at + header.size > len(window):
-            size = max(SLICE_BYTES, header.size if header else 0)
-            window, start, at = memoryview(segment.read(position, min(size, segment.size - position))), position, 0
-            header = BatchHeader._make(HEADER.unpack_from(window, 0))
-            if header.size > len(window):
-                window = memoryview(segment.read(position, header.size))
-        yield header, bytes(window[at : at + header.size])
-        position += header.size
 
 
 def _rebuilt(header: BatchHeader, body: bytes, count: int, max_timestamp: int) -> bytearray:

@@ -29,7 +29,7 @@ from stuntbroker.storage.disk import not_regular, read_file
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
-from stuntbroker.storage.segment import SUFFIXES, Segment
+from stuntbroker.storage.segment import CRC_FROM, SUFFIXES, Segment
 from stuntbroker.storage.segmented_log import NO_SEGMENT
 
 _OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})")
@@ -142,17 +142,17 @@ def _files(folder: str) -> Iterator[tuple[str, int, str]]:
                 yield entry.path, int(ours[1]), ours[2]
 
 
-def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, Buffer]]:
+def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
     """As `log.batches`, for who believes what is in them. Raises StorageError where one is not as it was written."""
     log.settle()
     for segment in list(log.segments):
         end, offset = 0, segment.base_offset
-        for position, header in segment.headers():
-            batch = segment.read(position, header.size)
-            if len(batch) < header.size or header.crc != crc32c(batch[21:]) or header.base_offset < offset:
+        is_checked = segment.is_checked
+        for header, batch in segment.batches():
+            if not is_checked and (header[4] != crc32c(batch[CRC_FROM:]) or header[0] < offset):
                 break
-            end, offset = position + header.size, header.next_offset
-            if header.last_offset >= log.log_start_offset:
+            end, offset = end + len(batch), header[0] + header[6] + 1
+            if offset > log.log_start_offset:
                 yield header, batch
         if end != segment.size:
             raise damaged(segment, end, offset, "the broker's own records are not as they were written")
@@ -192,7 +192,7 @@ def _load_producers(log: PartitionLog, read_again: list[Segment]) -> None:
         fresh = segment in read_again
         if fresh:
             segment.aborted = []
-        if end <= start:
+        if end <= start or not segment.has_producers:
             continue
         for position, header in segment.headers(segment.position_near(start)):
             if header.base_offset >= start and header.producer_id >= 0:

@@ -66,8 +66,9 @@ class Segment:
     """`size` bytes of batches whose offsets begin at `base_offset`."""
 
     __slots__ = (
-        "aborted", "base_offset", "fd", "first_timestamp", "gathered", "index_offsets", "index_positions",
-        "index_times", "indexed_to", "is_new", "look_after", "look_at", "max_timestamp", "max_timestamp_offset", "path", "size",
+        "aborted", "base_offset", "fd", "first_timestamp", "gathered", "has_producers", "index_offsets", "index_positions",
+        "index_times", "indexed_to", "is_checked", "is_new", "look_after", "look_at", "max_timestamp", "max_timestamp_offset",
+        "path", "size",
     )  # fmt: skip
 
     def __init__(self, folder: str, base_offset: int) -> None:
@@ -76,6 +77,10 @@ class Segment:
         self.fd = -1
         self.is_new = False
         """The file may be one that its folder does not show yet after a power cut."""
+        self.has_producers = True
+        """Some batch may be of a producer: false once `scan` has met none."""
+        self.is_checked = False
+        """`scan` has found every batch to be as it was written."""
         self.size = 0
         self.gathered: list[Buffer] = []
         """Batches at the end that are appended and not written yet; `size` counts them."""
@@ -197,6 +202,27 @@ class Segment:
             yield position, header
             position += size
 
+    def batches(self, piece: int = SCAN_BYTES) -> Iterator[tuple[BatchHeader, bytes]]:
+        """Every batch, whole and as it is, read in pieces of so many bytes; it ends where a batch runs past the file's end."""
+        fd = self.open()
+        position, window, start = 0, b"", 0
+        while position < self.size:
+            at = position - start
+            left = len(window) - at
+            size = HEADER_SIZE
+            if left >= HEADER_SIZE:
+                header = _new_tuple(BatchHeader, _unpack_header(window, at))
+                size = header[1] + LOG_OVERHEAD
+            if left < size:
+                window, start = os.pread(fd, min(max(piece, size), self.size - position), position), position
+                if len(window) < size:
+                    return
+                continue
+            if size < HEADER_SIZE:
+                return
+            yield header, window[at : at + size]
+            position += size
+
     def read(self, position: int, size: int) -> Buffer:
         """`size` bytes from `position`: a copy, or from MAP_FROM on a view of the file's own pages."""
         fd = self.fd if self.fd >= 0 else self.open()
@@ -250,6 +276,7 @@ class Segment:
         length = os.fstat(fd).st_size
         self.size = 0
         self._reset()
+        has_producers = False
         next_offset = self.base_offset
         window = memoryview(b"")
         start = end = 0
@@ -270,11 +297,13 @@ class Segment:
                 continue
             if not self._is_valid(header, window[at : at + size]):
                 break
-            base_offset, _, _, _, _, _, delta, _, max_timestamp, _, _, _, _ = header
+            base_offset, _, _, _, _, _, delta, _, max_timestamp, producer_id, _, _, _ = header
+            has_producers = has_producers or producer_id >= 0
             if base_offset < next_offset or next_offset < base_offset > gaps_below:
                 break
             next_offset = base_offset + delta + 1
             self.note(size, next_offset - 1, max_timestamp)
+        self.is_checked, self.has_producers = True, has_producers
         return length - self.size
 
     def _is_valid(self, header: HeaderFields, batch: Buffer) -> bool:

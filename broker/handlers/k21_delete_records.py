@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import MADE, SEEN, Steps, work_off
@@ -30,7 +31,7 @@ def handle(connection: Connection, request: DeleteRecordsRequest, version: int) 
     return response
 
 
-def _each(broker: Broker, topics: list[DeleteRecordsTopic]) -> Steps:
+def _each(broker: Broker, topics: Sequence[DeleteRecordsTopic]) -> Steps:
     results: list[DeleteRecordsTopicResult] = []
     moved: list[DeleteRecordsPartitionResult] = []
     for topic in topics:

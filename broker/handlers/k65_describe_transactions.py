@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.slices import SEEN, Steps, work_off
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from stuntbroker.protocol.messages.describe_transactions_response import (
@@ -18,24 +20,32 @@ if TYPE_CHECKING:
 
 KEY: Final = 65
 VERSIONS = range(0, 1)
+PARTITIONS_PER_UNIT: Final = 10
+"""Partitions of a transaction that are described in a unit of a slice's cost."""
 
 
 def handle(
     connection: Connection, request: DescribeTransactionsRequest, version: int
-) -> DescribeTransactionsResponse:
-    broker = connection.broker
-    return DescribeTransactionsResponse(
-        transaction_states=[_one(broker, transactional_id) for transactional_id in request.transactional_ids]
-    )
+) -> DescribeTransactionsResponse | None:
+    response: DescribeTransactionsResponse | None = work_off(connection, _each(connection.broker, request.transactional_ids))
+    return response
+
+
+def _each(broker: Broker, transactional_ids: Sequence[str]) -> Steps:
+    states = []
+    for transactional_id in transactional_ids:
+        state = _one(broker, transactional_id)
+        states.append(state)
+        yield SEEN + sum(len(topic.partitions) for topic in state.topics) // PARTITIONS_PER_UNIT
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 def _one(broker: Broker, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(ErrorCode.INVALID_REQUEST, transactional_id)
-    actor = broker.transactions.find(transactional_id)
-    if actor is None:
+    txn = broker.transactions.state_of(transactional_id)
+    if txn is None:
         return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
-    txn = actor.txn
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(txn.partitions):
         topics.setdefault(topic, []).append(index)

@@ -2,47 +2,96 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.patterns import Pattern
+from stuntbroker.broker.patterns import Pattern, PatternError
+from stuntbroker.broker.slices import Steps, work_off
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
-from stuntbroker.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
+from stuntbroker.protocol.messages.list_transactions_response import ListTransactionsResponse
+from stuntbroker.protocol.primitives import write_compact_string, write_uvarint
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.transactions import Transactions
 
 KEY: Final = 66
 VERSIONS = range(0, 3)
 NAMES: Final = {phase.kafka_name: phase for phase in Phase}
 NEVER_SHOWN: Final = frozenset({"Dead", "PrepareEpochFence"})
 """States that Kafka knows and no id is ever seen in."""
+IDS_PER_STEP: Final = 200
+STEP_COST: Final = 50
+"""Of a step in the units of a slice: two to three microseconds an id."""
+_pack_q = Struct(">q").pack
 
 
-def handle(connection: Connection, request: ListTransactionsRequest, version: int) -> ListTransactionsResponse:
-    broker = connection.broker
-    unknown = [name for name in request.state_filters if name not in NAMES and name not in NEVER_SHOWN]
-    phases = {NAMES[name] for name in request.state_filters if name in NAMES}
+def _phase_and_tags(phase: Phase) -> bytes:
+    out = bytearray()
+    write_compact_string(out, phase.kafka_name)
+    return bytes(out) + b"\x00"
+
+
+PHASE_AND_TAGS: Final = {phase: _phase_and_tags(phase) for phase in Phase}
+"""How an entry ends."""
+
+
+class _Listing:
+    """A response whose entries are encoded as they are found: a million of them at once would stop everybody for a second."""
+
+    def __init__(self, unknown_states: list[str]) -> None:
+        self.unknown_states = unknown_states
+        self.count = 0
+        self.entries = bytearray()
+
+    def add(self, transactional_id: str, producer_id: int, phase: Phase) -> None:
+        write_compact_string(self.entries, transactional_id)
+        self.entries += _pack_q(producer_id) + PHASE_AND_TAGS[phase]
+        self.count += 1
+
+    def encode(self, out: bytearray, version: int) -> None:
+        empty = bytearray()
+        ListTransactionsResponse(unknown_state_filters=self.unknown_states).encode(empty, version)
+        out += empty[:-2]  # All but the number of entries, and the tagged fields behind them.
+        write_uvarint(out, self.count + 1)
+        out += self.entries
+        out.append(0)
+
+
+def handle(connection: Connection, request: ListTransactionsRequest, version: int) -> Any:
     pattern = None
     if request.transactional_id_pattern:
         try:
             pattern = Pattern(request.transactional_id_pattern)
-        except re.error:
+        except PatternError as fault:
+            connection.broker.events.info("pattern_refused", client=connection.peer, reason=str(fault))
             return ListTransactionsResponse(0, ErrorCode.INVALID_REGULAR_EXPRESSION)
-    now_ms = broker.clock.now_ms()
-    found = []
-    for transactional_id, actor in broker.transactions.actors.items():
-        txn = actor.txn
-        if request.state_filters and txn.phase not in phases:
-            continue
-        if request.producer_id_filters and txn.producer_id not in request.producer_id_filters:
-            continue
-        # An id that is Empty has no start, counts from -1 and passes every duration, as in Kafka.
-        if request.duration_filter >= 0 and now_ms - txn.started_at_ms <= request.duration_filter:
-            continue
-        if pattern is not None and not pattern.matches(transactional_id):
-            continue
-        found.append(TransactionState(transactional_id, txn.producer_id, txn.phase.kafka_name))
-    return ListTransactionsResponse(0, ErrorCode.NONE, unknown, found)
+    return work_off(connection, _each(connection.broker.transactions, request, pattern))
+
+
+def _each(transactions: Transactions, request: ListTransactionsRequest, pattern: Pattern | None) -> Steps:
+    listing = _Listing([name for name in request.state_filters if name not in NAMES and name not in NEVER_SHOWN])
+    phases = {NAMES[name] for name in request.state_filters if name in NAMES} if request.state_filters else set(Phase)
+    producer_ids = set(request.producer_id_filters)
+    now_ms = transactions.broker.clock.now_ms()
+    ids = transactions.ids()
+    for start in range(0, len(ids), IDS_PER_STEP):
+        if start:
+            yield STEP_COST
+        for transactional_id in ids[start : start + IDS_PER_STEP]:
+            shown = transactions.phase_and_producer_id(transactional_id)
+            if shown is None or shown[0] not in phases or (producer_ids and shown[1] not in producer_ids):
+                continue
+            if request.duration_filter >= 0 and not _is_longer(transactions, transactional_id, now_ms - request.duration_filter):
+                continue
+            if pattern is None or pattern.matches(transactional_id):
+                listing.add(transactional_id, shown[1], shown[0])
+    return listing
+
+
+def _is_longer(transactions: Transactions, transactional_id: str, began_before_ms: int) -> bool:
+    """Whether its transaction began before then. An id that is Empty counts as begun at -1, as in Kafka."""
+    txn = transactions.state_of(transactional_id)
+    return txn is not None and txn.started_at_ms < began_before_ms

@@ -1,59 +1,43 @@
-"""Patterns of clients: they match what Python's own matcher matches, and none of them takes for ever."""
+"""Patterns of ListTransactions mean what they mean to Kafka, whose matcher is RE2/J, and none of them takes for ever."""
 
 from __future__ import annotations
 
-import re
+import sys
 from pathlib import Path
-from time import process_time
 
 import pytest
 from broker_harness import rig
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from pattern_answers import ANSWERS, TEXTS
 
-from stuntbroker.broker.patterns import Pattern
+from stuntbroker.broker.patterns import LENGTH_MAX, Pattern, PatternError
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
 
-ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\W", "-", "^", "$", "1", ""])
-PATTERNS = st.recursive(
-    ATOMS,
-    lambda inner: st.one_of(
-        st.tuples(inner, inner).map("".join),
-        st.tuples(inner, inner).map(lambda two: f"(?:{two[0]}|{two[1]})"),
-        st.tuples(inner, st.sampled_from(["*", "+", "?", "{2}", "{0,2}", "{1,}", "*?"])).map(
-            lambda two: f"({two[0]}){two[1]}"
-        ),
-    ),
-    max_leaves=6,
-)
-ENDLESS = ["(a+)+$", "(a|a)*b", "(a*)*b", ".*.*.*.*.*.*.*b", "(a?){30}a{30}", "(.*a){20}", "((a*)*)*b"]
+ENDLESS = [
+    "(a+)+$", "(a|a)*b", "(a*)*b", ".*.*.*.*.*.*.*b", "(a?){30}a{30}", "(.*a){999}", "((a*)*)*b", r"\pL{90}", "((.*)*)*" * 1_000,
+]  # fmt: skip
 
 
-@settings(max_examples=500)
-@given(pattern=PATTERNS, texts=st.lists(st.text("ab1-\n", max_size=6), min_size=1, max_size=5))
-def test_a_pattern_matches_what_pythons_own_matches(pattern: str, texts: list[str]) -> None:
-    ours, theirs = Pattern(pattern), re.compile(pattern)
-    for text in texts:
-        if "$" not in pattern or "\n" not in text:  # Python's $ also holds before a last line feed.
-            assert ours.matches(text) == (theirs.fullmatch(text) is not None), (pattern, text)
+@pytest.mark.parametrize(("pattern", "matched"), ANSWERS, ids=[ascii(pattern) for pattern, _ in ANSWERS])
+def test_a_pattern_matches_what_kafka_s_matcher_matches(pattern: str, matched: str | None) -> None:
+    if matched is None:
+        with pytest.raises(PatternError):
+            Pattern(pattern)
+    else:
+        compiled = Pattern(pattern)
+        assert "".join("01"[compiled.matches(text)] for text in TEXTS) == matched
 
 
-@pytest.mark.parametrize("pattern", ENDLESS)
-def test_a_pattern_that_would_run_for_years_takes_a_moment(pattern: str) -> None:
-    began = process_time()
+@pytest.mark.parametrize("pattern", ENDLESS, ids=[pattern[:20] for pattern in ENDLESS])
+def test_a_pattern_that_would_run_for_years_ends(pattern: str) -> None:
+    """The time-out of the test is the judge: a matcher that goes back would need longer than the universe is old."""
     Pattern(pattern).matches("a" * 5_000 + "!")
-    assert process_time() - began < 2
 
 
-REFUSED = ["(", "*", "[a", r"(a)\1", "(?=a)", "(?<!a)b", "(?i)a", r"\ba", "a{2000}", "x" * 1_001]
-
-
-@pytest.mark.parametrize("pattern", REFUSED)
-def test_what_is_no_pattern_or_needs_more_than_an_automaton_is_refused(pattern: str) -> None:
-    with pytest.raises(re.error):
-        Pattern(pattern)
+def test_a_pattern_that_is_too_long_is_refused_with_its_length() -> None:
+    with pytest.raises(PatternError, match=f"a pattern of {LENGTH_MAX + 1} characters is longer than {LENGTH_MAX}"):
+        Pattern("a" * (LENGTH_MAX + 1))
 
 
 async def test_transactions_are_listed_by_pattern_and_a_bad_one_is_an_answer(data_dir: Path) -> None:
@@ -63,5 +47,18 @@ async def test_transactions_are_listed_by_pattern_and_a_bad_one_is_an_answer(dat
             client.ask(InitProducerIdRequest(name, 60_000), 4)
         found = client.ask(ListTransactionsRequest(transactional_id_pattern="app-.*"), 2)
         assert sorted(one.transactional_id for one in found.transaction_states) == ["app-1", "app-2"]
+        nested = client.ask(ListTransactionsRequest(transactional_id_pattern="(" * 500 + "other" + ")" * 500), 2)
+        assert [one.transactional_id for one in nested.transaction_states] == ["other"]
         bad = client.ask(ListTransactionsRequest(transactional_id_pattern="(?=a)"), 2)
         assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+async def test_without_re2_a_pattern_is_refused_and_the_log_says_what_to_install(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    async with rig(data_dir) as made:
+        answer = made.client().ask(ListTransactionsRequest(transactional_id_pattern="app-.*"), 2)
+        assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+        [(event, facts)] = made.events.kept
+        assert event == "pattern_refused" and "pip install 'stuntbroker[re2]'" in facts["reason"]

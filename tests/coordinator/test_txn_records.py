@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -9,11 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stuntbroker.coordinator import records
-from stuntbroker.coordinator.records import batch_at_level_0, batch_of, key_of, last_states, read_record, value_of
+from stuntbroker.coordinator.records import (
+    batch_at_level_0,
+    batch_of,
+    key_of,
+    last_values,
+    phase_of,
+    producer_id_of,
+    read_record,
+    state_of,
+    updated_at_ms_of,
+    value_of,
+)
 from stuntbroker.coordinator.state import Phase, TopicPartition, Txn
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import Record, build_batch
+from stuntbroker.protocol.records import BatchHeader, Record, build_batch, read_header
 
 NOW = 1_700_000_000_000
 T0 = frozenset({("t", 0)})
@@ -230,8 +242,16 @@ VALUES = [
 KEYS = [None, b"\x00\x01\x00\x05txn-1", *(key_of(f"txn-{n}") for n in range(3))]
 
 
-@given(st.lists(st.builds(record, st.sampled_from(KEYS), st.sampled_from(VALUES))))
-def test_the_last_record_of_an_id_is_its_state_as_if_all_had_been_read(log: list[Record]) -> None:
+def batches(log: Iterable[Record], size: int) -> Iterator[tuple[BatchHeader, bytes]]:
+    """The records as the partition of a log has them, so many a batch."""
+    records = list(log)
+    for start in range(0, len(records), size):
+        batch = build_batch([(one.key, one.value) for one in records[start : start + size]], 1, base_offset=start)
+        yield read_header(batch), bytes(batch)
+
+
+@given(st.lists(st.builds(record, st.sampled_from(KEYS), st.sampled_from(VALUES))), st.integers(1, 3))
+def test_the_last_record_of_an_id_is_its_state_as_if_all_had_been_read(log: list[Record], size: int) -> None:
     one_by_one: dict[str, Txn] = {}
     for one in log:
         found = read_record(one)
@@ -240,17 +260,23 @@ def test_the_last_record_of_an_id_is_its_state_as_if_all_had_been_read(log: list
         elif found is not None and found[1] is not None:
             one_by_one[found[0]] = found[1]
 
-    assert last_states(log) == one_by_one
+    values = last_values(batches(log, size))
+
+    assert {name: state_of(name, value) for name, value in values.items()} == one_by_one
+    for name, value in values.items():
+        shown = one_by_one[name]
+        assert (phase_of(value, name), producer_id_of(value)) == (shown.phase, shown.producer_id)
+        assert updated_at_ms_of(value) == shown.updated_at_ms
 
 
-def test_what_a_later_record_has_overtaken_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded: list[bytes] = []
-    decode = TransactionLogValue.decode
-    monkeypatch.setattr(TransactionLogValue, "decode", lambda *given: decoded.append(given[0]) or decode(*given))
+def test_no_value_is_decoded_before_its_state_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TransactionLogValue, "decode", lambda *_: pytest.fail("a value was decoded"))
     values = [value_of(stored(Phase.EMPTY, producer_epoch=n), 1) for n in range(5)]
 
-    assert last_states(record(KEYS[3], value) for value in values) == {"txn-1": stored(Phase.EMPTY, producer_epoch=4)}
-    assert decoded == values[4:]
+    found = last_values(batches([record(KEYS[3], value) for value in values], 1))
+
+    assert found == {"txn-1": values[4]}
+    assert phase_of(found["txn-1"], "txn-1") is Phase.EMPTY
 
 
 @pytest.mark.parametrize("status", [6, 7, 127, -1])

@@ -11,7 +11,7 @@ from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
-EXTRAS = {"pipeline": "pipeline", "cli/audit_report.py": "pipeline", "cli/audit_spark.py": "pipeline"}
+EXTRAS = {"broker/patterns.py": "re2", "pipeline": "pipeline", "cli/audit_report.py": "pipeline", "cli/audit_spark.py": "pipeline"}
 """Room, or file -> the extra that it needs besides what everybody gets; without it, it says so."""
 
 
