@@ -26,7 +26,7 @@ from __future__ import annotations
 import contextlib
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final
@@ -52,6 +52,7 @@ RECORDS_MAX: Final = 131_072
 """And so is one of more records, and"""
 RECORD_COST: Final = 64
 """a record that is looked at counts for so many bytes of a slice, whatever its size."""
+FREED_PER_STEP: Final = 100
 _NEVER: Final = 1 << 63
 _last_offset = attrgetter("last_offset")
 
@@ -67,8 +68,9 @@ class Cleaning:
         self.log = log
         self.now_ms = now_ms
         self.last_offset: dict[bytes, int] = {}
+        """Offset of the last record of each key, during the first reading."""
         self.live: set[int] = set()
-        """Offsets of the last record of each key, once the first reading is over."""
+        """These offsets, for the second one."""
         self.opaque: set[int] = set()
         """Base offsets of batches that cannot be opened: they stay whole."""
         self.last_marker: dict[int, int] = {}
@@ -103,6 +105,7 @@ class Cleaning:
                 cleaned = yield from self._write(group, following, aborted)
                 clean_size += cleaned.size
             log.clean_size = clean_size
+            yield from self._empty(self.live.pop, len(self.live))
         except _Overtaken:
             return
         except OSError as fault:
@@ -126,13 +129,27 @@ class Cleaning:
                 elif not aborted.covers(header):
                     yield from self._learn_keys(header, batch)
                 yield from self._slice(header.size)
-        self.live = set(self.last_offset.values())
-        self.last_offset = {}
+        yield from self._empty(self.last_offset.popitem, len(self.last_offset))
+
+    def _empty(self, take: Callable[[], object], count: int) -> Iterator[None]:
+        """Let go of the elements of a collection: of a million at once would take too long for one slice."""
+        for _ in range(0, count, FREED_PER_STEP):
+            for _ in range(min(FREED_PER_STEP, count)):
+                take()
+            count -= FREED_PER_STEP
+            yield from self._slice(RECORD_COST * FREED_PER_STEP // 4)
+
+    def _note_last(self, key: bytes, offset: int) -> None:
+        before = self.last_offset.get(key)
+        if before is not None:
+            self.live.discard(before)
+        self.last_offset[key] = offset
+        self.live.add(offset)
 
     def _learn_keys(self, header: BatchHeader, batch: bytes) -> Iterator[None]:
         record = only_record(batch)
         if record is not None and not header.last_offset_delta:
-            self.last_offset[record[0]] = header.base_offset
+            self._note_last(record[0], header.base_offset)
             return
         found: dict[bytes, int] = {}
         try:
@@ -144,7 +161,8 @@ class Cleaning:
         except (CompressionError, DecodeError):
             self.opaque.add(header.base_offset)
             return
-        self.last_offset |= found
+        for key, offset in found.items():
+            self._note_last(key, offset)
 
     def _write(self, group: list[Segment], end: int, aborted: _AbortedOffsets) -> Generator[None, None, Segment]:
         """What stays of neighbouring segments, in one in their place."""
@@ -176,7 +194,7 @@ class Cleaning:
         return cleaned
 
     def _staying(
-        self, header: BatchHeader, batch: Buffer, aborted: _AbortedOffsets
+        self, header: BatchHeader, batch: bytes, aborted: _AbortedOffsets
     ) -> Generator[None, None, Buffer | None]:
         producer_id = header.producer_id
         if header.attributes & CONTROL:
@@ -205,12 +223,16 @@ class Cleaning:
             return False
         return not span.is_tombstone or self.now_ms - span.timestamp < self.log.config.delete_retention_ms
 
-    def _rest(self, header: BatchHeader, batch: Buffer) -> Generator[None, None, Buffer | None]:
+    def _rest(self, header: BatchHeader, batch: bytes) -> Generator[None, None, Buffer | None]:
         """What stays of a batch: all of it as it came, a rebuilt one, or None."""
         if header.base_offset in self.opaque:
             return batch
-        if not header.last_offset_delta and header.base_offset not in self.live:
-            return None
+        if not header.last_offset_delta:
+            if header.base_offset not in self.live:
+                return None
+            record = only_record(batch)
+            if record is not None and record[1] is not None:
+                return batch
         payload = self._open(header, batch)
         yield from self._slice(len(payload))
         pieces: list[tuple[int, int]] = []

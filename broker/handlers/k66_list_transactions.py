@@ -24,7 +24,8 @@ NEVER_SHOWN: Final = frozenset({"Dead", "PrepareEpochFence"})
 """States that Kafka knows and no id is ever seen in."""
 IDS_PER_STEP: Final = 200
 STEP_COST: Final = 50
-"""Of a step in the units of a slice: two to three microseconds an id."""
+DECODED_STEP_COST: Final = 250
+"""Of a step in the units of a slice: two to three microseconds an id, and ten where its whole state must be decoded."""
 _pack_q = Struct(">q").pack
 
 
@@ -76,10 +77,11 @@ def _each(transactions: Transactions, request: ListTransactionsRequest, pattern:
     phases = {NAMES[name] for name in request.state_filters if name in NAMES} if request.state_filters else set(Phase)
     producer_ids = set(request.producer_id_filters)
     now_ms = transactions.broker.clock.now_ms()
+    cost = STEP_COST if request.duration_filter < 0 else DECODED_STEP_COST
     ids = transactions.ids()
     for start in range(0, len(ids), IDS_PER_STEP):
         if start:
-            yield STEP_COST
+            yield cost
         for transactional_id in ids[start : start + IDS_PER_STEP]:
             shown = transactions.phase_and_producer_id(transactional_id)
             if shown is None or shown[0] not in phases or (producer_ids and shown[1] not in producer_ids):

@@ -11,13 +11,16 @@ from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
-EXTRAS = {"broker/patterns.py": "re2", "pipeline": "pipeline", "cli/audit_report.py": "pipeline", "cli/audit_spark.py": "pipeline"}
+EXTRAS = {
+    "broker/patterns.py": "re2", "cli/audit_report.py": "pipeline", "cli/audit_spark.py": "pipeline", "pipeline": "pipeline",
+}  # fmt: skip
 """Room, or file -> the extra that it needs besides what everybody gets; without it, it says so."""
 
 
 def names_of(requirements: list[str]) -> set[str]:
-    """Distributions as they are imported: of all that are declared here only `-` and `_` differ."""
-    return {re.split(r"[^A-Za-z0-9._-]", one)[0].lower().replace("-", "_") for one in requirements}
+    """Distributions as they are imported: of all that are declared here only `-` and `_` differ, and a maker before the name."""
+    names = {re.split(r"[^A-Za-z0-9._-]", one)[0].lower().replace("-", "_") for one in requirements}
+    return {name.removeprefix("google_") for name in names}
 
 
 def test_the_list_of_packages_is_the_folders_that_are_packages() -> None:
