@@ -148,7 +148,8 @@ BROKER: Final[dict[str, Property]] = {
     "fetch.max.bytes": _int(57_671_680, 1_024),
     "group.initial.rebalance.delay.ms": _int(0),
     "group.max.session.timeout.ms": _int(1_800_000, 1),
-    "group.max.size": _int(INT_MAX, 1),
+    # Unlike Kafka: 10,000, where it has no limit.
+    "group.max.size": _int(10_000, 1),
     "group.min.session.timeout.ms": _int(6_000, 1),
     "listeners": _string(""),
     # Unlike Kafka: 500, not 15000: the internal logs stay small.
@@ -178,13 +179,15 @@ BROKER: Final[dict[str, Property]] = {
     "offsets.topic.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
     "producer.id.expiration.check.interval.ms": _int(600_000, 1),
     "producer.id.expiration.ms": _int(86_400_000, 1),
-    "queued.max.request.bytes": _long(-1, -1),
+    # Unlike Kafka: 512 MiB, where it has no limit.
+    "queued.max.request.bytes": _long(512 << 20, -1),
     # Unlike Kafka: 1,024, not 50: clients that all come at once are not made to wait a second.
     "socket.listen.backlog.size": _int(1_024, 1),
     "socket.request.max.bytes": _int(104_857_600, 1),
     "stuntbroker.cluster.id": _string("", _visible),
     # Transactional ids, those that end with * stand for all that begin so.
     "stuntbroker.deny.two.phase.commit": _list("", _ids_or_prefixes),
+    "stuntbroker.groups.max.bytes": _long(256 << 20, 1),
     "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
     "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
     "stuntbroker.mapped.port": _int(0, 0, 65_535),

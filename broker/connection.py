@@ -17,6 +17,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER, ROUTES, Route, route
+from stuntbroker.broker.request_memory import ALWAYS_GIVEN
 from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.turn import deliver
@@ -49,9 +50,9 @@ _EMPTY_FLEXIBLE_HEAD = bytes(9)
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_client_id_raw", "_client_id_stop", "_counted", "_cutting", "_high", "_leaving", "_low", "_paused", "_turn", "_view",
-        "active_ms", "broker", "buffer", "client_id", "correlation", "host", "local", "on_close", "open", "peer", "route",
-        "transport",
+        "_client_id_raw", "_client_id_stop", "_counted", "_cutting", "_high", "_leaving", "_low", "_paused",
+        "_seen_high", "_turn", "_view", "_waits_for_memory", "active_ms", "broker", "buffer", "client_id",
+        "correlation", "host", "local", "on_close", "open", "peer", "route", "transport",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -84,6 +85,8 @@ class Connection(asyncio.BufferedProtocol):
         self.active_ms = 0
         """When `moved` last said that there was something, by the monotonic clock."""
         self._counted = 0
+        self._seen_high = 0
+        self._waits_for_memory = False
 
     # --- what the event loop calls
 
@@ -103,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         high = self._high
         if not high:
             return self._view
-        if high == len(self.buffer):
+        if high == len(self.buffer):  # Not in the middle of a request: `_cut` has made room for that, or reading is paused.
             self._make_room(max(high - self._low + 1, high))
             high = self._high
         return self._view[high:]
@@ -149,12 +152,35 @@ class Connection(asyncio.BufferedProtocol):
 
         Always a new one: a request that waits may still look at the old.
         """
+        self.broker.request_memory.resize(self, len(self.buffer), size)
         fresh = bytearray(size)
         left = self._high - self._low
         fresh[:left] = self._view[self._low : self._high]
         self.buffer = fresh
         self._view = memoryview(fresh)
         self._low, self._high = 0, left
+
+    def _grow(self, size: int) -> None:
+        """Makes room for more of a request; stops reading when all connections together may hold no more."""
+        memory = self.broker.request_memory
+        if size <= len(self.buffer) or memory.may_resize(self, len(self.buffer), size):
+            self._make_room(size)
+        elif not self._waits_for_memory:
+            self._waits_for_memory = True
+            self.transport.pause_reading()
+
+    def memory_freed(self) -> None:
+        """Others have given memory back: the request that waited for it may go on."""
+        if self._waits_for_memory and self.transport is not None:
+            self._waits_for_memory = False
+            self.transport.resume_reading()
+            if not self.open and not self._paused:
+                self._cut()
+
+    def has_stalled(self) -> bool:
+        """Whether a request that came in part has grown by nothing since the last time this was asked."""
+        before, self._seen_high = self._seen_high, self._high
+        return before == self._high > ALWAYS_GIVEN and not self.open
 
     def _cut(self) -> None:
         """Works off the whole frames in the buffer, for as long as each is answered at once."""
@@ -176,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
                 if stop > high:
                     # Only a full buffer grows: a frame that drips in is not copied again for every drop.
                     if stop > len(self.buffer) and (low or high == len(self.buffer)):
-                        self._make_room(max(len(self.buffer), min(4 + size, GROWTH * max(left, FIRST_BUFFER))))
+                        self._grow(max(len(self.buffer), min(4 + size, GROWTH * max(left, FIRST_BUFFER))))
                     return
                 self._low, self.correlation = stop, correlation
                 if not self._frame(low + 4, stop, key, version) or self.open:
@@ -333,7 +359,7 @@ class Connection(asyncio.BufferedProtocol):
         """The way is free for the frames that came meanwhile."""
         if self.transport is None:
             return
-        if self._high == len(self.buffer):
+        if self._high == len(self.buffer) and not self._waits_for_memory:
             self.transport.resume_reading()
         self._cut()
 

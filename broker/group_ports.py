@@ -45,6 +45,7 @@ def make_groups(broker: Broker) -> GroupCoordinator:
             session_timeout_ms_max=config["group.max.session.timeout.ms"],
             initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
             group_size_max=config["group.max.size"],
+            members_bytes_max=config["stuntbroker.groups.max.bytes"],
             offset_metadata_size_max=config["offset.metadata.max.bytes"],
             offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
             offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],

@@ -17,6 +17,7 @@ from stuntbroker.broker.features import TRANSACTION_VERSION, Features
 from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.image import ImageError, image_of
 from stuntbroker.broker.listener import Address, Advertised, bind
+from stuntbroker.broker.request_memory import RequestMemory
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.topics import OFFSETS, Topics
 from stuntbroker.broker.transactions import ProducerIds, Transactions
@@ -55,6 +56,7 @@ class Broker:
         self.frame_size_max: int = config["socket.request.max.bytes"]
         self.advertised = Advertised(config["advertised.listeners"], config["stuntbroker.mapped.port"])
         self.connections: set[Connection] = set()
+        self.request_memory = RequestMemory(config["queued.max.request.bytes"], self.connections, self.events.warning)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.long_requests: deque[tuple[Connection, Steps]] = deque()
         """Of which more is to be done (slices.py)."""
@@ -212,10 +214,13 @@ class Broker:
             return False
         connection.active_ms = self.clock.monotonic_ms()
         self.connections.add(connection)
+        self.request_memory.resize(connection, 0, len(connection.buffer))
         return True
 
     def disconnected(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self.request_memory.forget(connection, len(connection.buffer))
 
     def topic_deleted(self, name: str) -> None:
         """What was known of the topic elsewhere goes too."""

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from stuntbroker.broker.config import BrokerConfig, ConfigError
 from stuntbroker.broker.events import Events
+from stuntbroker.broker.file_limits import share
 from stuntbroker.broker.server import Broker
 from stuntbroker.cli.main import UsageError, choice, number, single
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.open_files import NO_LIMIT, OPEN_FILES
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """What lives per id and per record makes no cycles: the collector need not look often."""
@@ -64,7 +66,14 @@ def serve(found: dict[str, list[str]]) -> int:
     events = Events(level, form)
     if config.ignored:
         events.warning("properties_ignored", properties=sorted(config.ignored))
-    _raise_file_limit()
+    shares = share(_raise_file_limit(), config["max.connections"])
+    if shares.connections < config["max.connections"]:
+        events.warning(
+            "max_connections_lowered", max_connections=shares.connections,
+            hint="the system lets this process have too few open files: raise the limit (ulimit -n)",
+        )  # fmt: skip
+        config.values["max.connections"] = shares.connections
+    OPEN_FILES.limit = shares.segments
     try:
         return _run(config, Folder(data_dir, durability, truncate), events, Listening(host, port, metrics_port, ready_file))
     except _CannotStop as fault:
@@ -117,13 +126,14 @@ def _read_toml(path: str) -> dict[str, str]:
     return flat
 
 
-def _raise_file_limit() -> None:
-    """As many open files as the system lets us have: every partition and every client needs one."""
+def _raise_file_limit() -> int:
+    """As many open files as the system lets us have, and how many that is: partitions and clients need one each."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else NO_LIMIT
 
 
 def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listening) -> int:

@@ -17,8 +17,13 @@ class GroupConfig:
     initial_rebalance_delay_ms: int = 0
     """`group.initial.rebalance.delay.ms`: how long the first rebalance of a group waits for members."""
 
-    group_size_max: int = 2**31 - 1
+    # Unlike Kafka: 10,000, where it has no limit.
+    group_size_max: int = 10_000
     """`group.max.size`. Above it, JoinGroup gets GROUP_MAX_SIZE_REACHED."""
+
+    members_bytes_max: int = 256 << 20
+    """`stuntbroker.groups.max.bytes`: metadata and assignments of the members of all groups together. Beyond it, JoinGroup and
+    SyncGroup get GROUP_MAX_SIZE_REACHED."""
 
     new_member_join_timeout_ms: int = 300_000
     """How long a member that is new may wait in JoinGroup. Fixed in Kafka, without a property."""

@@ -38,7 +38,7 @@ from stuntbroker.groups.requests import (
     SyncGroup,
     SyncReply,
 )
-from stuntbroker.groups.state import Group, GroupState
+from stuntbroker.groups.state import Group, GroupState, members_bytes
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import BatchHeader
@@ -84,6 +84,7 @@ class GroupCoordinator:
 
     def start(self) -> None:
         """All partitions are replayed: members have their session time-out from now on to be heard of."""
+        self._ports.members_bytes = sum(members_bytes(actor.group) for actor in self._actors.values())
         for actor in tuple(self._actors.values()):
             if actor.group.members:
                 actor.ask(Loaded())
@@ -125,7 +126,14 @@ class GroupCoordinator:
         config = self._config
         if not config.session_timeout_ms_min <= request.session_timeout_ms <= config.session_timeout_ms_max:
             return ErrorCode.INVALID_SESSION_TIMEOUT
+        if not self._has_room(sum(len(protocol.metadata) for protocol in request.protocols)):
+            return ErrorCode.GROUP_MAX_SIZE_REACHED
         return ErrorCode.NONE
+
+    def _has_room(self, more_bytes: int) -> bool:
+        """Whether members may keep so much more."""
+        # Unlike Kafka: it keeps whatever members bring along.
+        return not more_bytes or self._ports.members_bytes + more_bytes <= self._config.members_bytes_max
 
     def sync(self, request: SyncGroup, reply: Callable[[SyncReply], None]) -> None:
         if not request.group_id:
@@ -134,6 +142,9 @@ class GroupCoordinator:
         actor = self._actors.get(request.group_id)
         if actor is None:
             reply(SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+            return
+        if not self._has_room(sum(len(assignment) for _, assignment in request.assignments)):
+            reply(SyncReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
             return
         actor.ask(request, reply)
 

@@ -143,6 +143,13 @@ class Group:
         return self.protocol_type == CONSUMER_PROTOCOL
 
 
+def members_bytes(group: Group) -> int:
+    """Bytes of metadata and assignments that the members of a group brought along."""
+    return sum(
+        len(member.assignment) + sum(len(protocol.metadata) for protocol in member.protocols) for member in group.members.values()
+    )
+
+
 def advance(group: Group, state: GroupState, now_ms: int) -> Group:
     assert state in SUCCESSORS[group.state], f"{group.group_id}: {group.state.name} -> {state.name}"
     return replace(group, state=state, entered_at_ms=now_ms)

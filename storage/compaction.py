@@ -37,6 +37,7 @@ from stuntbroker.protocol.records import CONTROL, HEADER, HEADER_SIZE, TRANSACTI
 from stuntbroker.storage.compression import CompressionError, TooLarge, compress, decompress
 from stuntbroker.storage.disk import open_file
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.open_files import OPEN_FILES
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import finish_compaction
 from stuntbroker.storage.segment import SUFFIXES, Segment
@@ -263,6 +264,7 @@ class Cleaning:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(segment.path + suffix)
         os.replace(path + ".swap", cleaned.path + ".log")
+        OPEN_FILES.opened(cleaned)  # Not before: it would open another file again than the one that it is.
         cleaned.write_indexes()
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from stuntbroker.storage.disk import make_folder, open_file, read_file, replace_file, write_file
-from stuntbroker.storage.errors import DataDirLocked, StorageError
+from stuntbroker.storage.errors import DataDirLocked, StorageError, storage_error
 from stuntbroker.storage.journal import change_of, is_whole, line_of
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.ownership import (
@@ -217,7 +217,7 @@ class DataDir:
                 _write(f"{folder}/{METADATA}", metadata_of(topic_id))
                 _write(f"{folder}/leader-epoch-checkpoint", f"0\n1\n0 {log.log_start_offset}\n")
             except OSError as fault:
-                raise StorageError(f"cannot create {folder}: {fault.strerror}") from fault
+                raise storage_error(f"cannot create {folder}", fault) from fault
             if self.made is not None:
                 for path in (f"{folder}/{METADATA}", f"{folder}/leader-epoch-checkpoint", folder, self.path):
                     self.made(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class StorageError(Exception):
     """The disk refused, or a file is not what it must be. Nothing of the append that raised it is kept."""
@@ -9,3 +11,13 @@ class StorageError(Exception):
 
 class DataDirLocked(StorageError):
     """Another process works on the data folder."""
+
+
+class TooManyOpenFiles(StorageError):
+    """The process may not open another file now. Nothing was changed, and the same request may succeed later."""
+
+
+def storage_error(doing: str, fault: OSError) -> StorageError:
+    """The fault with what was being done, as "cannot open FILE"; TooManyOpenFiles where that is the reason."""
+    kind = TooManyOpenFiles if fault.errno in (errno.EMFILE, errno.ENFILE) else StorageError
+    return kind(f"{doing}: {fault.strerror}")

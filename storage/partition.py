@@ -24,7 +24,7 @@ from stuntbroker.protocol.records import (
     with_append_time,
 )
 from stuntbroker.storage.disk import replace_file
-from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.errors import StorageError, TooManyOpenFiles, storage_error
 from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
 from stuntbroker.storage.producers import BATCHES_REMEMBERED, Producer, ProducerStates, last_offset_of
@@ -372,6 +372,8 @@ class PartitionLog(SegmentedLog):
                 self.exists = True
             segment = Segment(self.folder, self.next_offset)
             segment.open()
+        except TooManyOpenFiles:
+            raise
         except StorageError as fault:
             self.failed(fault)
             raise
@@ -391,7 +393,7 @@ class PartitionLog(SegmentedLog):
             last.write_indexes()
             self._write_snapshot()
         except OSError as fault:
-            raise StorageError(f"cannot close {last.path}.log: {fault.strerror}") from fault
+            raise storage_error(f"cannot close {last.path}.log", fault) from fault
 
     def roll(self) -> None:
         """Closes the active segment, so that deletion and compaction may look at it."""

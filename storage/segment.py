@@ -30,8 +30,9 @@ from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, HeaderFields
 from stuntbroker.storage.disk import open_file, read_file, replace_file
-from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.errors import StorageError, storage_error
 from stuntbroker.storage.log_config import LEADER_EPOCH
+from stuntbroker.storage.open_files import OPEN_FILES
 from stuntbroker.storage.producers import AbortedTxn
 
 INDEX_INTERVAL: Final = 4_096
@@ -102,6 +103,11 @@ class Segment:
         self.max_timestamp_offset = -1
         self.aborted: list[AbortedTxn] = []
 
+    @property
+    def pending(self) -> bool:
+        """Whether batches wait to be written: its file stays open for them."""
+        return bool(self.gathered)
+
     def open(self) -> int:
         """The descriptor of the log file, made on first use."""
         if self.fd < 0:
@@ -111,7 +117,8 @@ class Segment:
                 self.fd = open_file(self.path + ".log", os.O_RDWR | create)
                 self.is_new = create != 0
             except OSError as fault:
-                raise StorageError(f"cannot open {self.path}.log: {fault.strerror}") from fault
+                raise storage_error(f"cannot open {self.path}.log", fault) from fault
+            OPEN_FILES.opened(self)
         return self.fd
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
@@ -183,14 +190,13 @@ class Segment:
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
         """The headers from `position` on, read in small pieces."""
-        fd = self.open()
         window = b""
         start = position
         step = 4_096
         while position + HEADER_SIZE <= self.size:
             at = position - start
             if at + HEADER_SIZE > len(window):
-                window = os.pread(fd, step, position)
+                window = os.pread(self.open(), step, position)  # It may have been closed between two pieces.
                 start, at = position, 0
                 step = min(step * 4, SCAN_BYTES)
                 if len(window) < HEADER_SIZE:
@@ -204,7 +210,6 @@ class Segment:
 
     def batches(self, piece: int = SCAN_BYTES) -> Iterator[tuple[BatchHeader, bytes]]:
         """Every batch, whole and as it is, read in pieces of so many bytes; it ends where a batch runs past the file's end."""
-        fd = self.open()
         position, window, start = 0, b"", 0
         while position < self.size:
             at = position - start
@@ -214,7 +219,7 @@ class Segment:
                 header = _new_tuple(BatchHeader, _unpack_header(window, at))
                 size = header[1] + LOG_OVERHEAD
             if left < size:
-                window, start = os.pread(fd, min(max(piece, size), self.size - position), position), position
+                window, start = os.pread(self.open(), min(max(piece, size), self.size - position), position), position
                 if len(window) < size:
                     return
                 continue
@@ -406,6 +411,7 @@ class Segment:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+            OPEN_FILES.closed(self)
 
     def delete(self) -> None:
         """Removes the files. Pages that a reader has mapped stay until it lets go of them."""

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from stuntbroker.storage.partition import PartitionLog
+
+DESCRIPTORS_MAX: Final = 32
+"""Of one sync, so that a thousand logs do not take as many; files beyond are opened one after another."""
 
 
 class Executor(Protocol):
@@ -71,12 +74,15 @@ class Syncer:
         logs, self.dirty = self.dirty, []
         waiting, self._waiting = self._waiting, []
         made, self._made = self._made, {}
-        descriptors = []
+        descriptors: list[int] = []
         for log in logs:
             log.dirty = False
             for segment in log.segments[-2:]:
-                if segment.fd >= 0:
-                    descriptors.append(os.dup(segment.fd))
+                if segment.fd >= 0 or segment is log.active:  # It may have been closed since it was written.
+                    if len(descriptors) < DESCRIPTORS_MAX:
+                        descriptors.append(os.dup(segment.open()))
+                    else:
+                        made[f"{segment.path}.log"] = None
                 if segment.is_new:
                     segment.is_new = False
                     made[log.folder] = None

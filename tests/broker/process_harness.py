@@ -42,9 +42,9 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 class Process:
     """`stuntbroker serve`, once it is ready."""
 
-    def __init__(self, *arguments: str, **environment: str) -> None:
+    def __init__(self, *arguments: str, python: str = sys.executable, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [*COMMAND, "serve", "--port", "0", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [python, *COMMAND[1:], "serve", "--port", "0", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=os.environ | environment,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -70,9 +70,9 @@ class Process:
 
 
 @contextlib.contextmanager
-def serving(*arguments: str, **environment: str) -> Iterator[Process]:
+def serving(*arguments: str, python: str = sys.executable, **environment: str) -> Iterator[Process]:
     """A broker that is gone afterwards, whatever happens."""
-    made = Process(*arguments, **environment)
+    made = Process(*arguments, python=python, **environment)
     try:
         yield made
     finally:

@@ -1,0 +1,22 @@
+"""How the files that the process may have open are shared: connections, segments, and a reserve for everything else."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+RESERVE: Final = 64
+"""For what is opened for a moment: modules that load, checkpoints, snapshots, the journal, a cleaning, a scrape."""
+
+
+class Shares(NamedTuple):
+    connections: int
+    """Clients at a time."""
+    segments: int
+    """Segments whose file stays open."""
+
+
+def share(open_files_max: int, connections_wanted: int) -> Shares:
+    """Give connections what was asked for while three quarters are enough, and the rest to segments."""
+    free = max(open_files_max - RESERVE, 8)
+    connections = min(connections_wanted, free * 3 // 4)
+    return Shares(connections, free - connections)

@@ -1,0 +1,85 @@
+"""One limit for the receive buffers of all connections: `queued.max.request.bytes`.
+
+A buffer grows only as the bytes of a request arrive. When all of them together have reached the limit, a connection that needs a
+larger buffer is not read from until others have given memory back. Small buffers are always there, so that small requests of
+other clients go on. Requests that began and do not go on, while somebody waits for memory, lose their connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+ALWAYS_GIVEN: Final = 65_536
+"""Size up to which a buffer grows whatever the others hold."""
+NO_LIMIT: Final = -1
+
+
+class RequestMemory:
+    """Counts the bytes of the receive buffers."""
+
+    def __init__(self, limit: int, connections: Iterable[Connection], log: Callable[..., Any]) -> None:
+        self.limit = limit
+        """Bytes, or NO_LIMIT."""
+        self.used = 0
+        self._connections = connections
+        self._log = log
+        self._waiting: dict[Connection, None] = {}
+        self._favoured: Connection | None = None
+        """May go beyond the limit, so that not all wait for one another."""
+        self._is_used_up = False
+
+    def may_resize(self, connection: Connection, before: int, after: int) -> bool:
+        """Whether a buffer may change its size, in bytes; if not, its connection waits for memory until `memory_freed`."""
+        more = after - before
+        if after <= ALWAYS_GIVEN or connection is self._favoured or self._has_room(more) or self._reclaim(more):
+            return True
+        self._waiting[connection] = None
+        if not self._is_used_up:
+            self._is_used_up = True
+            self._log("request_memory_used_up", limit=self.limit, hint="raise queued.max.request.bytes, or send smaller requests")
+        return False
+
+    def resize(self, connection: Connection, before: int, after: int) -> None:
+        """Count a buffer that changes its size, in bytes."""
+        self.used += after - before
+        if after < before and self._waiting:
+            self._wake()
+
+    def forget(self, connection: Connection, size: int) -> None:
+        """A connection with a buffer of so many bytes is gone."""
+        self._waiting.pop(connection, None)
+        if connection is self._favoured:
+            self._favoured = None
+        self.resize(connection, size, 0)
+
+    def close_stalled(self) -> None:
+        """Close connections whose request has stopped in the middle while others wait for memory. Called now and then."""
+        if not self._waiting:
+            self._is_used_up = False
+            return
+        stalled = [one for one in self._connections if one.has_stalled() and one not in self._waiting]
+        for connection in stalled:
+            connection.fail("request_stalled", reason="others wait for the memory that its request takes")
+            connection.abort()
+        if not stalled:
+            self._favoured = next(iter(self._waiting))
+            del self._waiting[self._favoured]
+            self._favoured.memory_freed()
+
+    def _has_room(self, more: int) -> bool:
+        return self.limit == NO_LIMIT or self.used + more <= self.limit
+
+    def _reclaim(self, more: int) -> bool:
+        """Take large buffers back from connections that need them no more; whether that was enough."""
+        for connection in list(self._connections):
+            connection.give_back()
+        return self._has_room(more)
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for connection in waiting:
+            connection.memory_freed()

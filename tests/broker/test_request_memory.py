@@ -1,0 +1,122 @@
+"""The receive buffers of all connections together have a limit, and requests in part hold up nobody who needs little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import pack
+
+import pytest
+from broker_harness import Client, Rig, decode, frame, rig
+from group_requests import GROUP
+from valid_requests import TOPIC, batch
+
+from stuntbroker.broker.request_memory import ALWAYS_GIVEN
+from stuntbroker.broker.server import IDLE_CHECK_MS
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+
+MIB = 1 << 20
+LIMIT = 8 * MIB
+PROPERTIES = {"queued.max.request.bytes": str(LIMIT)}
+
+
+def large_produce() -> bytes:
+    """A whole frame of 3 MiB."""
+    data = batch(1, size=3 * MIB)
+    return frame(ProduceRequest(None, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]), 9)
+
+
+def held(made: Rig) -> int:
+    return sum(len(connection.buffer) for connection in made.broker.connections)
+
+
+def half_sent(made: Rig, count: int, size: int = 90 * MIB) -> list[Client]:
+    """Clients that declare a large frame, send a quarter of it, as far as they are read from, and fall silent."""
+    clients = [made.client() for _ in range(count)]
+    for client in clients:
+        client.feed(pack(">i", size) + bytes(size // 4), step=100_000)
+    return clients
+
+
+async def test_half_sent_requests_hold_no_more_than_the_limit_and_small_ones_go_on(data_dir: Path) -> None:
+    async with rig(data_dir, PROPERTIES) as made:
+        clients = half_sent(made, 20)
+        memory = made.broker.request_memory
+        assert memory.used == held(made) <= LIMIT + 20 * ALWAYS_GIVEN
+        assert [client.transport.reading for client in clients].count(False) > 10
+        assert made.events.names().count("request_memory_used_up") == 1
+        assert made.client().ask(ApiVersionsRequest(), 0).error_code == 0
+        for client in clients:
+            client.leave()
+        assert memory.used == held(made)
+
+
+async def test_who_waits_for_memory_goes_on_when_others_give_it_back(data_dir: Path) -> None:
+    async with rig(data_dir, PROPERTIES) as made:
+        made.topic(TOPIC, max_message_bytes=str(4 * MIB))
+        holders = half_sent(made, 3, 12 * MIB)
+        client, request = made.client(), memoryview(large_produce())
+        at = len(request)
+        client.feed(request, step=60_000)
+        assert not client.transport.reading and not client.answers()
+        for holder in holders:
+            holder.leave()
+        assert client.transport.reading
+        # What the client's socket held back comes now.
+        sent = client.connection._high - client.connection._low
+        client.feed(request[sent:at])
+        assert decode(client.answers()[0], 0, 9).responses[0].partition_responses[0].error_code == 0
+
+
+async def test_requests_that_stopped_in_the_middle_lose_their_connections_while_others_wait(data_dir: Path) -> None:
+    async with rig(data_dir, PROPERTIES) as made:
+        stalled = half_sent(made, 2, 2 * MIB)
+        waiting = half_sent(made, 6, 90 * MIB)
+        assert any(not client.transport.reading for client in waiting)
+        made.pass_time(IDLE_CHECK_MS)
+        made.pass_time(IDLE_CHECK_MS)
+        assert all(client.transport.aborted for client in stalled)
+        assert {"request_stalled", "request_memory_used_up"} <= set(made.events.names())
+
+
+async def test_when_all_wait_for_one_another_one_goes_beyond_the_limit(data_dir: Path) -> None:
+    async with rig(data_dir, PROPERTIES) as made:
+        clients = half_sent(made, 30, 90 * MIB)
+        waiting = [client for client in clients if not client.transport.reading]
+        for client in clients:
+            if client not in waiting:
+                client.leave()
+        made.pass_time(IDLE_CHECK_MS)
+        assert any(client.transport.reading for client in waiting)
+
+
+async def test_a_request_s_memory_is_free_again_when_it_was_answered_and_room_is_needed(data_dir: Path) -> None:
+    async with rig(data_dir, PROPERTIES) as made:
+        made.topic(TOPIC, max_message_bytes=str(4 * MIB))
+        clients = [made.client() for _ in range(8)]
+        for client in clients:
+            client.feed(large_produce())
+            assert decode(client.answers()[0], 0, 9).responses[0].partition_responses[0].error_code == 0
+        assert made.events.names() == []
+        assert made.broker.request_memory.used == held(made) <= LIMIT
+
+
+@pytest.mark.parametrize("limit", [1_000, 100_000])
+async def test_what_members_bring_along_has_a_limit_for_all_groups_together(data_dir: Path, limit: int) -> None:
+    async with rig(data_dir, {"stuntbroker.groups.max.bytes": str(limit)}) as made:
+        client = made.client()
+
+        def join(group: str, size: int) -> int:
+            protocols = [JoinGroupRequestProtocol("range", bytes(size))]
+            client.feed(frame(JoinGroupRequest(group, 30_000, 30_000, "", None, "consumer", protocols), 3))
+            made.pass_time(0)
+            code: int = decode(client.answers()[0], 11, 3).error_code
+            return code
+
+        assert join(GROUP, limit - 1) == 0
+        assert join("other", 2) == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert join("other", 1) == 0
+        made.pass_time(30_001)  # Both are gone with their sessions.
+        assert join("third", limit) == 0
