@@ -28,9 +28,6 @@ OK: Final = ErrorCode.NONE
 ALL: Final = -1
 """`acks` of whoever writes in a transaction."""
 FENCED: Final = (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT)
-ERROR: Final = slice(4, 6)
-"""Of a packed partition."""
-OK_BYTES: Final = bytes(2)
 RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 SETS_MAX: Final = 1_000
 _sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
@@ -130,30 +127,28 @@ def _write(
     """Appends the batches, which may be the `first` of the transaction, unless the coordinator has refused them; answers."""
     if refused in FENCED:
         refused = ErrorCode.INVALID_PRODUCER_EPOCH
-    failed, rows = False, []
+    rows = []
     if goes_on and refused is OK:
         try:
             for index, log, records, fields, producer in taken:
                 base_offset = log.append_admitted(records, fields, producer)
                 rows.append(pack_partition(index, 0, base_offset, -1, log.log_start_offset, 1, 0, 0))
         except StorageError:
-            failed = True  # It is met once more below, and told.
+            goes_on = False  # The failure comes again below, and is answered there.
     for index, log, records, fields, _ in taken[len(rows) :]:
         error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
+        header = _new(BatchHeader, fields)
+        if first:
+            log.producers.renew_doubt(header)
         try:
             if refused is OK:
-                error, base_offset, stamped_ms = log.append_client(records, _new(BatchHeader, fields), now_ms, True)
+                error, base_offset, stamped_ms = log.append_client(records, header, now_ms, True)
                 if error is not RECORD_LIST_TOO_LARGE:
                     log_start_offset = log.log_start_offset
         except StorageError as fault:
             connection.broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
             error = ErrorCode.KAFKA_STORAGE_ERROR
-        if error is not OK:
-            failed = True
+        if first:
+            log.producers.doubt(header, True, now_ms)
         rows.append(pack_partition(index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
-    if failed and first:
-        for (_, log, _, fields, _), row in zip(taken, rows, strict=True):
-            header = BatchHeader._make(fields)
-            if row[ERROR] != OK_BYTES or not log.producers.is_open(header):
-                log.producers.doubt(header, True, now_ms)
     connection.reply_whole(pack_one_topic(connection.correlation, version, head, rows))

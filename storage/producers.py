@@ -156,12 +156,8 @@ class ProducerStates:
         return OK
 
     def _admit_doubted(self, header: BatchHeader) -> RememberedBatch | ErrorCode:
-        """As `admit`, for a producer whose batches were refused before."""
+        """As `admit`, for a producer whose transaction has an unresolved first batch here."""
         producer_id = header.producer_id
-        producer = self.producers.get(producer_id)
-        opens = producer is None or producer.txn_first_offset < 0 or producer.epoch != header.producer_epoch
-        if opens and header.attributes & TRANSACTIONAL:
-            self.doubt(header, False, 0)
         doubt = self.doubts.pop(producer_id)
         verdict = self.admit(header, doubt.starts_at_zero)
         self.doubts[producer_id] = doubt
@@ -195,21 +191,25 @@ class ProducerStates:
             if self.doubts:
                 self.doubts.pop(producer_id, None)
 
+    def has_open_txn(self, header: BatchHeader) -> bool:
+        """The batch's transaction is open here (Kafka: hasOngoingTransaction)."""
+        producer = self.producers.get(header.producer_id)
+        return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == header.producer_epoch
+
     def is_open(self, header: BatchHeader) -> bool:
         """The batch's transaction is open here, and takes records."""
-        producer = self.producers.get(header.producer_id)
-        return (
-            producer is not None
-            and producer.txn_first_offset >= 0
-            and producer.epoch == header.producer_epoch
-            and not producer.sealed
-        )
+        return self.has_open_txn(header) and not self.producers[header.producer_id].sealed
 
     def doubt(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
-        """Takes note of a transaction's first batch that was announced to its coordinator, and then not appended.
+        """Remembers a transaction's first batch in this partition as unresolved, unless it opened the transaction here.
 
-        `starts_at_zero` and the time count when there was none before.
+        To be called for each batch for which the coordinator adds or verifies the partition, after the append was tried
+        (`renew_doubt`: before). A refused batch opens no transaction, and neither does a duplicate, which is answered as
+        written. Kafka remembers each such batch before it asks the coordinator, and forgets it when a transactional batch is
+        appended (VerificationStateEntry). `starts_at_zero` and `now_ms` count only if the producer has no unresolved batch yet.
         """
+        if self.has_open_txn(header):
+            return
         epoch, sequence = header.producer_epoch, header.base_sequence
         known = self.doubts.get(header.producer_id)
         if known is None:
@@ -217,6 +217,14 @@ class ProducerStates:
         elif epoch > known.epoch or (epoch == known.epoch and sequence < known.lowest_sequence):
             known = known._replace(epoch=epoch, lowest_sequence=sequence)
         self.doubts[header.producer_id] = known
+
+    def renew_doubt(self, header: BatchHeader) -> None:
+        """Counts the sequence number and epoch of a first batch before its append is tried, if another one is unresolved.
+
+        A Produce request that is not verified lacks this step: the unresolved batch stays as it is, even for a newer epoch.
+        """
+        if header.producer_id in self.doubts:
+            self.doubt(header, False, 0)
 
     def seal(self, producer_id: int) -> None:
         """The open transaction of this producer takes no more records."""
@@ -243,9 +251,14 @@ class ProducerStates:
     def marker_appended(
         self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, offset: int, commit: bool
     ) -> AbortedTxn | None:
-        """Ends the producer's transaction; gives the index entry when it was open and aborted."""
-        if self.doubts:
-            self.doubts.pop(producer_id, None)
+        """Ends the producer's transaction; gives the index entry when it was open and aborted.
+
+        The producer's unresolved first batch is forgotten, unless Produce 12 or later sent it and the marker has its epoch:
+        EndTxn 5 raises the epoch with every transaction, so such a marker belongs to the transaction before (KIP-890).
+        """
+        doubt = self.doubts.get(producer_id)
+        if doubt is not None and not (doubt.starts_at_zero and doubt.epoch == epoch):
+            del self.doubts[producer_id]
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self.producers[producer_id] = Producer(epoch, timestamp_ms)

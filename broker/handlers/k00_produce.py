@@ -218,7 +218,9 @@ def _is_sealed(one: Taken) -> bool:
 class _Enlisting:
     """A request whose partitions the transaction must know of, or be told of, before its batches are written."""
 
-    __slots__ = ("acks", "answer", "asked_ms", "connection", "left", "taken", "to_add", "transactional_id", "version")
+    __slots__ = (
+        "acks", "answer", "asked_ms", "connection", "is_verified", "left", "taken", "to_add", "transactional_id", "version",
+    )  # fmt: skip
 
     def __init__(
         self, connection: Connection, acks: int, version: int, answer: Answer, taken: list[Taken], to_add: list[Taken]
@@ -226,6 +228,10 @@ class _Enlisting:
         self.connection = connection
         self.acks = acks
         self.version = version
+        self.is_verified = (
+            version >= IMPLICIT_ADD_FROM or connection.broker.config["transaction.partition.verification.enable"]
+        )
+        """The coordinator adds or verifies the partitions, as in Kafka. If not, only kept transactions are verified."""
         self.answer = answer
         self.taken = taken
         self.to_add = to_add
@@ -235,8 +241,9 @@ class _Enlisting:
 
     def start(self, transactional_id: str, stale: list[Taken], now_ms: int) -> None:
         self.transactional_id = transactional_id
-        for one in stale:
-            _refuse(one[0], INVALID_PRODUCER_EPOCH)
+        if self.is_verified:  # Otherwise the log refuses these batches, unless their responses have an error already.
+            for one in stale:
+                _refuse(one[0], INVALID_PRODUCER_EPOCH)
         if self.to_add:
             self._ask(now_ms)
         else:
@@ -254,11 +261,7 @@ class _Enlisting:
                 transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), self._added
             )
             self.asked_ms = -1
-        elif (
-            broker.config["transaction.partition.verification.enable"]
-            or broker.transactions.is_kept(transactional_id)
-            or any(map(_is_sealed, to_add))
-        ):
+        elif self.is_verified or broker.transactions.is_kept(transactional_id) or any(map(_is_sealed, to_add)):
             self.left = len(to_add)
             for one in to_add:
                 verify = Verify(producer_id, epoch, one[1].name)
@@ -311,11 +314,11 @@ class _Enlisting:
             self._ask(now_ms)
             return
         broker, implicit = self.connection.broker, self.version >= IMPLICIT_ADD_FROM
+        if self.is_verified:
+            for _, log, _, header in self.to_add:
+                log.producers.renew_doubt(header)
         failed = _append_all(broker, self.taken, now_ms, implicit)
-        if failed if implicit else broker.config["transaction.partition.verification.enable"]:
-            for one in self.to_add:
-                response, log, _, header = one
-                # Refused, or in the log already: the first batch of the transaction is still to come here.
-                if response.error_code or not log.producers.is_open(header):
-                    log.producers.doubt(header, implicit, now_ms)
+        if self.is_verified:
+            for _, log, _, header in self.to_add:
+                log.producers.doubt(header, implicit, now_ms)
         self.connection.reply(_unacknowledged(self.connection, failed) if self.acks == 0 else self.answer)

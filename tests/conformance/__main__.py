@@ -48,6 +48,11 @@ def main() -> int:
         action="store_true",
         help="transactional ids whose epochs are nearly used up (brokers of its own)",
     )
+    parser.add_argument(
+        "--unverified",
+        action="store_true",
+        help="brokers of its own with transaction.partition.verification.enable=false",
+    )
     given = parser.parse_args()
     if not given.seeds:
         if len(given.names) < 2:
@@ -57,7 +62,14 @@ def main() -> int:
     versions = [2] if given.names else given.transaction_version or [2, 1]
     with TemporaryDirectory(prefix="conformance-") as folder:
         return run_random(
-            given.only or THEMES, seeds, given.steps, versions, Path(folder), given.names[:2], given.high_epochs
+            given.only or THEMES,
+            seeds,
+            given.steps,
+            versions,
+            Path(folder),
+            given.names[:2],
+            given.high_epochs,
+            given.unverified,
         )
 
 

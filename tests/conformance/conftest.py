@@ -31,6 +31,9 @@ SWEEP = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 SWEEP_MS = 100
 """How often both look for transactions whose time is over. Kafka's own pace is ten seconds."""
 
+UNVERIFIED = {"transaction.partition.verification.enable": "false"}
+"""Brokers that take the records of an old Produce without asking the transaction's coordinator."""
+
 
 EXPIRIES = {
     first: {
@@ -68,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def both(
     folder: Path,
     settings: Mapping[str, str | int],
-    times: Mapping[str, int],
+    times: Mapping[str, str | int],
     transaction_version: int | None = None,
     kafka: str = "",
     kafka_settings: Mapping[str, str] | None = None,

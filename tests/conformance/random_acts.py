@@ -23,7 +23,7 @@ GROUPS: Final = ("g0", "g1")
 MEMBERS: Final = ("m0", "m1")
 FEATURE: Final = "transaction.version"
 SLIP_SHARE: Final = 0.22
-THEMES: Final = ("transactions", "producers", "groups", "topics", "mixed", "features", "expiry")
+THEMES: Final = ("transactions", "producers", "first_batches", "groups", "topics", "mixed", "features", "expiry")
 
 APIS: Final = (
     "init", "add", "add_offsets", "put", "commit_offsets", "end", "fetch", "list_offsets", "offset_commit", "offset_fetch",
@@ -154,6 +154,31 @@ def idempotent(rng: Random, who: str) -> Life:
             yield Act("put", {**args, "version": era["put"]})
             if rng.random() < 0.08:
                 yield Act("bump", {"who": who})
+
+
+def mixed_versions(rng: Random, who: str) -> Life:
+    """A producer whose every request is of another client version, in a transaction or not, with markers written by others.
+
+    The first batch that a transaction brings to a partition is often a duplicate, or refused.
+    """
+    while True:
+        yield Act("init", {"who": who, "version": rng.choice((1, 4, 5)), **rng.choice(({}, {"give": "own"}))})
+        for _ in range(rng.choice((6, 12, 24))):
+            parts = rng.choice((["t0-0"], ["t0-0"], ["t0-1"], ["t0-0", "t0-1"]))
+            marker = {"part": parts[0], "epoch": rng.choice((0, 0, 0, -1)), "transaction_version": rng.choice((0, 2))}
+            yield rng.choices(
+                (
+                    Act("put", {
+                        "who": who, "parts": parts, "version": rng.choice((9, 11, 12, 12, 12, 13)),
+                        "count": rng.choice((1, 1, 1, 2)), "plain": rng.random() < 0.3,
+                        "sequence": rng.choice(("next", "next", "again", "again", "zero", "one", "two", "gap", "before")),
+                    }),
+                    Act("add", {"who": who, "parts": parts, "version": 3}),
+                    Act("end", {"who": who, "commit": rng.random() < 0.5, "version": rng.choice((4, 4, 4, 5))}),
+                    Act("write_marker", {"who": who, "commit": rng.random() < 0.5, "version": 2, **marker}),
+                ),
+                (12, 2, 4, 2),
+            )[0]  # fmt: skip
 
 
 def plain(rng: Random, who: str) -> Life:
@@ -354,6 +379,10 @@ LIVES: Final[dict[str, list[Source]]] = {
     "producers": [
         *((idempotent, who, 5.0) for who in IDEMPOTENT), (transactional, "x0.a", 4), (plain, "p", 1), (reader, "reader", 3),
         (meddler, "meddler", 1),
+    ],
+    "first_batches": [
+        *((mixed_versions, who, 5.0) for who in ("x0.a", "x1.a")), (mixed_versions, "x1.b", 1), (reader, "reader", 1),
+        (meddler, "meddler", 0.3),
     ],
     "groups": [
         *((member, f"{group}/{name}", 3.0) for group in GROUPS for name in MEMBERS), (group_watcher, "watcher", 4),

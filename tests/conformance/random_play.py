@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from stuntbroker.protocol.errors import ErrorCode
 from tests.conformance.batches import CONTROL, T0, TRANSACTIONAL, batch, record
+from tests.conformance.random_acts import IMPLICIT_ADD_FROM, Act
 from tests.conformance.random_acts import TRANSACTIONAL as OWNERS
-from tests.conformance.random_acts import Act
 from tests.conformance.random_play_broker import BrokerPlayer
 from tests.conformance.random_play_groups import GroupPlayer
 from tests.conformance.random_play_topics import TopicPlayer
@@ -54,7 +54,7 @@ class Producer:
         then = self.next.get(part, 0)
         match meant:
             case "gap":
-                return then + 2
+                return (then + 2) & SEQUENCE_LAST
             case "again":
                 return self.last.get(part, (then, 0))[0]
             case "before":
@@ -76,6 +76,8 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         """Batches so far: each has other contents and another time."""
         self.records_are_new = False
         """Records are of now, not of an hour ago: producers expire by the times of their records."""
+        self.is_verified = True
+        """The broker asks the coordinator before it takes the first records of a transaction, whatever the Produce version."""
 
     def play(self, act: Act) -> None:
         self.label = str(act)
@@ -250,12 +252,14 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             "DescribeTransactions", 0, transactional_ids=[own],
         )  # fmt: skip
 
-    def write_marker(self, who: str, version: int, part: str, commit: bool, epoch: int = 0) -> None:
+    def write_marker(
+        self, who: str, version: int, part: str, commit: bool, epoch: int = 0, transaction_version: int = 0
+    ) -> None:
         producer_id, at = self.credentials(who, "nobody" if who == "nobody" else "own", epoch)
         ((topic, indexes),) = self.by_topic([part])
         one = {
             "producer_id": producer_id, "producer_epoch": at, "transaction_result": commit, "coordinator_epoch": 0,
-            "topics": [{"name": topic, "partition_indexes": indexes}],
+            "topics": [{"name": topic, "partition_indexes": indexes}], "transaction_version": transaction_version,
         }  # fmt: skip
         self.ask("WriteTxnMarkers", version, markers=[one])
 
@@ -273,6 +277,8 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             cred = "none"
         elif plain and producer.transactional_id:
             own = None
+        if plain or (version < IMPLICIT_ADD_FROM and not self.is_verified):
+            epoch = min(epoch, 0)  # A higher one would be taken, and keep the coordinator's marker out for ever.
         producer_id, at = self.credentials(who, cred, epoch)
         attributes = codec | (TRANSACTIONAL if is_owner else 0) | (CONTROL if control else 0)
         self.made += 1

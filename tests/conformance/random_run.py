@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from tests.conformance.compare import Difference, run_case
-from tests.conformance.conftest import EXPIRIES, SETTINGS, SWEEP, SWEEP_MS, both
+from tests.conformance.conftest import EXPIRIES, SETTINGS, SWEEP, SWEEP_MS, UNVERIFIED, both
 from tests.conformance.random_acts import EPILOGUE, WAITS, Act, has_level_0, sequence
 from tests.conformance.random_epochs import FIRST_EPOCH, plant, prefixes, transactional_ids
 from tests.conformance.random_play import Player
@@ -53,12 +53,19 @@ class Outcome:
 
 
 def run(
-    acts: Sequence[Act], kafka: str, ours: str, own: str = "", theme: str = "", first_to_expire: str = ""
+    acts: Sequence[Act],
+    kafka: str,
+    ours: str,
+    own: str = "",
+    theme: str = "",
+    first_to_expire: str = "",
+    is_verified: bool = True,
 ) -> Outcome:
     """Plays the acts on both. What is found is in the order of the acts; only what is not allowed counts.
 
     `own` names ids that were planted with high epochs: in ours they come to be with the first request.
-    `first_to_expire` says what the brokers forget first, if they are those of theme expiry.
+    `first_to_expire` says what the brokers forget first, if they are those of theme expiry. `is_verified` is false when
+    the brokers run with the settings UNVERIFIED.
     """
     replies: list[int] = []
 
@@ -66,6 +73,7 @@ def run(
         player = Player(side)
         player.set_up(*TOPICS)
         player.first_to_expire, player.records_are_new = first_to_expire, bool(first_to_expire)
+        player.is_verified = is_verified
         if theme == "features":
             player.has_level_0 = has_level_0(acts)
             player.start_at_level(1 if player.has_level_0 else 2)
@@ -114,6 +122,8 @@ class Tally:
     troubles: int = 0
     names: Iterator[str] = field(default_factory=lambda: repeat(""))
     """Planted ones, or empty: any that were not used before."""
+    is_verified: bool = True
+    """Whether the brokers verify the partitions of a transaction."""
     known: set[str] = field(default_factory=set)
     """Signatures of what was told already."""
     passing: int = 0
@@ -131,7 +141,7 @@ def run_seeds(
     first_to_expire: str = "",
 ) -> None:
     def play(acts: Sequence[Act]) -> Outcome:
-        return run(acts, kafka, ours, next(tally.names), theme, first_to_expire)
+        return run(acts, kafka, ours, next(tally.names), theme, first_to_expire, tally.is_verified)
 
     sequences = [[*sequence(theme, seed, steps), *EPILOGUE] for seed in seeds]
     for seed, acts, outcome in zip(seeds, sequences, played(theme, play, sequences), strict=True):
@@ -183,7 +193,7 @@ def told(theme: str, seed: int, acts: Sequence[Act], outcome: Outcome) -> str:
 
 @contextmanager
 def brokers(
-    folder: Path, transaction_version: int, high_epochs: bool = False, more: Mapping[str, int] | None = None
+    folder: Path, transaction_version: int, high_epochs: bool = False, more: Mapping[str, str | int] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Apache Kafka and ours, on which transactions time out when they should; `more` are settings of both."""
     settings: dict[str, str | int] = {**SETTINGS, "transaction.version": transaction_version}
@@ -204,8 +214,9 @@ def main(
     folder: Path,
     addresses: Sequence[str],
     high_epochs: bool,
+    unverified: bool,
 ) -> int:
-    tally, write = Tally(), sys.stdout.write
+    tally, write = Tally(is_verified=not unverified), sys.stdout.write
 
     def run_themes(some: Sequence[str], kafka: str, ours: str, where: str, first_to_expire: str = "") -> None:
         for theme in some:
@@ -225,9 +236,9 @@ def main(
             run_themes(lasting, *addresses, "")
         elif lasting:
             tally.names = prefixes() if high_epochs else repeat("")
-            with brokers(folder / f"v{version}", version, high_epochs) as pair:
+            with brokers(folder / f"v{version}", version, high_epochs, UNVERIFIED if unverified else None) as pair:
                 run_themes(lasting, *pair, at)
-        if addresses or high_epochs or len(lasting) == len(themes):
+        if addresses or high_epochs or unverified or len(lasting) == len(themes):
             continue  # Expiry needs brokers of its own.
         for first, ages in EXPIRIES.items():
             with brokers(folder / f"v{version} {first}", version, more=ages) as pair:

@@ -19,6 +19,7 @@ STEPS_BY_THEME = {"expiry": 3 * ACTS_BETWEEN_WAITS + 2}
 SEEDS = {
     "transactions": range(1, 13),
     "producers": range(1, 9),
+    "first_batches": range(1, 13),
     "groups": range(1, 3),
     "topics": range(1, 7),
     "mixed": range(1, 9),

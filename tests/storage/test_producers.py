@@ -356,6 +356,7 @@ def test_after_a_refused_first_batch_none_that_comes_later_in_sequence_is_taken(
     for before, first, starts_at_zero in refused:
         header = read_header(batch(pid=PID, epoch=before, seq=first, txn=True))
         states.doubt(header, starts_at_zero, NOW_MS)
+    states.renew_doubt(read_header(batch(pid=PID, epoch=epoch, seq=sequence, txn=True)))
 
     assert ask(states, epoch, sequence, txn=True, zero=zero) == answer
 
@@ -376,6 +377,42 @@ def test_a_refused_first_batch_is_forgotten(ending: str) -> None:
             states.expire(NOW_MS + 1_000, 1_000)
 
     assert states.doubts == {}
+
+
+@pytest.mark.parametrize(("starts_at_zero", "marker_epoch", "stays"), [
+    (True,  4, True),
+    (True,  3, False),
+    (True,  5, False),
+    (False, 4, False),
+])  # fmt: skip
+def test_a_marker_of_its_own_epoch_leaves_the_first_batch_of_an_implicit_add_unresolved(
+    starts_at_zero: bool, marker_epoch: int, stays: bool
+) -> None:
+    """From Produce 12 on the next transaction may have begun when the marker of the one before arrives (KIP-890)."""
+    states = ProducerStates()
+    states.doubt(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), starts_at_zero, NOW_MS)
+    marked(marker_epoch, states)
+
+    assert bool(states.doubts) == stays
+
+
+def test_a_first_batch_that_was_appended_is_resolved() -> None:
+    states = known(3, (0, 2), txn=True)
+    states.doubt(read_header(batch(pid=PID, epoch=3, seq=0, txn=True)), True, NOW_MS)
+
+    assert states.doubts == {}
+
+
+def test_a_batch_that_is_not_verified_changes_no_unresolved_first_batch() -> None:
+    states = known(4, (0, 1))
+    states.doubt(read_header(batch(pid=PID, epoch=3, seq=0, txn=True)), True, NOW_MS)
+    before = dict(states.doubts)
+
+    assert ask(states, 4, 1, txn=True) == OUT_OF_ORDER
+    assert states.doubts == before
+
+    states.renew_doubt(read_header(batch(pid=PID, epoch=4, seq=1, txn=True)))
+    assert ask(states, 4, 1, txn=True) == OK
 
 
 def test_the_batches_of_an_open_transaction_are_held_to_a_refused_newer_epoch_too() -> None:

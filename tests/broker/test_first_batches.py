@@ -1,0 +1,104 @@
+"""The first batch that a transaction sends to a partition, when the log does not take it (Kafka: VerificationStateEntry).
+
+Until a batch of the transaction is appended there, no later sequence number may come before the first one (KIP-890).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from broker_harness import START_MS, Client, rig
+from group_requests import init
+from test_two_phase_commit import TXN, Pair, end, pair
+from test_two_phase_more import add
+from valid_requests import TOPIC
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.records import TRANSACTIONAL, build_batch
+
+OK = ErrorCode.NONE
+OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+VERIFICATION = "transaction.partition.verification.enable"
+
+
+def produce(
+    client: Client, owner: Pair, sequence: int, version: int, acks: int = -1, attributes: int = TRANSACTIONAL
+) -> int:
+    """Sends one record and returns the error code."""
+    data = bytes(
+        build_batch(
+            [(b"k", b"v")], START_MS, producer_id=owner[0], producer_epoch=owner[1], base_sequence=sequence,
+            attributes=attributes,
+        )
+    )  # fmt: skip
+    request = ProduceRequest(TXN, acks, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
+    code: int = client.ask(request, version).responses[0].partition_responses[0].error_code
+    return code
+
+
+@pytest.mark.parametrize(
+    ("version", "acks"), [(12, -1), (12, 1), (11, -1)], ids=["plain produce", "general handler", "verified"]
+)
+async def test_a_duplicate_as_first_batch_holds_back_later_sequence_numbers(
+    version: int, acks: int, data_dir: Path
+) -> None:
+    """The duplicate is answered as written, but no record of the transaction is in the log yet."""
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = pair(init(client, TXN))
+        assert produce(client, owner, 0, version, acks, attributes=0) == OK
+        assert add(client, owner) == OK
+
+        assert [produce(client, owner, sequence, version, acks) for sequence in (0, 1)] == [OK, OUT_OF_ORDER]
+        assert made.log(TOPIC, 0).next_offset == 1
+
+
+@pytest.mark.parametrize(("version", "code"), [(12, OUT_OF_ORDER), (11, OK)])
+async def test_an_end_without_a_new_epoch_resolves_the_first_batch_of_an_old_produce_only(
+    version: int, code: ErrorCode, data_dir: Path
+) -> None:
+    """EndTxn before v5 leaves the epoch as it is, so the marker might belong to the transaction before."""
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = pair(init(client, TXN))
+        assert produce(client, owner, 0, version, attributes=0) == OK
+        assert [add(client, owner), produce(client, owner, 0, version)] == [OK, OK]
+        assert end(client, owner, version=4).error_code == OK
+
+        assert [add(client, owner), produce(client, owner, 1, version)] == [OK, code]
+
+
+@pytest.mark.parametrize(("verified", "code"), [("true", OUT_OF_ORDER), ("false", OK)])
+async def test_a_produce_that_is_not_verified_leaves_the_lowest_sequence_number_as_it_is(
+    verified: str, code: ErrorCode, data_dir: Path
+) -> None:
+    async with rig(data_dir, {VERIFICATION: verified}) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = pair(init(client, TXN))
+        assert produce(client, owner, 2, version=12) == OUT_OF_ORDER
+        assert produce(client, owner, 0, version=11, attributes=0) == OK
+        assert produce(client, owner, 0, version=11) == OK  # A duplicate: nothing is appended.
+
+        assert produce(client, owner, 1, version=12) == code
+
+
+@pytest.mark.parametrize(
+    ("verified", "code"),
+    [("true", ErrorCode.INVALID_PRODUCER_EPOCH), ("false", ErrorCode.INVALID_REQUIRED_ACKS)],
+)
+async def test_an_old_epoch_is_refused_before_all_else_where_partitions_are_verified(
+    verified: str, code: ErrorCode, data_dir: Path
+) -> None:
+    async with rig(data_dir, {VERIFICATION: verified}) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        old, owner = (pair(init(client, TXN)) for _ in range(2))
+        assert produce(client, owner, 0, version=12) == OK
+
+        assert produce(client, old, 0, version=11, acks=2) == code
+        assert produce(client, old, 0, version=11) == ErrorCode.INVALID_PRODUCER_EPOCH
