@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
 Steps = Generator[int, None, Any]
+ANSWERED_ELSEWHERE: Final = object()
+"""What steps return that have seen to their answer themselves."""
 
 SLICE_COST: Final = 1_000
 """Of one slice, but for its last step. A unit is about what it takes to describe one partition: ten microseconds."""
@@ -30,6 +32,8 @@ MADE: Final = 16
 def work_off(connection: Connection, steps: Steps) -> Any:
     """The response of `steps`; None when it comes later, by `connection.reply`."""
     response = _slice(steps)
+    if response is ANSWERED_ELSEWHERE:
+        return None
     if response is None:
         waiting = connection.broker.long_requests
         waiting.append((connection, steps))
@@ -64,7 +68,7 @@ def _go_on(broker: Broker) -> None:
         waiting.append((connection, steps))
     if waiting:
         _later(broker)
-    if response is not None:
+    if response is not None and response is not ANSWERED_ELSEWHERE:
         connection.reply(response)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
-from stuntbroker.coordinator.actor import Actor, Done
+from stuntbroker.coordinator.actor import MARKERS_AT_ONCE_MAX, Actor, Done
 from stuntbroker.coordinator.machine import timed_out
 from stuntbroker.coordinator.records import (
     batch_at_level_0,
@@ -20,7 +21,17 @@ from stuntbroker.coordinator.records import (
     updated_at_ms_of,
 )
 from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
-from stuntbroker.coordinator.state import ID, MAY_EXPIRE, PHASE, PREPARED, UPDATED_AT_MS, Phase, Txn, new_txn
+from stuntbroker.coordinator.state import (
+    ID,
+    MAY_EXPIRE,
+    PHASE,
+    PREPARED,
+    UPDATED_AT_MS,
+    Phase,
+    TopicPartition,
+    Txn,
+    new_txn,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.storage.errors import StorageError
@@ -177,7 +188,11 @@ class Transactions:
     def at_once(self, transactional_id: str, request: AddPartitions | EndTxn) -> Reply | None:
         """The reply, when nothing stands in its way; else None, and nothing done: `ask`. Raises StorageError."""
         actor = self._actors.get(transactional_id) or self._wake(transactional_id)
-        return actor.at_once(request, self) if actor is not None and self._at_once else None
+        if actor is None or not self._at_once:
+            return None
+        if len(actor.txn.partitions) > MARKERS_AT_ONCE_MAX and type(request) is EndTxn:
+            return None
+        return actor.at_once(request, self)
 
     def _new_actor(self, transactional_id: str) -> Actor:
         if not self._log:
@@ -219,8 +234,32 @@ class Transactions:
         self.broker.syncer.when_synced(synced)
 
     def write_markers(self, txn: Txn) -> bool:
+        self._write_markers(txn, txn.partitions)
+        return self._at_once
+
+    def write_markers_in_slices(self, txn: Txn, written: Callable[[], None], failed: Callable[[], None]) -> None:
+        partitions = iter(txn.partitions)
+
+        def go_on() -> None:
+            some = list(islice(partitions, MARKERS_AT_ONCE_MAX))
+            try:
+                self._write_markers(txn, some)
+            except StorageError as fault:
+                self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
+                failed()
+                return
+            if some:
+                self.broker.timers.call_later(0, go_on)
+            elif self._at_once:
+                written()
+            else:
+                self.when_synced(written)
+
+        self.broker.timers.call_later(0, go_on)
+
+    def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
         broker = self.broker
-        _, producer_id, _, _, epoch, _, _, _, phase, partitions, _, now_ms, version, _, _ = txn
+        _, producer_id, _, _, epoch, _, _, _, phase, _, _, now_ms, version, _, _ = txn
         commit = phase is PREPARE_COMMIT
         marker = new_marker(commit, producer_id, epoch, COORDINATOR_EPOCH, version, now_ms)
         log_of = broker.topics.logs.get
@@ -236,7 +275,6 @@ class Transactions:
                 )
             elif log.topic == OFFSETS:
                 broker.groups.apply_marker(log.index, producer_id, commit)
-        return self._at_once
 
     def seal(self, txn: Txn) -> None:
         for name, index in txn.partitions:

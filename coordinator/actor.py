@@ -28,6 +28,8 @@ from stuntbroker.coordinator.state import PHASE, Txn
 from stuntbroker.protocol.errors import ErrorCode
 
 MAILBOX_LENGTH_MAX: Final = 1_000
+MARKERS_AT_ONCE_MAX: Final = 100
+"""Partitions of a transaction whose markers are written in one piece."""
 MARKERS_WRITTEN: Final = MarkersWritten()
 Done = Callable[[Reply], None]
 
@@ -56,6 +58,12 @@ class Ports(Protocol):
 
     def write_markers(self, txn: Txn) -> bool:
         """Ends the prepared transaction in every partition that still exists. True when that is as durable as configured."""
+
+    def write_markers_in_slices(self, txn: Txn, written: Callable[[], None], failed: Callable[[], None]) -> None:
+        """As `write_markers`, for so many partitions that others must have their turn meanwhile.
+
+        Calls `written` when all markers are there and as durable as configured, or `failed`. Never before it returns.
+        """
 
     def seal(self, txn: Txn) -> None:
         """From now on nobody adds records to the transaction without asking first."""
@@ -176,6 +184,10 @@ class Actor:
                     ports.when_synced(partial(self._resume, effects, at, request, done, ports, context))
                     return True
             elif kind is WriteMarkers:
+                if len(effect.txn.partitions) > MARKERS_AT_ONCE_MAX:
+                    written = partial(self._completed, effects, at, request, done, ports, context)
+                    ports.write_markers_in_slices(effect.txn, written, partial(self._give_up, done, ports))
+                    return True
                 if not ports.write_markers(effect[0]):
                     # A Complete record that were on the disk before a marker would leave that partition open for ever.
                     at = self._answer(effects, at, done)
@@ -225,6 +237,11 @@ class Actor:
             raise
         self._resume(effects, at, request, done, ports, context)
 
+    def _give_up(self, done: Done | None, ports: Ports) -> None:
+        """A marker could not be written: the transaction stays prepared, until somebody finishes it."""
+        _refuse(done)
+        self._rest(ports)
+
     def _resume(
         self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
     ) -> None:
@@ -241,8 +258,12 @@ class Actor:
     def finish(self, ports: Ports) -> None:
         """After a replay or a fault: writes the markers of a prepared transaction again, and completes it."""
         context = ports.context()
-        if ports.write_markers(self.txn):
+        completed = partial(self._completed, (), 0, MARKERS_WRITTEN, None, ports, context)
+        if len(self.txn.partitions) > MARKERS_AT_ONCE_MAX:
+            self.busy = True
+            ports.write_markers_in_slices(self.txn, completed, partial(self._give_up, None, ports))
+        elif ports.write_markers(self.txn):
             self._complete(ports, context)
         else:
             self.busy = True
-            ports.when_synced(partial(self._completed, (), 0, MARKERS_WRITTEN, None, ports, context))
+            ports.when_synced(completed)

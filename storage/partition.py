@@ -395,6 +395,11 @@ class PartitionLog(SegmentedLog):
         except OSError as fault:
             raise storage_error(f"cannot close {last.path}.log", fault) from fault
 
+    def begin(self) -> None:
+        """Makes the folder and the first file, unless they are there. Raises StorageError, and nothing is lost by it."""
+        if not self.segments:
+            self._roll()
+
     def roll(self) -> None:
         """Closes the active segment, so that deletion and compaction may look at it."""
         self.settle()

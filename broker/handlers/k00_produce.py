@@ -12,6 +12,7 @@ from stuntbroker.broker import plain_produce
 from stuntbroker.broker.allowance import Allowance
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.produce_checks import check_content
+from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, Steps, work_off
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.protocol.batch_check import check_batch, plain_header
 from stuntbroker.protocol.errors import ErrorCode
@@ -39,10 +40,52 @@ RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 PRODUCER: Final = slice(PRODUCER_ID, PRODUCER_EPOCH + 1)
 _new = tuple.__new__
 
+Wanted = Sequence[tuple[str, bytes, dict[int, Buffer | None]]]
+"""(topic name, topic id, batches by partition): one of the first two is there."""
+NEW_LOGS_AT_ONCE: Final = 16
+"""More new partitions than these get their files in slices."""
+BEGIN_COST: Final = 40
+"""Of the files of a new partition, in the units of a slice."""
+
 Taken = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
 
 
 def handle(connection: Connection, asked: Asked, version: int) -> Any:
+    _, _, wanted = asked
+    if len(wanted) > NEW_LOGS_AT_ONCE or (wanted and len(wanted[0][2]) > NEW_LOGS_AT_ONCE):
+        new = _new_logs(connection.broker, wanted, version)
+        if len(new) > NEW_LOGS_AT_ONCE:
+            return work_off(connection, _begin_logs(connection, new, asked, version))
+    return _produce(connection, asked, version)
+
+
+def _new_logs(broker: Broker, wanted: Wanted, version: int) -> list[PartitionLog]:
+    """The logs of the request that have no file yet."""
+    topics = broker.topics
+    new = []
+    for name, topic_id, parts in wanted:
+        topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
+        if topic is not None and not topic.internal:
+            logs = topic.partitions
+            new += [logs[index] for index in parts if 0 <= index < len(logs) and not logs[index].segments]
+    return new
+
+
+def _begin_logs(connection: Connection, new: list[PartitionLog], asked: Asked, version: int) -> Steps:
+    """Makes the files of many new partitions in slices, which takes a hundred times as long as to write into them."""
+    for log in new:
+        if connection.broker.topics.log(log.topic, log.index) is not log:
+            continue  # Its topic was deleted meanwhile.
+        try:
+            log.begin()
+        except StorageError:
+            break  # The append meets it again, and answers it.
+        yield BEGIN_COST
+    response = _produce(connection, asked, version)
+    return ANSWERED_ELSEWHERE if response is None else response
+
+
+def _produce(connection: Connection, asked: Asked, version: int) -> Any:
     if version >= IMPLICIT_ADD_FROM and plain_produce.handle(connection, asked, version):
         return None
     transactional_id, acks, wanted = asked
@@ -120,7 +163,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> Any:
     return answer
 
 
-def _has_transactional(wanted: Sequence[tuple[str, bytes, dict[int, Buffer | None]]]) -> bool:
+def _has_transactional(wanted: Wanted) -> bool:
     """Whether any first batch says that it is in a transaction, be it for a partition that does not exist."""
     batches = [records for _, _, parts in wanted for records in parts.values() if records is not None]
     return any(len(each) >= HEADER_SIZE and each[16] == 2 and each[22] & TRANSACTIONAL for each in batches)

@@ -5,7 +5,7 @@ v7 sessions. v9 leader epochs. v12 flexible. v13 topic ids. v15-18 add what only
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.fetch_sessions import (
@@ -15,6 +15,7 @@ from stuntbroker.broker.fetch_sessions import (
     FetchSession,
     Key,
 )
+from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, Steps, work_off
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from stuntbroker.protocol.messages.fetch_response import (
@@ -39,6 +40,11 @@ ZSTD_FROM: Final = 10
 TOPIC_IDS_FROM: Final = 13
 READ_COMMITTED: Final = 1
 OK = ErrorCode.NONE
+PARTITIONS_AT_ONCE: Final = 500
+"""A request for more partitions is read in slices."""
+PARTITIONS_PER_STEP: Final = 50
+STEP_COST: Final = 60
+"""Of a step in the units of a slice: ten microseconds a partition."""
 WITHOUT_ABORTED: Final = frozenset({
     ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH,
 })  # fmt: skip
@@ -46,6 +52,7 @@ WITHOUT_ABORTED: Final = frozenset({
 
 
 def handle(connection: Connection, request: FetchRequest, version: int) -> FetchResponse | None:
+    response: FetchResponse | None
     session, error = _session(connection.broker, request, version)
     if error:
         return FetchResponse(error_code=error)
@@ -54,11 +61,13 @@ def handle(connection: Connection, request: FetchRequest, version: int) -> Fetch
         if session is not None and request.session_epoch == INITIAL_EPOCH:
             connection.broker.fetch_sessions.close(session.id)
         return _unreadable(request, version)
-    response = fetch.read()
-    if response is not None:
-        return response
-    fetch.wait()
-    return None
+    if fetch.is_long:
+        response = work_off(connection, fetch.first_steps())
+    else:
+        response, logs = fetch.read()
+        if response is None:
+            fetch.wait(logs)
+    return response
 
 
 def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
@@ -112,7 +121,9 @@ def _wish(session: FetchSession, request: FetchRequest, version: int) -> None:
 class _Fetch:
     """One request, read again whenever one of its logs grew, until there is enough or its time is over."""
 
-    __slots__ = ("_awake", "connection", "logs", "partial", "request", "session", "timer", "version")
+    __slots__ = (
+        "_awake", "_over", "_reading", "connection", "is_long", "logs", "partial", "request", "session", "timer", "version",
+    )  # fmt: skip
 
     def __init__(
         self, connection: Connection, request: FetchRequest, version: int, session: FetchSession | None
@@ -124,10 +135,17 @@ class _Fetch:
         self.partial = session is not None and request.session_epoch != INITIAL_EPOCH
         """Only what changed is answered."""
         self.logs: list[PartitionLog] = []
+        """Logs that wake it while it waits."""
         self.timer: TimerHandle | None = None
         self._awake = False
+        self._reading = False
+        """A long one is being read in slices."""
+        self._over = False
+        """Its time is over: whatever is read now is the response."""
+        self.is_long = len(self._wanted()) > PARTITIONS_AT_ONCE
+        """It is read in slices, so that others have their turn."""
 
-    def _wanted(self) -> Iterable[tuple[Key, FetchPartition]]:
+    def _wanted(self) -> Collection[tuple[Key, FetchPartition]]:
         if self.session is not None:
             return [(key, known.wish) for key, known in self.session.partitions.items()]
         ids = self.version >= TOPIC_IDS_FROM
@@ -145,17 +163,29 @@ class _Fetch:
             (topic := find(name)) is not None and 0 <= index < len(topic.partitions) for (name, index), _ in self._wanted()
         )
 
-    def read(self, last_try: bool = False) -> FetchResponse | None:
-        """The response; None when there is too little and time to wait for more."""
+    def read(self) -> tuple[FetchResponse | None, list[PartitionLog]]:
+        """All of `_steps` at once."""
+        steps = self._steps()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: tuple[FetchResponse | None, list[PartitionLog]] = end.value
+                return found
+
+    def _steps(self) -> Steps:
+        """Returns the response, None when there is too little and time to wait for more; and the logs that were read."""
         request, broker = self.request, self.connection.broker
         committed = request.isolation_level == READ_COMMITTED
         left = min(request.max_bytes, broker.config["fetch.max.bytes"])
         found: list[tuple[Key, PartitionData]] = []
         unknown: list[tuple[Key, PartitionData]] = []
-        self.logs = []
+        logs: list[PartitionLog] = []
         size, failed = 0, False
         refusal = _refusal(request)
-        for key, wish in self._wanted():
+        for number, (key, wish) in enumerate(self._wanted(), 1):
+            if not number % PARTITIONS_PER_STEP:
+                yield STEP_COST
             name, index = key
             topic = broker.topics.by_id(name) if self.version >= TOPIC_IDS_FROM else broker.topics.get(name)
             if topic is None or not 0 <= index < len(topic.partitions):
@@ -169,7 +199,7 @@ class _Fetch:
                 data = PartitionData(index, error, -1, aborted_transactions=None)
             else:
                 log = topic.partitions[index]
-                self.logs.append(log)
+                logs.append(log)
                 data, taken = _read_partition(log, wish, committed, left, size == 0, self.version)
                 size += taken
                 left -= taken
@@ -177,16 +207,15 @@ class _Fetch:
             found.append((key, data))
         # What is not there comes last, ids before partitions.
         found += sorted(unknown, key=lambda one: one[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
-        if not (last_try or failed or size >= request.min_bytes or request.max_wait_ms <= 0 or not found):
-            return None
-        return self._response(found)
-
-    def _response(self, found: list[tuple[Key, PartitionData]]) -> FetchResponse:
+        if not (self._over or failed or size >= request.min_bytes or request.max_wait_ms <= 0 or not found):
+            return None, logs
         session = self.session
         topics: list[FetchableTopicResponse] = []
         last: Any = None
         ids = self.version >= TOPIC_IDS_FROM
-        for key, data in found:
+        for number, (key, data) in enumerate(found, 1):
+            if not number % PARTITIONS_PER_STEP:
+                yield STEP_COST // 2
             if session is not None and not self._news(session, key, data):
                 continue
             if key[0] != last:  # A topic is there once more when another came between, as in Kafka.
@@ -194,7 +223,7 @@ class _Fetch:
                 name, topic_id = ("", last) if ids else (last, bytes(16))
                 topics.append(FetchableTopicResponse(name, topic_id, []))
             topics[-1].partitions.append(data)  # type: ignore[attr-defined]
-        return FetchResponse(session_id=session.id if session else 0, responses=topics)
+        return FetchResponse(session_id=session.id if session else 0, responses=topics), logs
 
     def _news(self, session: FetchSession, key: Key, data: PartitionData) -> bool:
         """Whether the session's client has to hear of the partition; takes note of what it hears."""
@@ -212,12 +241,28 @@ class _Fetch:
 
     # --- waiting
 
-    def wait(self) -> None:
-        for log in self.logs:
-            log.waiters.add(self.grew)
+    def first_steps(self) -> Steps:
+        """A long request, for the first time."""
+        response, logs = yield from self._steps()
+        if response is not None:
+            return response
+        if self.connection.open:
+            self.wait(logs)
+        return ANSWERED_ELSEWHERE
+
+    def wait(self, logs: list[PartitionLog]) -> None:
+        self._listen(logs)
         timers = self.connection.broker.timers
         self.timer = timers.call_later(self.request.max_wait_ms, self.time_over)
         self.connection.on_close = self.forget
+
+    def _listen(self, logs: list[PartitionLog]) -> None:
+        if logs != self.logs:  # At first, and when a topic was deleted, and made again under its name.
+            for log in self.logs:
+                log.waiters.discard(self.grew)
+            for log in logs:
+                log.waiters.add(self.grew)
+            self.logs = logs
 
     def grew(self) -> None:
         """A log has more; looked at when the present request is through, once for all of its partitions."""
@@ -226,26 +271,35 @@ class _Fetch:
             self.connection.broker.timers.loop.call_soon(self.look)
 
     def look(self) -> None:
-        self._awake = False
-        if self.timer is None:
+        """Reads again, and answers if that is enough."""
+        if self.timer is None or self._reading:
             return
-        before = self.logs
-        response = self.read()
+        self._awake = False
+        if not self.is_long:
+            self._take(*self.read())
+            return
+        self._reading = True
+        work_off(self.connection, self._more_steps())
+
+    def _more_steps(self) -> Steps:
+        """A long request that waits, once more."""
+        response, logs = yield from self._steps()
+        self._reading = False
+        if self.timer is not None:
+            self._take(response, logs)
+        return ANSWERED_ELSEWHERE
+
+    def _take(self, response: FetchResponse | None, logs: list[PartitionLog]) -> None:
         if response is not None:
-            self.logs = before
             self.finish(response)
-        elif self.logs != before:  # A topic was deleted, and made again under its name.
-            for log in before:
-                log.waiters.discard(self.grew)
-            for log in self.logs:
-                log.waiters.add(self.grew)
+            return
+        self._listen(logs)
+        if self._awake or self._over:  # Something came, or the time was over, while it was read.
+            self.look()
 
     def time_over(self) -> None:
-        before = self.logs
-        response = self.read(last_try=True)
-        self.logs = before
-        assert response is not None
-        self.finish(response)
+        self._over = True
+        self.look()
 
     def finish(self, response: FetchResponse) -> None:
         self.forget()
