@@ -67,6 +67,8 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         """Every partition of every topic, by topic and index."""
+        self._being_removed: set[str] = set()
+        """Names of deleted topics whose folders are not all gone yet."""
         self._alike: dict[str, list[str]] = {}
         """Names that differ only in '.' and '_'."""
         self.get = self.by_name.get
@@ -113,6 +115,8 @@ class Topics:
 
     def create(self, name: str, count: int, configs: Mapping[str, str], topic_id: bytes | None = None) -> Topic:
         """Makes a topic whose name and configuration were checked. Raises StorageError."""
+        if name in self._being_removed:
+            raise StorageError(f"the data of the deleted topic {name} are still being removed: try again")
         self.data_dir.check_free(name, range(count))
         topic = Topic(name, topic_id or self.new_id(), dict(configs))
         self.journal({"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
@@ -147,9 +151,17 @@ class Topics:
         self._apply_configs(topic, configs)
 
     def delete(self, topic: Topic) -> None:
-        """Raises StorageError: the topic is still there, or it is gone and something of its data is left on the disk."""
+        """`delete_steps` at once."""
+        for _ in self.delete_steps(topic):
+            pass
+
+    def delete_steps(self, topic: Topic) -> Iterator[None]:
+        """Deletes a topic: it is gone at the first step, and each step removes the data of a partition.
+
+        Raises StorageError: the topic is still there, or it is gone and something of its data is left on the disk.
+        """
         self.journal({"delete": topic.name})
-        self._remove(topic)
+        yield from self._remove(topic)
 
     # --- reading back
 
@@ -204,7 +216,7 @@ class Topics:
         """`events` hears of what was lost on the disk."""
         config = self.log_config(topic)
         for index in range(len(topic.partitions), count):
-            log, cut = self.data_dir.partition(topic.name, index, topic.id, config)
+            log, cut = self.data_dir.partition(topic.name, index, topic.id, config, is_new=events is None)
             if cut and events is not None:
                 events.warning("log_cut", topic=topic.name, partition=index, bytes=cut, next_offset=log.next_offset)
             log.leads = topic.name == TXN_STATE
@@ -224,19 +236,25 @@ class Topics:
         for log in topic.partitions:
             log.config = config
 
-    def _remove(self, topic: Topic) -> None:
+    def _remove(self, topic: Topic) -> Iterator[None]:
         del self.by_name[topic.name]
         del self._by_id[topic.id]
         self._alike[topic.name.replace(".", "_")].remove(topic.name)
         left: StorageError | None = None
         for log in topic.partitions:
             del self.logs[log.name]
-            try:
-                self.data_dir.delete_partition(log)
-            except StorageError as fault:
-                left = fault
-            for waiter in log.waiters:
-                waiter()
+        self._being_removed.add(topic.name)
+        try:
+            for log in topic.partitions:
+                try:
+                    self.data_dir.delete_partition(log)
+                except StorageError as fault:
+                    left = fault
+                for waiter in log.waiters:
+                    waiter()
+                yield
+        finally:
+            self._being_removed.discard(topic.name)
         if left is not None:
             raise StorageError(f"{topic.name} is deleted, but {left}; the next start tries again") from left
 

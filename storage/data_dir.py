@@ -40,6 +40,8 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import recover
 
 CLEAN: Final = ".kafka_cleanshutdown"
+LISTED_FROM: Final = 64
+"""Partitions whose names are looked for in one listing of the folder."""
 JOURNAL_SLACK: Final = 1_000
 """Lines above twice the number of topics at which the journal is written anew."""
 NODE_ID_MAX: Final = 2**31 - 1
@@ -207,8 +209,13 @@ class DataDir:
 
     # --- partitions
 
-    def partition(self, topic: str, index: int, topic_id: bytes, config: LogConfig) -> tuple[PartitionLog, int]:
-        """The log of a partition, read from disk if it is there, and the bytes that were cut from its end."""
+    def partition(
+        self, topic: str, index: int, topic_id: bytes, config: LogConfig, is_new: bool = False
+    ) -> tuple[PartitionLog, int]:
+        """The log of a partition, read from disk if it is there, and the bytes that were cut from its end.
+
+        `is_new`: it is not there, as `check_free` has found.
+        """
         folder = f"{self.path}/{topic}-{index}"
 
         def create(log: PartitionLog) -> None:
@@ -224,7 +231,7 @@ class DataDir:
 
         log = PartitionLog(topic, index, folder, config, create)
         cut = 0
-        if os.path.isdir(folder):
+        if not is_new and os.path.isdir(folder):
             try:
                 cut = recover(log, self.start_offsets.get((topic, index), 0), self.was_clean, self.truncate_damaged)
             except OSError as fault:
@@ -238,8 +245,13 @@ class DataDir:
         The checkpoint must not name a deleted partition of that name either: after a crash the new one would begin there.
         """
         self.forget_deleted_start_offsets()
+        try:
+            there = set(os.listdir(self.path)) if len(indexes) > LISTED_FROM else None
+        except OSError as fault:
+            raise storage_error(f"cannot read {self.path}", fault) from fault
         for index in indexes:
-            if os.path.lexists(f"{self.path}/{topic}-{index}"):
+            name = f"{topic}-{index}"
+            if name in there if there is not None else os.path.lexists(f"{self.path}/{name}"):
                 raise StorageError(f"there is something else at {self.path}/{topic}-{index}: move it away")
 
     def delete_partition(self, log: PartitionLog) -> None:

@@ -6,6 +6,7 @@ v4 flexible. v5 error messages. v6 by name or by id.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
@@ -48,9 +49,8 @@ def _each(broker: Broker, wanted: list[DeleteTopicState]) -> Steps:
     cost = 0
     for one in rest:
         yield cost
-        topic = broker.topics.get(one.name) if one.name is not None else broker.topics.by_id(one.topic_id)
-        results.append(_one(broker, one))
-        cost = SEEN if topic is None else cost_of_change(broker, len(topic.partitions))
+        results.append((yield from _one(broker, one)))
+        cost = SEEN
     try:
         broker.data_dir.forget_deleted_start_offsets()
     except StorageError as fault:
@@ -89,7 +89,7 @@ def _twice(
     return results, [one for one in wanted if (one.name, one.topic_id) not in refused]
 
 
-def _one(broker: Broker, wanted: DeleteTopicState) -> DeletableTopicResult:
+def _one(broker: Broker, wanted: DeleteTopicState) -> Generator[int, None, DeletableTopicResult]:
     name, topic_id = wanted.name, wanted.topic_id
     if name is not None and topic_id != ZERO_UUID:
         message = "You may not specify both topic name and topic id."
@@ -110,7 +110,8 @@ def _one(broker: Broker, wanted: DeleteTopicState) -> DeletableTopicResult:
         # Unlike Kafka: it lets an administrator delete the internal topics, and breaks.
         return DeletableTopicResult(topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is the broker's own")
     try:
-        broker.topics.delete(topic)
+        for _ in broker.topics.delete_steps(topic):
+            yield cost_of_change(broker, 1)
     except StorageError as fault:
         if broker.topics.get(topic.name) is not None:  # Its deletion is not in the journal.
             return DeletableTopicResult(topic.name, topic.id, ErrorCode.KAFKA_STORAGE_ERROR, str(fault))

@@ -68,7 +68,7 @@ every = pytest.mark.parametrize("what", LONG)
 
 def begin(made: Rig, what: str) -> Client:
     """Sends the request; what it needs is there."""
-    if LONG[what].made_before:
+    if LONG[what].made_before and not list(made.broker.topics):
         for name in NAMES:
             made.topic(name)
     client = made.client()
