@@ -91,6 +91,13 @@ def _ids_or_prefixes(text: str) -> str:
     return text
 
 
+def _retention(text: str) -> int:
+    value = _number(-1, INT_MAX)(text)
+    if value == 0:
+        raise ConfigError("0 is neither -1 (unlimited) nor at least 1")
+    return value
+
+
 def _gzip_level(text: str) -> int:
     level = _number(-1, 9)(text)
     if level == 0:
@@ -143,6 +150,7 @@ BROKER: Final[dict[str, Property]] = {
     "broker.id": _int(1, 0),
     "compression.type": _string("producer", COMPRESSION),
     "connections.max.idle.ms": _long(600_000, -1),
+    "controller.listener.names": _list("", _text),
     "default.replication.factor": _int(1, 1, 32_767),
     "delete.topic.enable": _bool(True),
     "fetch.max.bytes": _int(57_671_680, 1_024),
@@ -151,7 +159,8 @@ BROKER: Final[dict[str, Property]] = {
     # Unlike Kafka: 10,000, where it has no limit.
     "group.max.size": _int(10_000, 1),
     "group.min.session.timeout.ms": _int(6_000, 1),
-    "listeners": _string(""),
+    "listener.security.protocol.map": _string("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"),
+    "listeners": _list("", _text),
     # Unlike Kafka: 500, not 15000: the internal logs stay small.
     "log.cleaner.backoff.ms": _long(500, 1),
     "log.cleaner.delete.retention.ms": _long(86_400_000),
@@ -160,7 +169,10 @@ BROKER: Final[dict[str, Property]] = {
     "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
     "log.retention.bytes": _long(-1, LONG_MIN),
     "log.retention.check.interval.ms": _long(300_000, 1),
+    "log.retention.hours": Property(168, _retention, 3),
+    "log.retention.minutes": Property(10_080, _retention, 3),
     "log.retention.ms": _long(604_800_000, -1),
+    "log.roll.hours": _int(168, 1),
     "log.roll.ms": _long(604_800_000, 1),
     "log.segment.bytes": _int(1 << 30, SEGMENT_BYTES_MIN),
     # Unlike Kafka: 10,000, where it has no limit.
@@ -208,13 +220,11 @@ BROKER: Final[dict[str, Property]] = {
 }
 """Every property that a broker knows."""
 
-ONE_NODE: Final = (
-    "offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr",
-    "process.roles", "controller.quorum.voters", "controller.listener.names", "inter.broker.listener.name",
-    "listener.security.protocol.map", "log.dirs", "log.dir", "zookeeper.connect",
-    "share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr",
-)  # fmt: skip
-"""Properties of Kafka that a set-up for one node brings along and that mean nothing here: accepted in silence."""
+IN_OTHER_UNITS: Final = {
+    "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
+    "log.roll.ms": (("log.roll.hours", 3_600_000),),
+}
+"""Property -> the properties that stand in for it while it is not set, in order of precedence, and their units in it."""
 
 TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "cleanup.policy": (_list("delete", POLICY), "log.cleanup.policy"),
@@ -253,7 +263,7 @@ TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
 }
 """Configuration of a topic: the property, and the broker property (not always known here) whose value is its default."""
 
-WITHOUT_DEFAULT: Final = frozenset({"log.retention.ms", "log.roll.ms"})
+WITHOUT_DEFAULT: Final = frozenset({"log.retention.minutes", "log.retention.ms", "log.roll.ms"})
 """Kafka's defaults for these stand in hours, under another name: these have none."""
 
 
@@ -264,29 +274,54 @@ def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:
         raise ConfigError(f"{name}: {fault}") from None
 
 
+def _check_unused(name: str) -> None:
+    """Raises ConfigError for a property that neither Kafka nor Stuntbroker has."""
+    from stuntbroker.broker.kafka_properties import is_kafka_property, nearest_property
+
+    # Unlike Kafka: it passes over properties that it does not know. A misspelt one makes a test try something else.
+    if is_kafka_property(name):
+        return
+    nearest = nearest_property(name)
+    if nearest is not None:
+        advice = f"did you mean {nearest}?"
+    elif name.startswith("stuntbroker."):
+        advice = f"there are: {', '.join(sorted(n for n in BROKER if n.startswith('stuntbroker.')))}"
+    else:
+        advice = "no property has a similar name: remove it"
+    raise ConfigError(f"{name} is not a property of Apache Kafka 4.3.1 or of Stuntbroker; {advice}")
+
+
 class BrokerConfig:
     """The values in force: `config["num.partitions"]`. Refuses what is wrong when it is made."""
 
-    __slots__ = ("ignored", "given", "values")
+    __slots__ = ("given", "unused", "values")
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self.values: dict[str, Any] = {name: one.default for name, one in BROKER.items()}
         self.given = dict(given or {})
-        self.ignored: list[str] = []
-        """Properties of Kafka that are not known here and were passed over."""
+        self.unused: list[str] = []
+        """Properties of Kafka that were given and have no effect here."""
         for name, text in self.given.items():
             if name in BROKER:
                 self.values[name] = read_property(BROKER, name, text)
-            elif name.startswith("stuntbroker."):
-                close = ", ".join(sorted(n for n in BROKER if n.startswith("stuntbroker.")))
-                raise ConfigError(f"{name} is no property of Stuntbroker; there are: {close}")
-            elif name not in ONE_NODE:
-                self.ignored.append(name)
+            else:
+                _check_unused(name)
+                self.unused.append(name)
+        self._convert_units()
         low, high = (self.values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
         if low > high:  # Unlike Kafka: it starts, and no member can ever join.
             raise ConfigError(f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}")
         if "broker.id" in self.given and "node.id" not in self.given:
             self.values["node.id"] = self.values["broker.id"]
+
+    def _convert_units(self) -> None:
+        """Sets what is not given in milliseconds from the first other unit that is."""
+        for name, others in IN_OTHER_UNITS.items():
+            for other, unit_ms in others:
+                if name not in self.given and other in self.given:
+                    value = self.values[other]
+                    self.values[name] = value if value == -1 else value * unit_ms
+                    break
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]

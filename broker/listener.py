@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import socket
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from stuntbroker.broker.config import ConfigError
+from stuntbroker.broker.config import BrokerConfig, ConfigError
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+USUAL_NAMES: Final[dict[str, str]] = {
+    **{name: name for name in PROTOCOLS}, **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
+}  # fmt: skip
+"""Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
 
 
 class Address(NamedTuple):
@@ -16,15 +23,41 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_address(text: str, what: str) -> Address:
-    """`host:port`, `[v6]:port`, or either after `PLAINTEXT://`."""
+def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAMES) -> Address:
+    """`host:port`, `[v6]:port`, or either after `PLAINTEXT://` or another name that `protocols` has."""
     scheme, found, rest = text.strip().partition("://")
-    if found and scheme.upper() not in ("PLAINTEXT", "HOST", "EXTERNAL", "INTERNAL", "DOCKER"):
-        raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
+    if found:
+        protocol = protocols.get(scheme.upper())
+        if protocol is None:
+            raise ConfigError(f"{what}: {text!r}: listener.security.protocol.map has no protocol for {scheme}")
+        if protocol != "PLAINTEXT":
+            raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
     host, colon, port = (rest if found else text.strip()).rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise ConfigError(f"{what}: {text!r} is not HOST:PORT")
     return Address(host.strip("[]"), int(port))
+
+
+def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
+    protocols = dict(USUAL_NAMES)
+    for entry in filter(None, map(str.strip, config["listener.security.protocol.map"].split(","))):
+        name, _, protocol = entry.upper().partition(":")
+        if not name or protocol not in PROTOCOLS:
+            raise ConfigError(f"listener.security.protocol.map: {entry!r} is not NAME:PROTOCOL, of {', '.join(PROTOCOLS)}")
+        protocols[name] = protocol
+    return protocols
+
+
+def client_listeners(config: BrokerConfig) -> list[Address]:
+    """What `listeners` has, but for the listeners of the controller, which is not served. Raises ConfigError."""
+    protocols = protocols_by_listener(config)
+    controllers = {name.strip().upper() for name in config["controller.listener.names"].split(",")}
+    entries = filter(None, map(str.strip, config["listeners"].split(",")))
+    return [
+        parse_address(entry, "listeners", protocols)
+        for entry in entries
+        if entry.partition("://")[0].upper() not in controllers
+    ]
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -71,9 +104,11 @@ class Advertised:
 
     __slots__ = ("_fixed", "_gateway", "_mapped_port")
 
-    def __init__(self, advertised_listeners: str, mapped_port: int) -> None:
+    def __init__(
+        self, advertised_listeners: str, mapped_port: int, protocols: Mapping[str, str] = USUAL_NAMES
+    ) -> None:
         first = advertised_listeners.split(",")[0]
-        self._fixed = parse_address(first, "advertised.listeners") if first.strip() else None
+        self._fixed = parse_address(first, "advertised.listeners", protocols) if first.strip() else None
         self._gateway = gateway() if mapped_port or _in_container() else None
         self._mapped_port = mapped_port
 

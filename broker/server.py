@@ -16,7 +16,7 @@ from stuntbroker.broker.events import Events
 from stuntbroker.broker.features import TRANSACTION_VERSION, Features
 from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.image import ImageError, image_of
-from stuntbroker.broker.listener import Address, Advertised, bind
+from stuntbroker.broker.listener import Address, Advertised, bind, protocols_by_listener
 from stuntbroker.broker.request_memory import RequestMemory
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.topics import OFFSETS, Topics
@@ -54,7 +54,9 @@ class Broker:
         self.clock = clock or Clock()
         self.node_id: int = config["node.id"]
         self.frame_size_max: int = config["socket.request.max.bytes"]
-        self.advertised = Advertised(config["advertised.listeners"], config["stuntbroker.mapped.port"])
+        self.advertised = Advertised(
+            config["advertised.listeners"], config["stuntbroker.mapped.port"], protocols_by_listener(config)
+        )
         self.connections: set[Connection] = set()
         self.request_memory = RequestMemory(config["queued.max.request.bytes"], self.connections, self.events.warning)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])

@@ -13,14 +13,14 @@ USAGE: Final = """\
 usage: stuntbroker COMMAND [options]
 
   serve   run the broker
-            --host H                 where to listen (default localhost; 0.0.0.0 for everyone)
-            --port P                 default 9092; 0 lets the kernel choose
+            --host H                 where to listen (default: the property listeners, or localhost; 0.0.0.0 for everyone)
+            --port P                 default: the property listeners, or 9092; 0 lets the kernel choose
             --data-dir D             keep the data there (default: a temporary folder, gone at exit)
             --durability process     acknowledged means written: it survives kill -9 (default)
                          power       acknowledged means synced to the disk: it survives a power cut
             --recover refuse         a log that was damaged refuses the start (default)
                       truncate       it is cut where the damage begins, as Apache Kafka does
-            --config FILE.toml       properties from a file
+            --config FILE            properties from a TOML file, or from a Java file whose name ends in .properties
             --set KEY=VALUE          one property, by Kafka's name; may be repeated, wins over the file
             --ready-file PATH        write the address there as JSON when ready
             --metrics-port P         also answer Prometheus there, at /metrics (0 lets the kernel choose)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from stuntbroker.broker.config import BrokerConfig, ConfigError
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.file_limits import share
+from stuntbroker.broker.listener import Address, client_listeners
 from stuntbroker.broker.server import Broker
 from stuntbroker.cli.main import UsageError, choice, number, single
 from stuntbroker.protocol.primitives import DecodeError
@@ -49,8 +50,6 @@ class Listening(NamedTuple):
 
 
 def serve(found: dict[str, list[str]]) -> int:
-    host = single(found, "--host", "localhost")
-    port = number(found, "--port", 9092, 0, 65_535)
     durability = choice(found, "--durability", "process", "power")
     form = choice(found, "--log-format", "text", "json")
     level = choice(found, "--log-level", "info", "debug", "warning", "error")
@@ -61,11 +60,12 @@ def serve(found: dict[str, list[str]]) -> int:
     properties = _properties(single(found, "--config", ""), found.get("--set", []))
     try:
         config = BrokerConfig(properties)
+        host, port = _address(found, config)
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
     events = Events(level, form)
-    if config.ignored:
-        events.warning("properties_ignored", properties=sorted(config.ignored))
+    if config.unused:
+        events.warning("properties_without_effect", properties=sorted(config.unused))
     shares = share(_raise_file_limit(), config["max.connections"])
     if shares.connections < config["max.connections"]:
         events.warning(
@@ -86,44 +86,27 @@ def serve(found: dict[str, list[str]]) -> int:
         return 1
 
 
+def _address(found: dict[str, list[str]], config: BrokerConfig) -> Address:
+    """Where to listen: `--host` and `--port`, and what is not given of them from the property `listeners`."""
+    listeners = client_listeners(config)
+    if len(listeners) > 1 and not found.keys() >= {"--host", "--port"}:
+        raise UsageError(f"listeners: {len(listeners)} are for clients, and one is served: leave one, or give --host and --port")
+    default = listeners[0] if listeners else Address("localhost", 9092)
+    return Address(single(found, "--host", default.host), number(found, "--port", default.port, 0, 65_535))
+
+
 def _properties(path: str, sets: list[str]) -> dict[str, str]:
     properties: dict[str, str] = {}
     if path:
-        properties = _read_toml(path)
+        from stuntbroker.cli.properties import read_properties
+
+        properties = read_properties(path)
     for one in sets:
         name, equals, value = one.partition("=")
         if not equals or not name.strip():
             raise UsageError(f"--set {one!r}: it must be KEY=VALUE")
         properties[name.strip()] = value.strip()
     return properties
-
-
-def _read_toml(path: str) -> dict[str, str]:
-    """Properties from a TOML file; `a.b.c = 1`, `"a.b.c" = 1` and tables all mean the property a.b.c."""
-    import tomllib
-
-    try:
-        with open(path, "rb") as file:
-            read = tomllib.load(file)
-    except OSError as fault:
-        raise UsageError(f"--config {path}: {fault.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise UsageError(f"--config {path}: {fault}") from None
-    flat: dict[str, str] = {}
-
-    def walk(prefix: str, table: dict[str, object]) -> None:
-        for name, value in table.items():
-            if isinstance(value, dict):
-                walk(f"{prefix}{name}.", value)
-            elif isinstance(value, bool):
-                flat[prefix + name] = "true" if value else "false"
-            elif isinstance(value, list):
-                flat[prefix + name] = ",".join(map(str, value))
-            else:
-                flat[prefix + name] = str(value)
-
-    walk("", read)
-    return flat
 
 
 def _raise_file_limit() -> int:

@@ -8,8 +8,9 @@ import pytest
 from broker_harness import rig
 
 from stuntbroker.broker import listener
-from stuntbroker.broker.config import ConfigError
-from stuntbroker.broker.listener import Address, Advertised, bind, parse_address
+from stuntbroker.broker.config import BrokerConfig, ConfigError
+from stuntbroker.broker.listener import Address, Advertised, bind, client_listeners, parse_address
+from stuntbroker.broker.server import Broker
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
@@ -78,6 +79,46 @@ def test_an_address_is_read_and_shown(text: str, address: tuple[str, int], shown
 def test_an_address_that_is_none_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^--what: "):
         parse_address(text, "--what")
+
+
+MAP = "listener.security.protocol.map"
+CONTROLLERS = "controller.listener.names"
+LISTENERS: dict[str, tuple[dict[str, str], list[tuple[str, int]]]] = {
+    "none": ({}, []),
+    "one": ({"listeners": "PLAINTEXT://h:1"}, [("h", 1)]),
+    "every address": ({"listeners": "PLAINTEXT://:9092"}, [("", 9092)]),
+    "two": ({"listeners": "PLAINTEXT://a:1, HOST://b:2"}, [("a", 1), ("b", 2)]),
+    "the controller's is not for clients": ({"listeners": "C://a:1,PLAINTEXT://b:2", CONTROLLERS: "C"}, [("b", 2)]),
+    "a name in the map": ({"listeners": "INSIDE://a:1", MAP: "INSIDE:PLAINTEXT,C:SSL"}, [("a", 1)]),
+}
+
+
+@pytest.mark.parametrize("what", LISTENERS)
+def test_listeners_are_those_that_clients_can_come_by(what: str) -> None:
+    properties, addresses = LISTENERS[what]
+    assert client_listeners(BrokerConfig(properties)) == addresses
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"listeners": "SSL://:1"}, "listeners: 'SSL://:1': only PLAINTEXT"),
+        ({"listeners": "PLAINTEXT://:1,SASL_PLAINTEXT://:2"}, "listeners: 'SASL_PLAINTEXT://:2': only PLAINTEXT"),
+        ({"listeners": "INSIDE://:1", MAP: "INSIDE:SASL_SSL"}, "only PLAINTEXT"),
+        ({"listeners": "INSIDE://:1"}, f"{MAP} has no protocol for INSIDE"),
+        ({MAP: "INSIDE"}, f"{MAP}: 'INSIDE' is not NAME:PROTOCOL"),
+    ],
+)
+def test_a_listener_that_would_not_be_served_is_refused(properties: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        client_listeners(BrokerConfig(properties))
+
+
+def test_the_map_of_protocols_counts_for_the_advertised_address_too(tmp_path: Path) -> None:
+    config = BrokerConfig({"advertised.listeners": "INSIDE://kafka:1", MAP: "INSIDE:PLAINTEXT"})
+    broker = Broker(config, str(tmp_path / "data"))
+    assert broker.advertised.for_client(("::1", 1), "::1") == ("kafka", 1)
+    broker.data_dir.abandon()
 
 
 def test_localhost_listens_on_both_loopbacks_with_one_port() -> None:

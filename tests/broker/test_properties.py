@@ -14,6 +14,7 @@ from broker_harness import KEYS, START_MS, Client, Rig, decode, frame, rig, turn
 from valid_requests import batch
 
 from stuntbroker.broker.config import BROKER, BrokerConfig, ConfigError
+from stuntbroker.broker.kafka_properties import KAFKA_4_3_1
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -33,7 +34,9 @@ FEW = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partition
 CANDIDATES = [-(2**63), -2, -1, 0, 1, 2, 9, 1_024, 6_000, 10_000, 65_536, 1_048_576, 1_800_000, 2**31 - 1, 2**62, 2**63 - 1]
 WORDS = ["", "delete", "compact", "delete,compact", "compact,delete", "true", "false", "CreateTime", "LogAppendTime",
          "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd", "0", "1", "0.5", "*", "a,b*", "kip-588", "x"]  # fmt: skip
-ONLY = {"advertised.listeners", "listeners", "stuntbroker.cluster.id"}
+ONLY = {
+    "advertised.listeners", "controller.listener.names", "listener.security.protocol.map", "listeners", "stuntbroker.cluster.id",
+}  # fmt: skip
 """Texts of their own kind: not tried here."""
 
 OTHERWISE = {
@@ -129,6 +132,7 @@ REFUSED = {
     "group.min.session.timeout.ms": "1800001",
     "stuntbroker.initial.producer.id": str(2**62 + 1),
     "stuntbroker.cluster.id": "a\nnode.id=7",
+    "log.retention.hours": "0",
     "log.retention.ms": "-2",
     "log.cleanup.policy": "compact,shred",
     "compression.type": "brotli",
@@ -148,3 +152,56 @@ async def test_the_default_number_of_partitions_counts_towards_what_one_request_
         assert [one.error_code for one in answer.topics] == [ErrorCode.POLICY_VIOLATION] * 2
         answer = attempt(made, CreateTopicsRequest(topics[:1], timeout_ms=1_000), 7)
         assert [one.error_code for one in answer.topics] == [ErrorCode.NONE]
+
+
+NEAREST = {
+    "num.partition": "num.partitions",
+    "num_partitions": "num.partitions",
+    "Log.Segment.Bytes": "log.segment.bytes",
+    "controller.quorum.voter": "controller.quorum.voters",
+    "stuntbroker.profil": "stuntbroker.profile",
+    "retention.ms": "log.retention.ms",
+    "segment.ms": "log.roll.ms",
+}
+
+
+@pytest.mark.parametrize("name", NEAREST)
+def test_a_property_that_nobody_has_is_refused_with_the_nearest_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} is not a property of .*; did you mean {NEAREST[name]}\\?$"):
+        BrokerConfig({name: "1"})
+
+
+@pytest.mark.parametrize("name", ["qqq", "stuntbroker.qqq"])
+def test_a_property_that_is_near_no_other_is_refused_too(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} is not a property of .* of Stuntbroker; (no property|there are)"):
+        BrokerConfig({name: "1"})
+
+
+def test_a_property_of_kafka_without_effect_here_is_taken_note_of() -> None:
+    names = ["log.cleaner.threads", "zookeeper.connect", "listener.name.inside.ssl.keystore.type", "super.users"]
+
+    assert BrokerConfig(dict.fromkeys(names, "1") | {"num.partitions": "2"}).unused == names
+
+
+def test_every_property_here_is_one_of_kafka_s_or_says_that_it_is_ours() -> None:
+    assert {name for name in BROKER if name not in KAFKA_4_3_1 and not name.startswith("stuntbroker.")} == {
+        "transaction.version"
+    }
+
+
+UNITS: dict[str, tuple[dict[str, str], str, int]] = {
+    "hours": ({"log.retention.hours": "2"}, "log.retention.ms", 7_200_000),
+    "minutes before hours": ({"log.retention.hours": "2", "log.retention.minutes": "3"}, "log.retention.ms", 180_000),
+    "ms before minutes": ({"log.retention.minutes": "3", "log.retention.ms": "4"}, "log.retention.ms", 4),
+    "for ever": ({"log.retention.minutes": "-1"}, "log.retention.ms", -1),
+    "a roll in hours": ({"log.roll.hours": "2"}, "log.roll.ms", 7_200_000),
+    "a roll in ms before hours": ({"log.roll.ms": "5", "log.roll.hours": "2"}, "log.roll.ms", 5),
+    "none": ({}, "log.retention.ms", 604_800_000),
+}
+
+
+@pytest.mark.parametrize("what", UNITS)
+def test_a_time_may_be_given_in_each_unit_that_kafka_takes_it_in(what: str) -> None:
+    given, name, value = UNITS[what]
+
+    assert BrokerConfig(given)[name] == value

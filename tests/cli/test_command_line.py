@@ -43,6 +43,11 @@ WRONG = {
     "a property that is no number": (["serve", "--set", "num.partitions=many"], "num.partitions: 'many'"),
     "a property out of its range": (["serve", "--set", "num.partitions=0"], "num.partitions: 0 is not in"),
     "a property of ours that there is not": (["serve", "--set", "stuntbroker.x=1"], "stuntbroker.x"),
+    "a misspelt property": (["serve", "--set", "num.partition=3"], "num.partition is not a property of Apache Kafka 4.3.1"),
+    "listeners of another protocol": (
+        ["serve", "--set", "listeners=PLAINTEXT://:0,SSL://:1"], "listeners: 'SSL://:1': only PLAINTEXT listeners",
+    ),
+    "more listeners than one": (["serve", "--port", "0", "--set", "listeners=HOST://:0,DOCKER://:1"], "give --host and --port"),
     "a listener that is no address": (
         ["serve", "--port", "0", "--set", "advertised.listeners=garbage"], "advertised.listeners: 'garbage' is not HOST:PORT",
     ),
@@ -264,7 +269,7 @@ def test_a_setting_wins_over_the_file_and_every_way_to_write_a_property_counts(t
 
 
 def test_the_log_is_json_lines_when_asked_for_and_standard_output_has_one_line() -> None:
-    with serving("--log-format", "json", "--set", "some.kafka.property=1") as broker:
+    with serving("--log-format", "json", "--set", "log.cleaner.threads=2") as broker:
         with Peer(broker.address) as peer:
             peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
             peer.socket.sendall(b"GET / HTTP/1.1\r\n")
@@ -272,8 +277,8 @@ def test_the_log_is_json_lines_when_asked_for_and_standard_output_has_one_line()
         status, out, err = broker.end()
     assert (status, out) == (0, "")
     events = [json.loads(line) for line in err.splitlines()]
-    assert [one["event"] for one in events] == ["properties_ignored", "topic_created", "frame_refused"]
-    assert events[0]["properties"] == ["some.kafka.property"]
+    assert [one["event"] for one in events] == ["properties_without_effect", "topic_created", "frame_refused"]
+    assert events[0]["properties"] == ["log.cleaner.threads"]
     assert {"level", "timestamp"} <= events[2].keys()
 
 
@@ -282,6 +287,17 @@ def test_a_broker_that_is_not_told_to_say_more_says_nothing() -> None:
         with Peer(broker.address) as peer:
             peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
         assert broker.end() == (0, "", "")
+
+
+def test_listeners_say_where_to_listen_when_no_option_does() -> None:
+    listeners = ("--set", "listeners=CONTROLLER://:1,INSIDE://127.0.0.2:0", "--set", "controller.listener.names=CONTROLLER",
+                 "--set", "listener.security.protocol.map=CONTROLLER:SSL,INSIDE:PLAINTEXT")  # fmt: skip
+    with serving(*listeners) as broker, Peer(broker.address) as peer:
+        assert broker.address[0] == "127.0.0.2"
+        assert peer.ask(ApiVersionsRequest(), 0).error_code == 0
+        assert broker.end() == (0, "", "")
+    with serving(*listeners, "--host", "127.0.0.3") as broker:
+        assert broker.address[0] == "127.0.0.3"
 
 
 def test_wait_exits_0_when_a_broker_answers_and_1_when_none_does() -> None:

@@ -10,9 +10,11 @@ from uuid import uuid4
 
 import pytest
 
+from stuntbroker.broker.kafka_properties import KAFKA_4_3_1
 from tests.conformance.cases import GROUPS
 from tests.conformance.compare import Case, run_case
 from tests.conformance.conftest import Pair
+from tests.conformance.side import Side
 
 SHOWN_MAX = 20
 CASES = [pytest.param(case, id=f"{group}-{case.__name__}") for group, cases in GROUPS.items() for case in cases]
@@ -24,3 +26,13 @@ def test_replies_are_those_of_kafka(pair: Pair, case: Case) -> None:
     wrong = [str(each) for each in found if not (each.is_text or each.is_order or each.allowance)]
 
     assert wrong[:SHOWN_MAX] == [], f"{len(wrong)} differences"
+
+
+def test_every_property_that_kafka_shows_is_known_by_its_name(pair: Pair) -> None:
+    side = Side(pair.kafka, "names")
+    try:
+        resource = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
+        (shown,) = side.ask("DescribeConfigs", 4, "all", resources=[resource]).results
+    finally:
+        side.close()
+    assert {one.name for one in shown.configs} - KAFKA_4_3_1 == set()

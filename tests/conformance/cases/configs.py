@@ -75,6 +75,7 @@ def describe_configs_of_the_broker(side: Side) -> None:
         "auto.create.topics.enable", "num.partitions", "message.max.bytes", "log.retention.ms", "log.segment.bytes", "node.id",
         "transaction.max.timeout.ms", "transactional.id.expiration.ms", "default.replication.factor", "compression.type",
         "group.min.session.timeout.ms", "log.cleanup.policy", "offsets.retention.minutes", "delete.topic.enable",
+        "log.retention.minutes", "log.retention.hours", "log.roll.hours", "listener.security.protocol.map",
     ]  # fmt: skip
     for key in keys:
         side.ask(
