@@ -1,14 +1,23 @@
-"""`python -m stuntbroker.cli`, and the command `stuntbroker`: everything else is in modules that are compiled once."""
+"""The command `stuntbroker`, `python -m stuntbroker` and `python -m stuntbroker.cli`.
+
+Everything else is in modules that are compiled once.
+"""
 
 import gc
 import sys
 
+INTERRUPTED = 130
+"""The exit status that a shell has for a command that was ended by Ctrl-C."""
+
 
 def main() -> int:
-    gc.disable()  # Nothing that is made while starting is garbage; the server turns it on again when it is ready.
-    from stuntbroker.cli.main import run
+    try:
+        gc.disable()  # Nothing that is made while starting is garbage; the server turns it on again when it is ready.
+        from stuntbroker.cli.main import run
 
-    return run(sys.argv[1:])
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

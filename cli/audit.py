@@ -36,6 +36,10 @@ FOLDER is a broker's data folder: log.dirs in Kafka, --data-dir here. No broker 
   --eos-compare both|key|value   what of a record comes out as it went in (default both)
 
 Exit status: 0 nothing is wrong, 1 findings, or it failed, 2 the command line is wrong.
+
+Examples:
+  stuntbroker audit ./data --html audit.html
+  stuntbroker audit /var/lib/kafka/data --json --timeline payments-1
 """
 NEEDS: Final = "audit needs numpy and pyarrow: install stuntbroker[pipeline]"
 HARMLESS: Final = "information"

@@ -9,49 +9,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from stuntbroker.client.connection import Address
 
-USAGE: Final = """\
-usage: stuntbroker COMMAND [options]
-
-  serve   run the broker
-            --host H                 where to listen (default: the property listeners, or localhost; 0.0.0.0 for everyone)
-            --port P                 default: the property listeners, or 9092; 0 lets the kernel choose
-            --data-dir D             keep the data there (default: a temporary folder, gone at exit)
-            --durability process     acknowledged means written: it survives kill -9 (default)
-                         power       acknowledged means synced to the disk: it survives a power cut
-            --recover refuse         a log that was damaged refuses the start (default)
-                      truncate       it is cut where the damage begins, as Apache Kafka does
-            --config FILE            properties from a TOML file, or from a Java file whose name ends in .properties
-            --set KEY=VALUE          one property, by Kafka's name; may be repeated, wins over the file
-            --ready-file PATH        write the address there as JSON when ready
-            --metrics-port P         also answer Prometheus there, at /metrics (0 lets the kernel choose)
-            --log-format text|json   form of the log on standard error (default text)
-            --log-level debug|info|warning|error   (default info)
-          Prints `ready kafka=HOST:PORT` on standard output when it accepts requests,
-          with --metrics-port ` metrics=HOST:PORT` behind it.
-
-  wait    exit 0 as soon as a broker answers, 1 at the time-out
-            --bootstrap HOST:PORT    default localhost:9092; more than one with commas
-            --timeout SECONDS        default 30
-
-  txn     transactions of any Kafka, ours or another (txn --help has their options)
-            list                     transactional ids, by state, producer id, pattern or duration
-            describe                 all that is known of some
-            abort                    end a hanging transaction in one partition
-            force-terminate          abort what an id has open, and fence its producer
-            find-hanging             open transactions that nobody will end
-
-  dump    print log files, indexes and snapshots as readable lines
-            FILE...
-
-  audit   what a broker's data folder says of its transactions, no broker needed; exit 1 when something is wrong
-            FOLDER [--json] [--html FILE] [--tables DIR] [--spark [MASTER]]   (audit --help has all options)
-
-  version
-"""
+COMMANDS: Final = ("serve", "wait", "txn", "dump", "audit", "version", "help")
 VERSION: Final = "0.1.0"
 SECONDS_MAX: Final = 1e9
-INTERRUPTED: Final = 130
-"""What a shell says of a command that was ended by Ctrl-C."""
 
 
 class UsageError(Exception):
@@ -67,8 +27,6 @@ def run(arguments: list[str]) -> int:
     except UsageError as fault:
         sys.stderr.write(f"stuntbroker: {fault}\n")
         return 2
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:  # Whoever read our output has seen enough. Python would say so once more at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -77,17 +35,7 @@ def run(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if "--help" in arguments or "-h" in arguments:
-        if command == "txn":
-            from stuntbroker.cli.txn import USAGE as TXN_USAGE
-
-            sys.stdout.write(TXN_USAGE)
-        elif command == "audit":
-            from stuntbroker.cli.audit import USAGE as AUDIT_USAGE
-
-            sys.stdout.write(AUDIT_USAGE)
-        else:
-            sys.stdout.write(USAGE)
-        return 0
+        command, rest = "help", [] if command.startswith("-") else [command]
     match command:
         case "serve":
             from stuntbroker.cli.serve import serve
@@ -109,11 +57,16 @@ def _run(arguments: list[str]) -> int:
             from stuntbroker.cli.dump import dump
 
             return dump(rest)
-        case "version" | "--version":
+        case "version" | "--version" | "-V":
             sys.stdout.write(f"stuntbroker {VERSION}\n")
             return 0
-    what = f"there is no command {command!r}" if command else "which command?"
-    raise UsageError(f"{what}; there are serve, wait, txn, dump, audit, version (--help tells more)")
+        case "help":
+            from stuntbroker.cli.help import help_of
+
+            sys.stdout.write(help_of(rest[0] if rest else ""))
+            return 0
+    problem = f"there is no command {command!r}" if command else "which command?"
+    raise UsageError(f"{problem}; there are {', '.join(COMMANDS)} (--help tells more)")
 
 
 SERVE_OPTIONS: Final = (

@@ -60,6 +60,10 @@ usage: stuntbroker txn COMMAND [options]
                      --timeout SECONDS             for each step (default 30)
                      --json                        one JSON document on standard output instead of a table
   They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
+
+Examples:
+  stuntbroker txn list --running-longer-than-ms 60000
+  stuntbroker txn force-terminate --transactional-id payments-1
 """
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1

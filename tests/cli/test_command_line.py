@@ -6,9 +6,11 @@ import errno
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
+import sys
 import termios
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 from process_harness import COMMAND, DEADLINE_S, Peer, run, serving
 from valid_requests import TOPIC, batch
 
+from stuntbroker.cli.main import COMMANDS, SERVE_OPTIONS, WAIT_OPTIONS
 from stuntbroker.cli.serve import listening_advice
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -29,6 +32,7 @@ from stuntbroker.storage.producers import ProducerStates
 WRONG = {
     "no command": ([], "which command?"),
     "unknown command": (["fly"], "'fly'"),
+    "help on an unknown command": (["help", "fly"], "'fly'"),
     "unknown option": (["serve", "--prot", "1"], "--prot"),
     "an option without its value": (["serve", "--port"], "--port needs a value"),
     "an option given twice": (["serve", "--port", "1", "--port=2"], "--port was given 2 times"),
@@ -394,27 +398,67 @@ def test_ctrl_c_ends_a_command_without_a_trace() -> None:
     assert (waiting.returncode, said) == (130, b"")
 
 
-@pytest.mark.parametrize("word", ["--help", "-h"])
-def test_help_names_every_command_and_option(word: str) -> None:
-    done = run(word)
+INTERRUPT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+module = sys.argv[1]
+sys.argv[1:] = ["serve", "--port", "0"]
+sys.meta_path.insert(0, Interrupt())
+from stuntbroker.cli.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["stuntbroker.cli.main", "stuntbroker.cli.serve", "asyncio", "stuntbroker.broker.server", "uvloop"]
+)
+def test_ctrl_c_while_a_module_is_loaded_ends_it_without_a_trace(module: str) -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPT, module], capture_output=True, timeout=DEADLINE_S)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_the_package_can_be_run_as_a_module() -> None:
+    command = [sys.executable, "-m", "stuntbroker", "--version"]
+
+    assert subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S).stdout == run("--version").stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
+def test_help_names_every_command(words: list[str]) -> None:
+    done = run(*words)
+
     assert (done.returncode, done.stderr) == (0, "")
-    for name in (
-        "serve",
-        "wait",
-        "txn",
-        "force-terminate",
-        "dump",
-        "version",
-        "--data-dir",
-        "--durability",
-        "--ready-file",
-        "--set",
-        "--config",
-    ):
-        assert name in done.stdout
+    assert re.findall(r"^  (\w+) ", done.stdout, re.MULTILINE)[: len(COMMANDS)] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_has_two_examples_of_options_that_there_are(command: str) -> None:
+    done = run("help", command)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    options, _, examples = done.stdout.partition("\nExamples:\n")
+    lines = examples.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith("  stuntbroker ")
+        assert [word for word in re.findall(r" (--?\w[\w-]*)", line) if word not in options] == []
+    for words in ([command, "--help"], [command, "-h"], [command, "--port", "1", "--help"]):
+        assert run(*words).stdout == done.stdout
+
+
+def test_the_help_of_serve_and_wait_has_every_option() -> None:
+    for command, names in (("serve", SERVE_OPTIONS), ("wait", WAIT_OPTIONS)):
+        assert sorted(re.findall(r"^  (--[\w-]+) ", run("help", command).stdout, re.MULTILINE)) == sorted(names)
 
 
 def test_version_is_the_one_of_the_package() -> None:
     from importlib.metadata import version
 
-    assert run("version").stdout == run("--version").stdout == f"stuntbroker {version('stuntbroker')}\n"
+    said = {run(word).stdout for word in ("version", "--version", "-V")}
+
+    assert said == {f"stuntbroker {version('stuntbroker')}\n"}

@@ -1,0 +1,100 @@
+"""What `stuntbroker --help`, `stuntbroker COMMAND --help` and `stuntbroker help COMMAND` print."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stuntbroker.cli.main import COMMANDS, UsageError
+
+OVERVIEW: Final = """\
+usage: stuntbroker COMMAND [options]
+
+  serve     run the broker
+  wait      exit 0 as soon as a broker answers
+  txn       show and end transactions of any Kafka: list, describe, abort, force-terminate, find-hanging
+  dump      print the files of a data folder as readable lines
+  audit     check the transactions in the data folder of a stopped broker
+  version   print the version (also --version, -V)
+  help      print this, or the help of a command (also --help, -h)
+
+`stuntbroker help COMMAND` and `stuntbroker COMMAND --help` print the options of a command, and examples.
+
+Examples:
+  stuntbroker help serve
+  stuntbroker txn --help
+"""
+SERVE: Final = """\
+usage: stuntbroker serve [options]
+
+Runs the broker until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
+
+  --host H                 where to listen (default: the property listeners, or localhost; 0.0.0.0 for every IPv4 address)
+  --port P                 default: the property listeners, or 9092; 0 lets the kernel choose
+  --data-dir D             keep the data there (default: a temporary folder, removed at the end)
+  --durability process     acknowledged means written: it survives kill -9 (default)
+               power       acknowledged means synced to the disk: it survives a power cut
+  --recover refuse         a log that was damaged refuses the start (default)
+            truncate       it is cut where the damage begins, as Apache Kafka does
+  --config FILE            properties from a TOML file, or from a Java file whose name ends in .properties
+  --set KEY=VALUE          one property, by Kafka's name; may be repeated, wins over the file
+  --ready-file PATH        write the address there as JSON when ready
+  --metrics-port P         also answer Prometheus there, at /metrics (0 lets the kernel choose)
+  --log-format text|json   form of the log on standard error (default text)
+  --log-level debug|info|warning|error   (default info)
+
+Prints `ready kafka=HOST:PORT` on standard output when it accepts requests, with --metrics-port ` metrics=HOST:PORT`
+behind it. Exit status: 0 after a signal, 1 it cannot start or it failed, 2 the command line is wrong.
+
+Examples:
+  stuntbroker serve --port 0 --set num.partitions=3
+  stuntbroker serve --data-dir ./data --durability power --config server.properties
+"""
+WAIT: Final = """\
+usage: stuntbroker wait [options]
+
+Asks until a broker answers a Kafka request.
+
+  --bootstrap HOST:PORT    default localhost:9092; more than one with commas
+  --timeout SECONDS        default 30
+
+Exit status: 0 as soon as a broker answers, 1 after the time-out, 2 the command line is wrong.
+
+Examples:
+  stuntbroker wait --timeout 5
+  stuntbroker wait --bootstrap broker:9092 && ./run-tests.sh
+"""
+DUMP: Final = """\
+usage: stuntbroker dump FILE...
+
+Prints log files with their batches and records, and the indexes and snapshots beside them.
+Exit status: 0 all of it could be read, 1 something is damaged or cannot be read, 2 the command line is wrong.
+
+Examples:
+  stuntbroker dump data/orders-0/*.log
+  stuntbroker dump data/__transaction_state-*/*.log
+"""
+VERSION: Final = """\
+usage: stuntbroker version | --version | -V
+
+Prints the version of Stuntbroker.
+
+Examples:
+  stuntbroker version
+  stuntbroker -V
+"""
+TEXTS: Final = {"": OVERVIEW, "help": OVERVIEW, "serve": SERVE, "wait": WAIT, "dump": DUMP, "version": VERSION}
+
+
+def help_of(command: str) -> str:
+    """The help of a command, or the overview for "". Raises UsageError when there is no such command."""
+    if command == "txn":
+        from stuntbroker.cli.txn import USAGE as TXN
+
+        return TXN
+    if command == "audit":
+        from stuntbroker.cli.audit import USAGE as AUDIT
+
+        return AUDIT
+    if command not in TEXTS:
+        raise UsageError(f"there is no command {command!r}; there are {', '.join(COMMANDS)}")
+    return TEXTS[command]
