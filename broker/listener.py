@@ -19,6 +19,10 @@ class Address(NamedTuple):
     host: str
     port: int
 
+    def reachable(self) -> Address:
+        """The loopback address instead of the one that stands for all addresses: no client can connect to that."""
+        return Address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host), self.port)
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 

@@ -37,7 +37,7 @@ Runs the broker until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
             truncate       it is cut where the damage begins, as Apache Kafka does
   --config FILE            properties from a TOML file, or from a Java file whose name ends in .properties
   --set KEY=VALUE          one property, by Kafka's name; may be repeated, wins over the file
-  --ready-file PATH        write the address there as JSON when ready
+  --ready-file PATH        write the address there as JSON when ready; the file is removed at the start and at the end
   --metrics-port P         also answer Prometheus there, at /metrics (0 lets the kernel choose)
   --log-format text|json   form of the log on standard error (default text)
   --log-level debug|info|warning|error   (default info)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import os
@@ -75,6 +76,7 @@ def serve(found: dict[str, list[str]]) -> int:
         config.values["max.connections"] = shares.connections
     OPEN_FILES.limit = shares.segments
     try:
+        _remove_ready_file(ready_file)  # A broker that did not end in order left it behind.
         return _run(config, Folder(data_dir, durability, truncate), events, Listening(host, port, metrics_port, ready_file))
     except _CannotStop as fault:
         sys.stderr.write(f"stuntbroker: stopped, but not in order: {fault}; the next start reads the folder as after a crash\n")
@@ -155,13 +157,13 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     ready = {}
     try:
         port, option = listening.port, "--port"
-        ready["kafka"] = str(await broker.start(listening.host, port))
+        ready["kafka"] = str((await broker.start(listening.host, port)).reachable())
         if listening.metrics_port is not None:
             from stuntbroker.broker.metrics_server import MetricsServer  # Loads what only a scrape needs.
 
             port, option = listening.metrics_port, "--metrics-port"
             metrics = MetricsServer(broker)
-            ready["metrics"] = str(await metrics.start(listening.host, port))
+            ready["metrics"] = str((await metrics.start(listening.host, port)).reachable())
     except OSError as fault:
         await broker.stop()
         raise StorageError(
@@ -179,6 +181,7 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
             f"cannot write the ready file {listening.ready_file}: {fault.strerror}; give another --ready-file"
         ) from fault
     why = await stopped
+    _remove_ready_file(listening.ready_file)
     if "metrics" in ready:
         metrics.stop()
     try:
@@ -200,6 +203,12 @@ def listening_advice(fault: OSError, option: str) -> str:
         case errno.EADDRNOTAVAIL:
             return "no interface of this machine has that address: give another --host (0.0.0.0 for all it has)"
     return f"give another --host or {option}"
+
+
+def _remove_ready_file(path: str) -> None:
+    if path:
+        with contextlib.suppress(OSError):  # It is not there, or cannot be written either, which `_tell` reports.
+            os.unlink(path)
 
 
 def _tell(ready: dict[str, str], ready_file: str) -> None:

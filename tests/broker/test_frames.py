@@ -56,6 +56,18 @@ async def test_a_size_that_no_frame_may_have_closes_the_connection_with_one_line
         assert len(client.connection.buffer) == FIRST_BUFFER
 
 
+SPOKEN = {CLIENT_HELLO: "speaks TLS", HTTP: "speaks HTTP", b"POST / HTTP/1.1\r\n": "speaks HTTP", b"\xff" * 8: "no request has"}
+
+
+@pytest.mark.parametrize("data", SPOKEN, ids=["TLS", "GET", "POST", "nothing known"])
+async def test_what_the_client_speaks_instead_of_kafka_is_named_in_the_log(data: bytes, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.client().feed(data)
+        ((event, fields),) = made.events.kept
+        assert event == "frame_refused"
+        assert SPOKEN[data] in fields["reason"]
+
+
 @pytest.mark.parametrize("size", range(10))
 async def test_a_frame_shorter_than_a_header_closes_the_connection(size: int, data_dir: Path) -> None:
     async with rig(data_dir) as made:

@@ -121,6 +121,13 @@ def test_the_map_of_protocols_counts_for_the_advertised_address_too(tmp_path: Pa
     broker.data_dir.abandon()
 
 
+@pytest.mark.parametrize(
+    ("host", "reachable"), [("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("10.0.0.5", "10.0.0.5"), ("::1", "::1")]
+)
+def test_an_address_that_stands_for_all_is_reached_by_loopback(host: str, reachable: str) -> None:
+    assert Address(host, 9092).reachable() == Address(reachable, 9092)
+
+
 def test_localhost_listens_on_both_loopbacks_with_one_port() -> None:
     sockets = bind("localhost", 0)
     try:

@@ -185,6 +185,25 @@ def test_a_ready_file_that_cannot_be_written_exits_1_and_is_not_ready(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_ready_file_is_there_only_while_the_broker_is_ready(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    ready.write_text("stale")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        run("serve", "--port", str(taken.getsockname()[1]), "--ready-file", str(ready))
+    assert not ready.exists()
+
+    with serving("--ready-file", str(ready)) as broker:
+        assert ready.exists()
+        assert broker.end()[0] == 0
+    assert not ready.exists()
+
+
+def test_a_broker_that_listens_on_every_address_prints_one_that_can_be_used() -> None:
+    with serving("--host", "0.0.0.0", "--metrics-port", "0") as broker, Peer(broker.address) as peer:
+        assert broker.line.replace(":", " ").split()[1::2] == ["kafka=127.0.0.1", "metrics=127.0.0.1"]
+        assert peer.ask(ApiVersionsRequest(), 0).error_code == 0
+
+
 STOPPING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
