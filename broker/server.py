@@ -37,9 +37,12 @@ DESCRIPTORS_CHECK_MS = 1_000
 STOP_GRACE_S = 2.0
 
 
+TEMPORARY_PREFIX = "stuntbroker-"
+
+
 def _temporary_folder() -> str:
     """As tempfile makes them, without the time that it takes to load."""
-    path = f"{os.environ.get('TMPDIR') or '/tmp'}/stuntbroker-{os.urandom(6).hex()}"
+    path = f"{os.environ.get('TMPDIR') or '/tmp'}/{TEMPORARY_PREFIX}{os.urandom(6).hex()}"
     os.mkdir(path, 0o700)
     return path
 
@@ -206,6 +209,15 @@ class Broker:
             import shutil
 
             shutil.rmtree(self.data_dir.path, ignore_errors=True)
+
+    def remove_stale_folders(self) -> None:
+        """Begins to remove, beside the event loop, the temporary folders that killed brokers left."""
+        if self._temporary:
+            from threading import Thread
+
+            from stuntbroker.broker.stale_folders import remove_stale_folders
+
+            Thread(target=remove_stale_folders, args=(os.path.dirname(self.data_dir.path),), daemon=True).start()
 
     # --- what connections and handlers ask
 

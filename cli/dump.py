@@ -1,4 +1,4 @@
-"""`stuntbroker dump`: log files, and those beside them, as lines that a person can read.
+"""`stuntbroker dump`: the files of a data folder as lines that a person can read.
 
 Internal records are told from the folder's name, what is in a file from its own.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.cli.dump_indexes import SUFFIXES
 from stuntbroker.cli.dump_indexes import lines as index_lines
+from stuntbroker.cli.dump_texts import lines_of_crc, lines_of_text
 from stuntbroker.cli.main import UsageError
 from stuntbroker.coordinator.records import read_record as read_txn
 from stuntbroker.coordinator.state import Txn
@@ -30,7 +31,9 @@ from stuntbroker.protocol.records import (
 )
 from stuntbroker.storage.compression import CompressionError, decompress
 
-UNFINISHED = (".swap", ".cleaned", ".deleted")
+UNFINISHED = (".swap", ".cleaned", ".deleted", ".new")
+LOGS = (".log", ".checkpoint")
+"""The second one is a snapshot of Apache Kafka's metadata."""
 OPENED_MAX = 256 << 20
 SHOWN_MAX = 200
 HEADERS_SHOWN_MAX = 100
@@ -38,33 +41,58 @@ HEADERS_SHOWN_MAX = 100
 
 def dump(paths: list[str]) -> int:
     if not paths:
-        raise UsageError("dump needs FILEs, as <data folder>/<topic>-<partition>/*.log")
+        raise UsageError("dump needs FILEs or FOLDERs, as <data folder>/<topic>-<partition>/*.log")
+    return max((_dump_file(file) for path in paths for file in _files_in(path)), default=0)
+
+
+def _files_in(path: str) -> list[str]:
+    """The files below a folder, without following links; of anything else, the path itself."""
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:  # No folder, or one that cannot be read: whoever opens it finds out why.
+        return [path]
+    found = []
+    for inner in (os.path.join(path, name) for name in names):
+        found += [inner] if os.path.islink(inner) else _files_in(inner)
+    return found
+
+
+def _dump_file(path: str) -> int:
+    """Exit status: 1 when there is something wrong with the file, or nothing can be shown of it."""
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            data = file.read()
+    except OSError as fault:
+        sys.stderr.write(f"stuntbroker: {path}: {fault.strerror}\n")
+        return 1
+    sys.stdout.write(f"{path}\n")
     status = 0
-    for path in paths:
-        stem, suffix = _kind(path)
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-        except OSError as fault:
-            sys.stderr.write(f"stuntbroker: {path}: {fault.strerror}\n")
-            return 1
-        sys.stdout.write(f"{path}\n")
-        topic = os.path.basename(os.path.dirname(os.path.abspath(path))).rpartition("-")[0]
-        for line in lines(data, topic) if suffix == ".log" else index_lines(suffix, data, int(stem)):
-            status |= line.startswith("!")
-            sys.stdout.write(f"  {line}\n")
+    for line in _lines_of(path, data):
+        status |= line.startswith("!")
+        sys.stdout.write(f"  {line}\n")
     return status
 
 
-def _kind(path: str) -> tuple[str, str]:
-    """The name of a file without its suffix, and that suffix. Raises UsageError for one that cannot be shown."""
-    stem, suffix = os.path.splitext(os.path.basename(path))
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # A pipe would wait for its other end.
+
+
+def _lines_of(path: str, data: bytes) -> Iterator[str]:
+    """What is in a file, by the format that its name says it has."""
+    folder, name = os.path.split(os.path.abspath(path))
+    stem, suffix = os.path.splitext(name)
     if suffix in UNFINISHED:
+        name = stem
         stem, inner = os.path.splitext(stem)
         suffix = inner or ".log"  # `<offset>-<offset>.swap` is a log, `<offset>.log.deleted` and such are Kafka's.
-    if suffix == ".log" or (suffix in SUFFIXES and stem.isascii() and stem.isdigit()):
-        return stem, suffix
-    raise UsageError(f"{path}: only <offset>.log can be shown, and the {', '.join(SUFFIXES)} beside it")
+    if suffix in LOGS:
+        return lines(data, os.path.basename(folder).rpartition("-")[0])
+    if stem.isascii() and stem.isdigit():
+        if suffix in SUFFIXES:
+            return index_lines(suffix, data, int(stem))
+        if suffix == ".crc":
+            return lines_of_crc(os.path.join(folder, stem), data)
+    return lines_of_text(name, data) or iter(["! no file of a broker has this name: it is not shown"])
 
 
 def lines(data: bytes, topic: str) -> Iterator[str]:

@@ -64,14 +64,16 @@ Examples:
   stuntbroker wait --bootstrap broker:9092 && ./run-tests.sh
 """
 DUMP: Final = """\
-usage: stuntbroker dump FILE...
+usage: stuntbroker dump FILE|FOLDER...
 
-Prints log files with their batches and records, and the indexes and snapshots beside them.
-Exit status: 0 all of it could be read, 1 something is damaged or cannot be read, 2 the command line is wrong.
+Prints the files of a data folder, ours or Apache Kafka's: logs with their batches and records, indexes, snapshots of
+producers, checkpoints, and the journal of topics. Of a FOLDER, all files below it. A line that begins with ! says what is
+wrong with a file; the other files are printed too.
+Exit status: 0 all of it could be read, 1 something is damaged or cannot be shown, 2 the command line is wrong.
 
 Examples:
   stuntbroker dump data/orders-0/*.log
-  stuntbroker dump data/__transaction_state-*/*.log
+  stuntbroker dump data
 """
 VERSION: Final = """\
 usage: stuntbroker version | --version | -V

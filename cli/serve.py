@@ -180,6 +180,7 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
         raise StorageError(
             f"cannot write the ready file {listening.ready_file}: {fault.strerror}; give another --ready-file"
         ) from fault
+    broker.remove_stale_folders()
     why = await stopped
     _remove_ready_file(listening.ready_file)
     if "metrics" in ready:

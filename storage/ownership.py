@@ -3,7 +3,7 @@
 Nothing is changed here. What can only be damage, or belongs to another program, is refused with a StorageError.
 
 A folder is ours when it has a journal. One without is new: it must be empty but for hidden files, lost+found, and what a broker
-leaves that never had a topic.
+leaves that never had a topic. With the meta.properties of Apache Kafka it is Kafka's.
 
 | folder in it | what becomes of it |
 |---|---|
@@ -39,6 +39,8 @@ NEW_MAY_HOLD: Final = frozenset(
 FILE_NAME_MAX: Final = 255
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
 _SEGMENT: Final = re.compile(r"[0-9]{20}\.log")
+_KAFKA_S_PROPERTIES: Final = re.compile(rb"^(#|directory\.id=|broker\.id=)", re.MULTILINE)
+"""Kafka's PROPERTIES begins with a comment that has the time; ours has none of these and never had."""
 _TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 
 
@@ -81,7 +83,9 @@ def refuse_another_s(path: str) -> None:
     if JOURNAL in names:
         return
     if KRAFT in names:
-        raise _kafka_s(path)
+        raise _kafka_s(path, f"there is {KRAFT}")
+    if PROPERTIES in names and _was_written_by_kafka(f"{path}/{PROPERTIES}"):
+        raise _kafka_s(path, f"as its {PROPERTIES} says")
     others = sorted(name for name in names - NEW_MAY_HOLD if not name.startswith("."))
     for name in others:
         if os.path.exists(f"{path}/{name}/{METADATA}"):
@@ -105,7 +109,7 @@ def judge(
         index, folder = int(text), f"{path}/{name}"
         topic_id, count = topics.get(topic, (b"", 0))
         if name == KRAFT and not count:
-            raise _kafka_s(path)
+            raise _kafka_s(path, f"there is {KRAFT}")
         try:
             if index < count:
                 fate = _claimed(folder, topic, topic_id, deleted)
@@ -170,10 +174,14 @@ def _topic_id(folder: str) -> bytes | None:
     return base64.urlsafe_b64decode(found[1] + b"==") if found else None
 
 
-def _kafka_s(path: str) -> StorageError:
-    return StorageError(
-        f"the data folder {path} is Apache Kafka's: there is {KRAFT}; nothing was changed: give another --data-dir"
-    )
+def _was_written_by_kafka(properties: str) -> bool:
+    if os.path.islink(properties) or not os.path.isfile(properties):
+        return False  # Whoever needs the file refuses it.
+    return _KAFKA_S_PROPERTIES.search(read_file(properties)) is not None
+
+
+def _kafka_s(path: str, evidence: str) -> StorageError:
+    return StorageError(f"the data folder {path} is Apache Kafka's: {evidence}; nothing was changed: give another --data-dir")
 
 
 def _without_journal(path: str, name: str) -> StorageError:

@@ -384,12 +384,57 @@ def test_dump_shows_what_is_beside_a_log_by_the_format_that_it_has(suffix: str, 
     assert (shown.returncode, "\n  ! " in shown.stdout) == (1, True)
 
 
-@pytest.mark.parametrize("name", ["partition.metadata", "metadata.journal", f"{0:020d}.txt", "notes.index", "notes"])
-def test_dump_refuses_what_it_has_no_format_for(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(bytes(100))
-    done = run("dump", str(tmp_path / name))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "only <offset>.log can be shown, and the .index, .timeindex, .txnindex, .snapshot beside it" in done.stderr
+def test_dump_shows_every_file_of_a_folder(tmp_path: Path) -> None:
+    with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
+        peer.ask(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
+        data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch(timestamp=1))])]
+        peer.ask(ProduceRequest(None, -1, 1_000, data), 9)
+        running = run("dump", str(tmp_path))
+        broker.end()
+
+    shown = run("dump", str(tmp_path))
+
+    files = sorted(str(path) for path in tmp_path.rglob("*") if path.is_file())
+    assert [line for line in shown.stdout.splitlines() if line.startswith("/")] == files
+    assert (running.returncode, running.stderr, shown.returncode, shown.stderr) == (0, "", 0, "")
+    for line in (f'{{"create":"{TOPIC}"', "node.id=1", "topic_id: ", "batch offset=0..1", "crc=", '{"version":0}'):
+        assert f"\n  {line}" in shown.stdout
+    assert "\n  !" not in shown.stdout
+
+
+def test_dump_goes_on_after_what_it_cannot_show(tmp_path: Path) -> None:
+    names = ("a", f"{0:020d}.txt", "notes.index", "partition.metadata")
+    for name in names:
+        (tmp_path / name).write_text("version: 0\n")
+    (tmp_path / "link").symlink_to("/")
+    os.mkfifo(tmp_path / "quorum-state")
+
+    shown = run("dump", str(tmp_path / "gone"), str(tmp_path))
+
+    assert shown.returncode == 1
+    assert shown.stdout.count("! no file of a broker has this name: it is not shown\n") == 3
+    assert f"{tmp_path}/partition.metadata\n  version: 0\n" in shown.stdout
+    assert [line.split(": ")[1] for line in shown.stderr.splitlines()] == [f"{tmp_path}/{name}" for name in ("gone", "link")]
+
+
+WRONG_FILES = {
+    "metadata.journal": (b'{"delete":"a","crc":"00000000"}\n{"x', ["! line 1: wrong CRC", "! line 2 is not whole"]),
+    "log-start-offset-checkpoint": (b"0\n2\na 0 5\n", ["! not version 0"]),
+    f"{7:020d}.crc": (b"abcd", ["! crc=61626364, but that of the indexes is 00000000"]),
+    f"{8:020d}.crc": (b"abc", ["! not 4 bytes"]),
+    ".lock": (b"x", ["! it is not empty"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FILES)
+def test_dump_says_what_is_wrong_with_what_is_beside_the_logs(name: str, tmp_path: Path) -> None:
+    data, said = WRONG_FILES[name]
+    (tmp_path / name).write_bytes(data)
+
+    shown = run("dump", str(tmp_path / name))
+
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert all(f"\n  {line}" in shown.stdout for line in said)
 
 
 def test_a_reader_that_has_seen_enough_is_no_fault_to_speak_of() -> None:

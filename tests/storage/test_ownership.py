@@ -57,6 +57,31 @@ NOT_OURS = {
 }
 
 
+@pytest.mark.parametrize(
+    "properties",
+    [
+        "#\n#Sun Nov 22 17:43:25 UTC 2026\nnode.id=1\ndirectory.id=NFvEL77wX5b1bx1phQzZ2A\nversion=1\ncluster.id=abc\n",
+        "#\n#Sun Nov 22 17:43:25 UTC 2026\nbroker.id=1\nversion=0\ncluster.id=abc\n",
+    ],
+    ids=["KRaft", "ZooKeeper"],
+)
+def test_a_folder_with_nothing_but_kafka_s_properties_is_refused(properties: str, tmp_path: Path) -> None:
+    (tmp_path / PROPERTIES).write_text(properties)
+
+    with pytest.raises(StorageError, match=f"is Apache Kafka's: as its {PROPERTIES} says; nothing was changed"):
+        DataDir(str(tmp_path))
+
+    assert files_in(tmp_path) == {PROPERTIES: properties.encode()}
+
+
+def test_a_folder_with_nothing_but_our_properties_is_taken(tmp_path: Path) -> None:
+    folder = DataDir(str(tmp_path))
+    folder.write_properties({"version": "1", "cluster.id": "abc", "node.id": "1"})
+    folder.abandon()
+
+    DataDir(str(tmp_path)).close()
+
+
 @pytest.mark.parametrize("content", NOT_OURS)
 def test_a_folder_that_is_somebody_else_s_is_refused_and_not_touched(content: str, tmp_path: Path) -> None:
     names, reason = NOT_OURS[content]

@@ -1,0 +1,68 @@
+"""Temporary data folders that killed brokers left behind: the next broker with a temporary folder removes them.
+
+A folder is removed if and only if all of this is true:
+
+    its name        is one that a broker gives to its temporary folder
+    it              is a folder, not a link, of this user, whom alone its mode lets in
+    .lock           is there, and nobody holds it
+    the journal     is there: a broker that is just starting has none before it holds the lock
+    CLEAN           is not there: a broker that ended in order had the folder as its --data-dir
+
+The journal goes last but for the lock, so that the next broker finishes what was interrupted. No link is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import stat
+from typing import Final
+
+from stuntbroker.broker.server import TEMPORARY_PREFIX
+from stuntbroker.storage.data_dir import CLEAN
+from stuntbroker.storage.ownership import JOURNAL
+
+LOCK: Final = ".lock"
+_NAME: Final = re.compile(re.escape(TEMPORARY_PREFIX) + "[0-9a-f]{12}")
+
+
+def remove_stale_folders(root: str) -> None:
+    """Removes what killed brokers left in the folder for temporary files."""
+    for name in filter(_NAME.fullmatch, os.listdir(root)):
+        with contextlib.suppress(OSError):  # Another user's, in use, or removed by another broker at the same time.
+            _remove_if_stale(os.path.join(root, name))
+
+
+def _remove_if_stale(path: str) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if _is_left_behind(folder):  # Only then: a lock that is tried, even for a moment, fails a broker that starts there.
+            _remove_unless_locked(path, folder)
+    finally:
+        os.close(folder)
+
+
+def _is_left_behind(folder: int) -> bool:
+    found, names = os.fstat(folder), os.listdir(folder)
+    is_private = found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
+    return is_private and JOURNAL in names and CLEAN not in names
+
+
+def _remove_unless_locked(path: str, folder: int) -> None:
+    lock = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_left_behind(folder):  # What was so before the lock was ours may have changed.
+            return
+        last = (JOURNAL, LOCK)
+        for name in (*(name for name in os.listdir(folder) if name not in last), *last):
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+        os.rmdir(path)
+    finally:
+        os.close(lock)

@@ -1,0 +1,80 @@
+"""What `stuntbroker dump` shows of files that are text, or a few bytes: what a broker notes beside its logs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.storage.data_dir import CLEAN
+from stuntbroker.storage.journal import change_of
+from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES
+from stuntbroker.storage.segment import INDEXES
+
+LOCK: Final = ".lock"
+PLAIN: Final = frozenset({CLEAN, METADATA, PROPERTIES, "quorum-state"})
+CHECKPOINT: Final = "-checkpoint"
+
+
+def lines_of_text(name: str, data: bytes) -> Iterator[str] | None:
+    """A line per line of a file; one that begins with `!` says what is wrong. None for a name that no such file has."""
+    show: Callable[[bytes], Iterator[str]]
+    if name == JOURNAL:
+        show = _journal
+    elif name == LOCK:
+        show = _lock
+    elif name.endswith(CHECKPOINT):
+        show = _checkpoint
+    elif name in PLAIN:
+        show = _plain
+    else:
+        return None
+    return show(data)
+
+
+def _plain(data: bytes) -> Iterator[str]:
+    for line in data.decode("utf-8", "backslashreplace").splitlines():
+        yield "".join(character if character.isprintable() else ascii(character)[1:-1] for character in line)
+
+
+def _lock(data: bytes) -> Iterator[str]:
+    yield "held by the broker that works in this folder, while there is one"
+    if data:
+        yield "! it is not empty"
+
+
+def _checkpoint(data: bytes) -> Iterator[str]:
+    """Version, number of entries, and an entry a line. Kafka makes one empty before it first writes to it."""
+    yield from _plain(data)
+    version, count, *entries = data.split(b"\n") if data else (b"0", b"0", b"")
+    if version != b"0" or entries[-1:] != [b""] or count != b"%d" % (len(entries) - 1):
+        yield "! not version 0, the number of entries, and as many entries"
+
+
+def _journal(data: bytes) -> Iterator[str]:
+    *lines, torn = data.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        try:
+            change_of(line)
+        except ValueError as fault:
+            yield f"! line {number}: {fault}"
+        yield from _plain(line)
+    if torn:
+        yield f"! line {len(lines) + 1} is not whole: a broker cuts it when it starts"
+
+
+def lines_of_crc(path: str, data: bytes) -> Iterator[str]:
+    """The CRC of the indexes beside it. `path` has no suffix."""
+    if len(data) != 4:
+        yield "! not 4 bytes"
+        return
+    indexes = b""
+    for suffix in INDEXES:
+        if os.path.isfile(path + suffix):
+            with open(path + suffix, "rb") as file:
+                indexes += file.read()
+    if int.from_bytes(data, "big") == crc32c(indexes):
+        yield f"crc={data.hex()} of the indexes of this segment"
+    else:
+        yield f"! crc={data.hex()}, but that of the indexes is {crc32c(indexes):08x}: a broker writes them anew when it starts"

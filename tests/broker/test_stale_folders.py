@@ -1,0 +1,97 @@
+"""The temporary folder of a killed broker is removed by the next one, and nothing else is."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from process_harness import Peer, serving, until
+
+from stuntbroker.broker.stale_folders import remove_stale_folders
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+
+NAME = "stuntbroker-0123456789ab"
+
+
+def leave_behind(root: Path, name: str = NAME) -> Path:
+    """What a killed broker leaves."""
+    folder = root / name
+    (folder / "orders-0").mkdir(parents=True)
+    folder.chmod(0o700)
+    for file in (".lock", "metadata.journal", "meta.properties", "orders-0/partition.metadata"):
+        (folder / file).touch()
+    return folder
+
+
+def test_the_folder_of_a_killed_broker_is_removed_by_the_next_start(tmp_path: Path) -> None:
+    with serving(TMPDIR=str(tmp_path)) as killed:
+        with Peer(killed.address) as peer:
+            peer.ask(MetadataRequest([MetadataRequestTopic(name="orders")]), 9)
+        killed.kill()
+    (left,) = tmp_path.iterdir()
+    with serving(TMPDIR=str(tmp_path)), serving(TMPDIR=str(tmp_path)) as broker:
+        until(lambda: not left.exists(), "the folder of the killed broker is removed")
+        assert len(list(tmp_path.iterdir())) == 2
+        assert broker.end()[0] == 0
+
+
+def test_a_folder_with_data_and_links_goes_without_what_the_links_lead_to(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").touch()
+    folder = leave_behind(tmp_path)
+    (folder / "payments-0").symlink_to(tmp_path / "precious")
+    (folder / "orders-0" / "link").symlink_to(tmp_path / "precious")
+
+    remove_stale_folders(str(tmp_path))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+    assert (tmp_path / "precious" / "file").exists()
+
+
+def move_behind_a_link(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+    folder.symlink_to("elsewhere")
+
+
+NOT_STALE: dict[str, Callable[[Path], object]] = {
+    "a link": move_behind_a_link,
+    "another name": lambda folder: folder.rename(folder.with_name("stuntbroker-mine")),
+    "open to others": lambda folder: folder.chmod(0o755),
+    "no lock": lambda folder: (folder / ".lock").unlink(),
+    "a lock that is a link": lambda folder: ((folder / ".lock").unlink(), (folder / ".lock").symlink_to("meta.properties")),
+    "no journal": lambda folder: (folder / "metadata.journal").unlink(),
+    "closed in order": lambda folder: (folder / ".kafka_cleanshutdown").touch(),
+}
+
+
+@pytest.mark.parametrize("what", NOT_STALE)
+def test_a_folder_that_no_killed_broker_left_stays(what: str, tmp_path: Path) -> None:
+    NOT_STALE[what](leave_behind(tmp_path))
+    before = sorted(tmp_path.rglob("*"))
+
+    remove_stale_folders(str(tmp_path))
+
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_folder_of_another_user_stays(tmp_path: Path) -> None:
+    folder = leave_behind(tmp_path)
+    os.chown(folder, 12_345, -1)
+
+    remove_stale_folders(str(tmp_path))
+
+    assert folder.exists()
+
+
+def test_a_folder_in_use_stays(tmp_path: Path) -> None:
+    folder = leave_behind(tmp_path)
+    with open(folder / ".lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        remove_stale_folders(str(tmp_path))
+
+    assert (folder / "orders-0" / "partition.metadata").exists()
