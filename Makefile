@@ -93,8 +93,8 @@ explore: $(VENV)/dev  ## every interleaving of small worlds around the coordinat
 readme: $(VENV)/run  ## write the table of APIs into README.md
 	$(BIN)/python tools/api_table.py
 
-wheel: $(VENV)/dev  ## never reuse build/: setuptools would ship deleted modules from it
-	rm -rf build dist *.egg-info
+wheel: $(VENV)/dev  ## build a wheel into dist/
+	rm -rf dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:          ## remove what was built

@@ -1,0 +1,71 @@
+"""What is built has the modules that there are, and building leaves the checkout as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from house_sources import FRONT_DOOR, ROOMS, ROOT
+
+HOOKS = ("build_wheel", "build_editable", "build_sdist", "prepare_metadata_for_build_wheel")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what is packed, with what a build by setuptools alone leaves behind."""
+    folder = tmp_path / "checkout"
+    for room in (FRONT_DOOR, *ROOMS):
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("LICENSE", "NOTICE", "README.md", "pyproject.toml", "setup.py"):
+        shutil.copy(ROOT / name, folder)
+    deleted = folder / "build" / "lib" / FRONT_DOOR / "deleted.py"
+    deleted.parent.mkdir(parents=True)
+    deleted.touch()
+    return folder
+
+
+def call(hook: str, checkout: Path) -> Path:
+    """Runs a hook as pip does; returns what it made."""
+    made = checkout.parent / f"made by {hook} from {checkout.name}"
+    made.mkdir()
+    code = f"import sys; from setuptools import build_meta; print(build_meta.{hook}(sys.argv[1]))"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([sys.executable, "-c", code, made], cwd=checkout, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return made / done.stdout.splitlines()[-1]
+
+
+def files_below(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def test_a_wheel_has_the_modules_that_there_are(checkout: Path) -> None:
+    wanted = {f"{FRONT_DOOR}/{path.relative_to(checkout)}" for room in ROOMS for path in (checkout / room).rglob("*.py")}
+    wanted |= {str(path.relative_to(checkout)) for path in (checkout / FRONT_DOOR).glob("*.py")}
+
+    with ZipFile(call("build_wheel", checkout)) as wheel:
+        assert {name for name in wheel.namelist() if name.endswith(".py")} == wanted
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_build_leaves_the_checkout_as_it_was(hook: str, checkout: Path) -> None:
+    before = files_below(checkout)
+
+    call(hook, checkout)
+
+    assert files_below(checkout) == before
+
+
+def test_a_wheel_from_the_source_distribution_is_the_same(checkout: Path) -> None:
+    folder = checkout.parent / "unpacked"
+    folder.mkdir()
+    subprocess.run(["tar", "-xf", call("build_sdist", checkout)], cwd=folder, check=True)
+    (unpacked,) = folder.iterdir()
+
+    with ZipFile(call("build_wheel", checkout)) as wheel, ZipFile(call("build_wheel", unpacked)) as again:
+        assert sorted(wheel.namelist()) == sorted(again.namelist())
