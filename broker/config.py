@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+SHORT_MAX: Final = 2**15 - 1
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
@@ -126,6 +127,10 @@ def _int(default: int, low: int = 0, high: int = INT_MAX) -> Property:
     return Property(default, _number(low, high), 3)
 
 
+def _short(default: int, low: int) -> Property:
+    return Property(default, _number(low, SHORT_MAX), 4)
+
+
 def _long(default: int, low: int = 0, high: int = LONG_MAX) -> Property:
     return Property(default, _number(low, high), 5)
 
@@ -187,6 +192,8 @@ BROKER: Final[dict[str, Property]] = {
     "offsets.retention.check.interval.ms": _long(600_000, 1),
     "offsets.retention.minutes": _int(10_080, 1),
     "offsets.topic.num.partitions": _int(50, 1, PARTITIONS_MAX),
+    # Unlike Kafka: 1, not 3, as there is one broker; so is transaction.state.log.replication.factor.
+    "offsets.topic.replication.factor": _short(1, 1),
     # Unlike Kafka: what no topic may have is refused at the start; there the topic can then never be made.
     "offsets.topic.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
     "producer.id.expiration.check.interval.ms": _int(600_000, 1),
@@ -204,6 +211,8 @@ BROKER: Final[dict[str, Property]] = {
     "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
     "stuntbroker.mapped.port": _int(0, 0, 65_535),
     "stuntbroker.profile": _string("kafka", _one_of("kafka", "kip-588", "kip-447-draft")),
+    # any: a replication factor above 1 is accepted, and one copy is kept; strict: it is refused, as Kafka with one broker does.
+    "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
     # Unlike Kafka: 100, not 10000, so that a transaction that timed out is aborted when its time is over.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
@@ -212,6 +221,7 @@ BROKER: Final[dict[str, Property]] = {
     # Unlike Kafka: 100, not 3600000, so that an id expires when its time is over.
     "transaction.remove.expired.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.state.log.num.partitions": _int(50, 1, PARTITIONS_MAX),
+    "transaction.state.log.replication.factor": _short(1, 1),
     "transaction.state.log.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
     "transaction.two.phase.commit.enable": _bool(True),  # Unlike Kafka: False there.
     # Unlike Kafka: a property too, where Kafka has only the level of a feature (features.py).
@@ -219,6 +229,10 @@ BROKER: Final[dict[str, Property]] = {
     "transactional.id.expiration.ms": _int(604_800_000, 1),
 }
 """Every property that a broker knows."""
+
+REPLICATION_FACTORS: Final = (
+    "default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor",
+)  # fmt: skip
 
 IN_OTHER_UNITS: Final = {
     "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
@@ -311,6 +325,13 @@ class BrokerConfig:
         low, high = (self.values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
         if low > high:  # Unlike Kafka: it starts, and no member can ever join.
             raise ConfigError(f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}")
+        for name in REPLICATION_FACTORS:
+            # Unlike Kafka: it starts, and what has that many copies can never be made.
+            if self.values[name] > 1 and not self.accepts_any_replication_factor:
+                raise ConfigError(
+                    f"{name}: {self.values[name]} copies cannot be kept by one broker; "
+                    "set it to 1, or set stuntbroker.replication.factor=any to keep one copy whatever is asked for"
+                )
         if "broker.id" in self.given and "node.id" not in self.given:
             self.values["node.id"] = self.values["broker.id"]
 
@@ -325,6 +346,10 @@ class BrokerConfig:
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+    @property
+    def accepts_any_replication_factor(self) -> bool:
+        return bool(self.values["stuntbroker.replication.factor"] == "any")
 
     def topic_default(self, name: str) -> Any:
         one, broker_name = TOPIC[name]

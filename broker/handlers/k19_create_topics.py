@@ -148,11 +148,11 @@ def _partitions(broker: Broker, wanted: CreatableTopic) -> int:
         count = broker.config["num.partitions"]
     if not count > 0:
         raise Refused(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-    if wanted.replication_factor > 1:
+    if wanted.replication_factor > 1 and not broker.config.accepts_any_replication_factor:
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {wanted.replication_factor} time(s): "
             f"The target replication factor of {wanted.replication_factor} "
-            "cannot be reached because only 1 broker(s) are registered.",
+            "cannot be reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
         )
     return count

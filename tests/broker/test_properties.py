@@ -16,7 +16,12 @@ from valid_requests import batch
 from stuntbroker.broker.config import BROKER, BrokerConfig, ConfigError
 from stuntbroker.broker.kafka_properties import KAFKA_4_3_1
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from stuntbroker.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -136,6 +141,9 @@ REFUSED = {
     "log.retention.ms": "-2",
     "log.cleanup.policy": "compact,shred",
     "compression.type": "brotli",
+    "default.replication.factor": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
 }
 
 
@@ -143,6 +151,41 @@ REFUSED = {
 def test_what_can_never_work_is_refused_before_the_start(name: str) -> None:
     with pytest.raises(ConfigError, match=r"^(group\.max\.session|" + name.replace(".", r"\.") + ")[^\n]*$"):
         BrokerConfig({name: REFUSED[name]})
+
+
+ANY = {"stuntbroker.replication.factor": "any"}
+FACTORS = {"default.replication.factor": "3", "offsets.topic.replication.factor": "3",
+           "transaction.state.log.replication.factor": "3"}  # fmt: skip
+ASSIGNED = [CreatableReplicaAssignment(0, [1, 2, 3])]
+
+
+@pytest.mark.parametrize(
+    ("properties", "topic", "error"),
+    [
+        ({}, CreatableTopic("a", 1, 3), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (ANY, CreatableTopic("a", 1, 3), ErrorCode.NONE),
+        (ANY | FACTORS, CreatableTopic("a", -1, -1), ErrorCode.NONE),
+        (ANY, CreatableTopic("a", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (ANY, CreatableTopic("a", -1, -1, ASSIGNED), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+async def test_a_replication_factor_above_1_is_accepted_when_any_is_and_one_copy_is_kept(
+    properties: dict[str, str], topic: CreatableTopic, error: ErrorCode, tmp_path: Path
+) -> None:
+    async with rig(tmp_path / "data", properties) as made:
+        (answer,) = attempt(made, CreateTopicsRequest([topic], timeout_ms=1_000), 7).topics
+        assert answer.error_code == error
+        if error == ErrorCode.NONE:
+            assert answer.replication_factor == 1
+            (shown,) = attempt(made, MetadataRequest([MetadataRequestTopic(name="a")]), 9).topics
+            assert [one.replica_nodes for one in shown.partitions] == [[1]]
+            more = CreatePartitionsRequest([CreatePartitionsTopic("a", 2, None)], timeout_ms=1_000)
+            assert attempt(made, more, 3).results[0].error_code == ErrorCode.NONE
+
+
+async def test_with_any_replication_factor_everything_works_that_has_one(tmp_path: Path) -> None:
+    async with rig(tmp_path / "data", FEW | ANY | FACTORS) as made:
+        assert refused(work(made)) == set()
 
 
 async def test_the_default_number_of_partitions_counts_towards_what_one_request_may_make(tmp_path: Path) -> None:
