@@ -32,6 +32,7 @@ LONG: Final = (
     "coordinator/test_exploration",
     "peers/",
     "scenarios/",
+    "docs/",
     "cli/",
     "docker/",
     "house/",

@@ -1,0 +1,151 @@
+"""Every block of code in README.md runs as it is printed, but for the address: the broker of a test has a port of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import jars
+import pytest
+from confluent_kafka import Consumer
+from process_harness import serving
+
+from stuntbroker.cli.audit_spark import SparkError, need_java
+from tests.peers.kafka_broker import class_path, java_tool
+from tests.peers.test_franz_go import go_tool
+
+ROOT = Path(__file__).parents[2]
+PRINTED = "localhost:9092"
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+STEP_S_MAX = 300
+
+# The first run fetches modules and jars, and compiles.
+pytestmark = pytest.mark.timeout(600)
+
+
+def block(language: str, *, first_line: str) -> str:
+    """The one block of a language that has this line first."""
+    (found,) = [text for each, text in BLOCKS if each == language and text.startswith(first_line)]
+    return str(found)
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with serving() as broker:
+        yield "{}:{}".format(*broker.address)
+
+
+def run(command: list[str], folder: Path) -> str:
+    """Standard output of a command that must succeed."""
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=STEP_S_MAX)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def save(text: str, path: Path, address: str) -> None:
+    assert PRINTED in text
+    path.write_text(text.replace(PRINTED, address), encoding="utf-8")
+
+
+def committed_payment(address: str) -> bytes | None:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "test", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["payments"])
+    message = consumer.poll(60)
+    consumer.close()
+    assert message is not None
+    return message.value()
+
+
+def test_every_block_is_run_here() -> None:
+    first_lines = [(language, text.splitlines()[0]) for language, text in BLOCKS]
+
+    assert sorted(first_lines) == sorted([
+        ("", "make run"), ("", first_line_of_make_with_options()), ("python", "import asyncio"), ("xml", "<dependency>"),
+        ("java", "import java.util.Properties;"), ("go", "package main"), ("", "go mod init payments"),
+        ("python", "import subprocess, sys"), ("python", "import os, sys"),
+        ("", "stuntbroker txn list --running-longer-than-ms 60000"), ("", "make test"),
+    ])  # fmt: skip
+
+
+def first_line_of_make_with_options() -> str:
+    return block("", first_line="make run ARGS=").splitlines()[0]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_targets_of_make_are_there_and_the_options_are_understood(tmp_path: Path) -> None:
+    options, help_line = block("", first_line="make run ARGS=").splitlines()
+    for line in ("make run", "make test", options):
+        run([*shlex.split(line), "--dry-run"], ROOT)
+    program, *arguments = shlex.split(help_line)
+    assert program == ".venv/bin/stuntbroker"
+    assert "--data-dir" in run([sys.executable, "-m", "stuntbroker", *arguments], tmp_path)
+    (given,) = re.findall('ARGS="(.*)"', options)
+    with serving(*shlex.split(given.replace("--port 19092", "").replace("./data", str(tmp_path / "data")))):
+        assert (tmp_path / "data").is_dir()
+
+
+def test_aiokafka(address: str, tmp_path: Path) -> None:
+    save(block("python", first_line="import asyncio"), tmp_path / "payments.py", address)
+
+    assert run([sys.executable, "payments.py"], tmp_path) == "b'42 EUR'\n"
+
+
+def test_java(address: str, tmp_path: Path) -> None:
+    save(block("java", first_line="import java.util.Properties;"), tmp_path / "Payments.java", address)
+
+    run([java_tool("java"), "-cp", class_path(), "Payments.java"], tmp_path)
+
+    assert committed_payment(address) == b"42 EUR"
+
+
+def test_the_dependency_of_java_is_the_client_that_is_tried() -> None:
+    words = re.findall(r"<(\w+)>([\w.-]+)<", block("xml", first_line="<dependency>"))
+
+    assert words == [("groupId", "org.apache.kafka"), ("artifactId", "kafka-clients"), ("version", jars.KAFKA_VERSION)]
+
+
+def test_go(address: str, tmp_path: Path) -> None:
+    go = go_tool()
+    save(block("go", first_line="package main"), tmp_path / "main.go", address)
+
+    for line in block("", first_line="go mod init").splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "go"
+        run([go, *arguments], tmp_path)
+
+    assert committed_payment(address) == b"42 EUR"
+
+
+def test_a_broker_as_a_process(tmp_path: Path) -> None:
+    text = block("python", first_line="import subprocess, sys")
+
+    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", run([sys.executable, "-c", text + "broker.wait()\nprint(address)"], tmp_path))
+
+
+def test_spark(address: str, tmp_path: Path) -> None:
+    try:
+        need_java()
+    except SparkError as fault:
+        pytest.skip(str(fault))
+    save(block("python", first_line="import os, sys"), tmp_path / "shouting.py", address)
+
+    shown = run([sys.executable, "shouting.py"], tmp_path)
+
+    assert sorted(re.findall(r"^\| *(\w+)\|$", shown, re.MULTILINE)) == ["ONE", "TWO", "value"]
+
+
+def test_transactions_from_the_command_line(address: str, tmp_path: Path) -> None:
+    save(block("python", first_line="import asyncio"), tmp_path / "payments.py", address)
+    run([sys.executable, "payments.py"], tmp_path)
+
+    for line in block("", first_line="stuntbroker txn").splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "stuntbroker"
+        run([sys.executable, "-m", "stuntbroker", *arguments, "--bootstrap", address], tmp_path)
