@@ -230,9 +230,7 @@ BROKER: Final[dict[str, Property]] = {
 }
 """Every property that a broker knows."""
 
-REPLICATION_FACTORS: Final = (
-    "default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor",
-)  # fmt: skip
+INTERNAL_REPLICATION_FACTORS: Final = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 
 IN_OTHER_UNITS: Final = {
     "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
@@ -325,13 +323,15 @@ class BrokerConfig:
         low, high = (self.values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
         if low > high:  # Unlike Kafka: it starts, and no member can ever join.
             raise ConfigError(f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}")
-        for name in REPLICATION_FACTORS:
-            # Unlike Kafka: it starts, and what has that many copies can never be made.
-            if self.values[name] > 1 and not self.accepts_any_replication_factor:
-                raise ConfigError(
-                    f"{name}: {self.values[name]} copies cannot be kept by one broker; "
-                    "set it to 1, or set stuntbroker.replication.factor=any to keep one copy whatever is asked for"
-                )
+        copies = self.values["default.replication.factor"]
+        # Unlike Kafka: it starts, and no topic can be made by default.
+        if copies > 1 and not self.accepts_any_replication_factor:
+            raise ConfigError(
+                f"default.replication.factor: {copies} copies cannot be kept by one broker; "
+                "set it to 1, or set stuntbroker.replication.factor=any to keep one copy whatever is asked for"
+            )
+        # Unlike Kafka: it starts, and can never make these topics. Set-ups for a cluster bring both properties along.
+        self.unused += [name for name in INTERNAL_REPLICATION_FACTORS if self.values[name] > 1]
         if "broker.id" in self.given and "node.id" not in self.given:
             self.values["node.id"] = self.values["broker.id"]
 

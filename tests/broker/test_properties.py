@@ -142,8 +142,6 @@ REFUSED = {
     "log.cleanup.policy": "compact,shred",
     "compression.type": "brotli",
     "default.replication.factor": "2",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
 }
 
 
@@ -181,6 +179,15 @@ async def test_a_replication_factor_above_1_is_accepted_when_any_is_and_one_copy
             assert [one.replica_nodes for one in shown.partitions] == [[1]]
             more = CreatePartitionsRequest([CreatePartitionsTopic("a", 2, None)], timeout_ms=1_000)
             assert attempt(made, more, 3).results[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("name", ["offsets.topic.replication.factor", "transaction.state.log.replication.factor"])
+async def test_copies_of_internal_topics_have_no_effect_and_are_named_as_that(name: str, tmp_path: Path) -> None:
+    """Set-ups made for a cluster bring them along."""
+    assert BrokerConfig({name: "3"}).unused == [name]
+    assert BrokerConfig({name: "1"}).unused == []
+    async with rig(tmp_path / "data", FEW | {name: "3"}) as made:
+        assert refused(work(made)) == set()
 
 
 async def test_with_any_replication_factor_everything_works_that_has_one(tmp_path: Path) -> None:
