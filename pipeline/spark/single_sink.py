@@ -34,7 +34,7 @@ from stuntbroker.pipeline.spark.connections import batch_limits, connected, part
 from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.pipeline.spark.two_phase_sink import NoTwoPhaseCommit, check_two_phase_commit
-from stuntbroker.pipeline.spark.writing import Taken, TaskMessage
+from stuntbroker.pipeline.spark.writing import Taken, TaskMessage, explaining_refused_sizes
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.records import build_batch
 
@@ -94,7 +94,7 @@ class SingleSink:
         assert context is not None
         task = context.partitionId()
         _check_attempt(context, options, taken.pair)
-        with connected(options) as cluster:
+        with connected(options) as cluster, explaining_refused_sizes():
             writer = TransactionalWriter(cluster, self._id)
             writer.join(taken.pair)
             try:

@@ -12,6 +12,7 @@ from typing import Final
 
 from stuntbroker.client.cluster import parse_bootstrap
 from stuntbroker.pipeline.decisions import check_sink_id
+from stuntbroker.pipeline.spark.security import PROTOCOL, unsupported_security
 
 TWO_PHASE: Final = "2pc"
 SINGLE: Final = "single"
@@ -25,6 +26,10 @@ KNOWN: Final = (
     "kafka.bootstrap.servers", "topic", "sinkId", "mode", "decisions", "kafka.compression.type",
     "kafka.transaction.timeout.ms", "kafka.delivery.timeout.ms",
 )  # fmt: skip
+ACKS: Final = "kafka.acks"
+ACKS_OF_ALL: Final = ("all", "-1")
+WITHOUT_EFFECT: Final = {PROTOCOL, ACKS, "kafka.linger.ms"}
+"""Options of Kafka's producer that are accepted with the values that the sink has anyway. The sink gathers rows by size."""
 OF_SPARK: Final = {"checkpointlocation", "queryname"}
 """Options that Spark hands on, though they are for itself."""
 
@@ -82,8 +87,15 @@ def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
 
 
 def _check_names(options: Mapping[str, str]) -> None:
+    if fault := unsupported_security(options):
+        raise BadOption(fault)
+    if (acks := options.get(ACKS, "all")) not in ACKS_OF_ALL:
+        raise BadOption(
+            f"option {ACKS}={acks!r}: a transaction can only be committed when all in-sync replicas have its records, "
+            "so it must be all or -1"
+        )
     known = {name.lower(): name for name in KNOWN}
-    for name in sorted(options.keys() - known.keys() - OF_SPARK):
+    for name in sorted(options.keys() - known.keys() - OF_SPARK - WITHOUT_EFFECT):
         near = [one for one in get_close_matches(name, known, 1, 0.7) if ("." in one) == ("." in name)]
         hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(KNOWN)}"
         if name.startswith("kafka.") and not near:

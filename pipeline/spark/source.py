@@ -185,6 +185,13 @@ class BatchReader(_Reader, DataSourceReader):
             if end[one] > latest:
                 self._lost(f"{self.options.end.option} is offset {end[one]} for {one}, which ends at {latest}")
                 end[one] = latest
+        for one in partitions:
+            if start[one] > end[one]:
+                raise SourceError(
+                    f"partition {one} starts at offset {start[one]} ({self.options.start.option}), after its end {end[one]} "
+                    f"({self.options.end.option}): correct one of them. The offsets of a topic that was deleted and created "
+                    "again are new"
+                )
         return [Range(one, start[one], end[one]) for one in partitions]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

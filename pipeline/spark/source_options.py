@@ -14,6 +14,7 @@ from stuntbroker.client.connection import Address
 from stuntbroker.client.fetching import FetchSizes, TopicPartition
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from stuntbroker.pipeline.spark.offsets import Position, SourceError
+from stuntbroker.pipeline.spark.security import unsupported_security
 
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 ENDINGS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
@@ -118,13 +119,13 @@ class _Options:
         return self._given.get(name.lower(), "").strip()
 
     def check_names(self) -> None:
+        if fault := unsupported_security(self._given):
+            raise SourceError(fault)
         check_names("stuntbroker", self._given.keys() - {f"kafka.{name}" for name in WITHOUT_EFFECT}, KNOWN)
 
     def bootstrap(self) -> tuple[Address, ...]:
         if not (text := self.text("kafka.bootstrap.servers")):
             raise SourceError("the option kafka.bootstrap.servers is missing: give HOST:PORT of one broker or more")
-        if (protocol := self.text("kafka.security.protocol") or "PLAINTEXT").upper() != "PLAINTEXT":
-            raise SourceError(f"kafka.security.protocol is {protocol}: this source speaks PLAINTEXT only")
         try:
             return tuple(parse_bootstrap(text))
         except ValueError as fault:

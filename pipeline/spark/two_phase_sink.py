@@ -33,7 +33,7 @@ from stuntbroker.pipeline.spark.claims import remember, remembered
 from stuntbroker.pipeline.spark.connections import batch_limits, connected, partition_counts, store_of
 from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
-from stuntbroker.pipeline.spark.writing import Taken, TaskMessage
+from stuntbroker.pipeline.spark.writing import Taken, TaskMessage, explaining_refused_sizes
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -98,7 +98,11 @@ class TwoPhaseSink:
         options, context = self._options, TaskContext.get()
         assert context is not None
         task, number = context.partitionId(), context.attemptNumber()
-        with connected(options) as cluster, Attempt(cluster, options.sink_id, taken.pair, task, number) as attempt:
+        with (
+            connected(options) as cluster,
+            explaining_refused_sizes(),
+            Attempt(cluster, options.sink_id, taken.pair, task, number) as attempt,
+        ):
             for one in pieces(
                 batches, options.topic, partition_counts(cluster), options.compression, task, True, batch_limits(cluster)
             ):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from stuntbroker.client.errors import BrokerError
 from stuntbroker.client.transactions import NOBODY, PreparedState
 from stuntbroker.client.writer import Written
 from stuntbroker.pipeline.decisions import BatchWentBack, Stored, Transaction, is_decided
+from stuntbroker.pipeline.spark.rows import BadRows
+from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,6 +83,20 @@ def write_once(sink: Sink, taken: Taken, query_id: str, batch_id: int, batches: 
     for _ in batches:
         pass
     return TaskMessage(taken.claim, taken.pair, query_id, None, True, 0, {})
+
+
+@contextmanager
+def explaining_refused_sizes() -> Iterator[None]:
+    """Raises BadRows when a broker refuses a batch as too large. Only a batch of a single row can be."""
+    try:
+        yield
+    except BrokerError as fault:
+        if fault.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+            raise
+        raise BadRows(
+            f"{fault}: a row is larger than max.message.bytes of its topic: raise that, set the option "
+            "kafka.compression.type, or split the row"
+        ) from fault
 
 
 def commit_once(sink: Sink, messages: Messages, batch_id: int) -> None:

@@ -18,7 +18,9 @@ from stuntbroker.client.transactions import End, end_all
 from stuntbroker.client.writer import TransactionalWriter, now_ms
 from stuntbroker.pipeline.decisions import BatchWentBack, Decision, DecisionError, is_decided
 from stuntbroker.pipeline.spark import connections, single_sink, two_phase_sink
+from stuntbroker.pipeline.spark.rows import BadRows
 from stuntbroker.pipeline.spark.single_sink import NotAlone, SingleSink
+from stuntbroker.pipeline.spark.sink import sink_of
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
 from stuntbroker.pipeline.spark.two_phase_sink import TooLate, TwoPhaseSink
 from stuntbroker.pipeline.spark.writing import Sink, write_once
@@ -239,6 +241,23 @@ def test_batches_are_as_small_as_the_topic_takes_them(broker: LiveBroker, cluste
     message = sink.write(sink.take(), "query", 0, [pa.record_batch({"value": pa.array(["x" * 100] * 2_000)})])
     sink.commit([message], 0)
     assert len(committed(cluster, topic)) == 2_000
+
+
+@pytest.mark.parametrize("mode", ["2pc", "single"])
+def test_a_row_that_is_too_large_is_refused_with_every_way_out(
+    mode: str, broker: LiveBroker, cluster: ChannelCluster, name: str
+) -> None:
+    topic = f"{name}-small"
+    create_topic(cluster, topic, 1, {"max.message.bytes": "2000"})
+    given = {"kafka.bootstrap.servers": str(broker.address), "topic": topic, "sinkId": topic, "mode": mode}
+    large = [pa.record_batch({"value": pa.array(["x" * 5_000])})]
+    refusing = sink_of(sink_options(given, stream=True))
+    packing = sink_of(sink_options(given | {"kafka.compression.type": "gzip"}, stream=True))
+    with pytest.raises(BadRows, match=r"MESSAGE_TOO_LARGE.*max\.message\.bytes.*kafka\.compression\.type"):
+        refusing.write(refusing.take(), "query", 0, large)
+
+    packing.commit([packing.write(packing.take(), "query", 0, large)], 0)
+    assert committed(cluster, topic) == ["x" * 5_000]
 
 
 def test_two_drivers_that_start_at_once_leave_nothing_open(

@@ -28,10 +28,20 @@ def test_options_have_defaults_and_no_case() -> None:
     assert sink_options(given, stream=False) == expected
 
 
+@pytest.mark.parametrize("more", [
+    {"kafka.acks": "all"}, {"kafka.acks": "-1"}, {"kafka.linger.ms": "100"}, {"kafka.security.protocol": "PLAINTEXT"},
+])  # fmt: skip
+def test_options_of_a_producer_that_ask_for_what_the_sink_does_anyway_are_accepted(more: dict[str, str]) -> None:
+    assert sink_options(NEEDED | more, stream=True) == sink_options(NEEDED, stream=True)
+
+
 WRONG_OPTIONS = {
     "unknown, with a near one": ({"sink_id": "x"}, "has no option 'sink_id': did you mean sinkId?"),
     "unknown": ({"zzz": "x"}, "has no option 'zzz': there are kafka.bootstrap.servers, topic"),
-    "of a producer": ({"kafka.acks": "1"}, "it always writes idempotently with acks=all, take it out"),
+    "of a producer": ({"kafka.enable.idempotence": "true"}, "it always writes idempotently with acks=all, take it out"),
+    "acks of the leader": ({"kafka.acks": "1"}, "option kafka.acks='1': a transaction can only be committed when all in-sync"),
+    "a protocol": ({"kafka.security.protocol": "SASL_SSL"}, "option kafka.security.protocol=SASL_SSL: TLS and SASL are not"),
+    "a mechanism": ({"kafka.sasl.mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and SASL are not served"),
     "of Kafka's client": ({"kafka.compression": "x"}, "did you mean kafka.compression.type?"),
     "no sink": ({"sinkId": ""}, "option sinkId is missing: a name that no other query has"),
     "a sink that is no name": ({"sinkId": "a/b"}, "option sinkId: sink id 'a/b': it must be 1 to 180 of letters"),

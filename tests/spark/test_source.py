@@ -81,6 +81,12 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
                "cannot connect to 127.0.0.1:1: .*: see that a broker runs there"),
     "end": ({"subscribe": "mixed", "endingOffsets": offsets(p0=3, p1=10**6)},
             "endingOffsets is offset 1000000 for mixed-1, which ends at .* failOnDataLoss=false"),
+    "start after the end": ({"subscribe": "mixed", "startingOffsets": offsets(p0=9, p1=0), "endingOffsets": offsets(p0=3, p1=-1)},
+                            r"mixed-0 starts at offset 9 \(startingOffsets\), after its end 3 \(endingOffsets\): correct one"),
+    "start after the end of the partition": ({"subscribe": "mixed", "startingOffsets": offsets(p0=0, p1=10**6)},
+                                             "mixed-1 starts at offset 1000000 .startingOffsets., after its end"),
+    "start after the end by time": ({"subscribe": "mixed", "startingTimestamp": START_MS + 20_000, "endingTimestamp": START_MS},
+                                    "starts at offset .* .startingTimestamp., after its end 0 .endingTimestamp."),
     "option": ({"subscribe": "mixed", "startingOffset": "earliest"}, "did you mean startingOffsets?"),
 }  # fmt: skip
 

@@ -52,6 +52,7 @@ TAKEN = [
     ({"maxTriggerDelay": "90s"}, "max_trigger_delay_s", 90),
     ({"maxTriggerDelay": "500"}, "max_trigger_delay_s", 0.5),
     ({"maxOffsetsPerTrigger": str(2**62)}, "max_offsets", 2**62),
+    ({"kafka.security.protocol": "plaintext"}, "bootstrap", (Address("h", 1),)),
     ({"kafka.session.timeout.ms": "1", "kafka.group.id": "g", "groupIdPrefix": "p"}, "min_partitions", None),
 ]  # fmt: skip
 
@@ -72,8 +73,9 @@ REFUSED = [
     ({"subscribe": "", "assign": "t"}, "assign is no JSON"),
     ({"startingOffset": "earliest"}, "no option 'startingoffset': did you mean startingOffsets"),
     ({"kafka.isolation": "x"}, "did you mean kafka.isolation.level"),
-    ({"kafka.ssl.truststore.location": "x"}, "no option 'kafka.ssl.truststore.location'"),
-    ({"kafka.security.protocol": "SSL"}, "speaks PLAINTEXT only"),
+    ({"kafka.ssl.truststore.location": "x"}, "option kafka.ssl.truststore.location: TLS and SASL are not served"),
+    ({"kafka.sasl.mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and SASL are not served"),
+    ({"kafka.security.protocol": "SSL"}, "option kafka.security.protocol=SSL: TLS and SASL are not served, .* PLAINTEXT"),
     ({"kafka.isolation.level": "committed"}, "not read_committed or read_uncommitted"),
     ({"startingOffsets": "latest"}, r"startingOffsets cannot be latest \(-1\)"),
     ({"startingOffsets": '{"t":{"0":-1}}'}, r"startingOffsets cannot be latest \(-1\)"),
@@ -112,3 +114,10 @@ def test_a_stream_has_no_end(name: str) -> None:
 
 def test_a_stream_may_start_at_the_latest_offset() -> None:
     assert parsed(streaming=True, startingOffsets='{"t":{"0":-1}}').start.each == {T0: LATEST}
+
+
+def test_a_hint_about_security_repeats_no_password() -> None:
+    with pytest.raises(SourceError) as raised:
+        parsed(**{"kafka.sasl.jaas.config": "password=secret"})
+
+    assert "kafka.sasl.jaas.config" in str(raised.value) and "secret" not in str(raised.value)
