@@ -8,6 +8,8 @@ rules, whichever store keeps it:
 - Batch ids go up. A batch that was decided stays as it was decided; the same decision may be stored again.
 - One decision at a time: the next batch is decided when the one before it is done, so at most the last is not.
 - One query. Batch ids of another query, with another checkpoint, mean other rows.
+- Batch writes that may be repeated have a version. A decision names the last version of each, so that a version is
+  recorded exactly when its write is decided.
 
 `dir:PATH` is one file a decision, in a folder that all processes of the driver see. `kafka:TOPIC` is one key of a
 compacted topic, see `decision_topic`.
@@ -37,6 +39,8 @@ KEPT: Final = 100
 LOCK_WAIT_S: Final = 30.0
 """Who takes a sink has its folder locked for some milliseconds. After so long something is wrong with him."""
 LOOK_AGAIN_S: Final = 0.02
+WRITE_IDS_MAX: Final = 1_000
+"""Of one sink: every decision names all of them."""
 
 
 class DecisionError(Exception):
@@ -67,12 +71,23 @@ class NotDone(DecisionError):
     """The batch before is decided, and not all of its transactions are known to be committed."""
 
 
+class TooManyWriteIds(DecisionError):
+    """Each decision would have to name more of them than is allowed."""
+
+
 class Transaction(NamedTuple):
     """One transaction, named exactly: later ones of the same id have another pair."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
+
+
+class BatchWrite(NamedTuple):
+    """One version of a batch write that may be repeated."""
+
+    write_id: str
+    version: int
 
 
 class Decision(NamedTuple):
@@ -85,6 +100,8 @@ class Decision(NamedTuple):
     query_id: str
     batch_id: int
     transactions: tuple[Transaction, ...]
+    writes: tuple[BatchWrite, ...] = ()
+    """The last version of every write id, including the version that this decision commits."""
 
 
 class Stored(NamedTuple):
@@ -152,6 +169,28 @@ def check_query(last: Stored | None, query_id: str) -> None:
         )
 
 
+def is_written(last: Stored | None, write: BatchWrite | None) -> bool:
+    """Whether this version of a write, or a later one, was decided before."""
+    return write is not None and write.version <= dict(_writes(last)).get(write.write_id, -1)
+
+
+def writes_after(last: Stored | None, write: BatchWrite | None) -> tuple[BatchWrite, ...]:
+    """The last versions of all write ids once `write` is decided. Raises TooManyWriteIds."""
+    if write is None:
+        return _writes(last)
+    others = tuple(one for one in _writes(last) if one.write_id != write.write_id)
+    if len(others) >= WRITE_IDS_MAX:
+        raise TooManyWriteIds(
+            f"the sink has {len(others)} write ids, which is the limit: keep one writeId for all versions of a write, or use "
+            "another sinkId"
+        )
+    return (*others, write)
+
+
+def _writes(last: Stored | None) -> tuple[BatchWrite, ...]:
+    return last.decision.writes if last is not None else ()
+
+
 def is_new(last: Stored | None, decision: Decision) -> bool:
     """Whether a decision has to be stored; not when it is stored already. Raises DecisionError."""
     if not is_decided(last, decision.query_id, decision.batch_id):
@@ -167,20 +206,22 @@ def is_new(last: Stored | None, decision: Decision) -> bool:
 
 
 def to_json(decision: Decision) -> dict[str, object]:
-    return {
+    found: dict[str, object] = {
         "sink": decision.sink_id, "query": decision.query_id, "batch": decision.batch_id,
         "transactions": [list(one) for one in decision.transactions],
     }  # fmt: skip
+    return found | {"writes": dict(decision.writes)} if decision.writes else found
 
 
 def from_json(found: dict[str, object]) -> Decision:
-    transactions = found["transactions"]
-    assert isinstance(transactions, list)
+    transactions, writes = found["transactions"], found.get("writes", {})
+    assert isinstance(transactions, list) and isinstance(writes, dict)
     return Decision(
         str(found["sink"]),
         str(found["query"]),
         int(str(found["batch"])),
         tuple(Transaction(*one) for one in transactions),
+        tuple(BatchWrite(*one) for one in writes.items()),
     )
 
 

@@ -26,8 +26,8 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, ProducerUnknown
 from stuntbroker.client.transactions import NOBODY, PreparedState, init_producer
 from stuntbroker.client.writer import TransactionalWriter, now_ms
-from stuntbroker.pipeline.decision_topic import make_decision_topic
-from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, check_query, to_json
+from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
+from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, check_query, to_json, writes_after
 from stuntbroker.pipeline.recovery import settle
 from stuntbroker.pipeline.spark.claims import is_first, remember, remembered
 from stuntbroker.pipeline.spark.connections import batch_limits, connected, partition_counts, store_of, values_of
@@ -119,14 +119,15 @@ class SingleSink:
     def commit(self, told: Sequence[TaskMessage], batch_id: int) -> None:
         """Raises NotAlone, ClientError. After TimedOut it may be committed: the next run knows."""
         options = self._options
-        if not any(one.transaction for one in told):
+        if not any(one.transaction for one in told) and options.write is None:
             return
         _check_partitions(told)
         with connected(options) as cluster:
             writer = TransactionalWriter(cluster, self._id)
             writer.join(told[0].pair)
-            decision = to_json(Decision(options.sink_id, told[0].query_id, batch_id, ()))
             state = self._state(cluster)
+            writes = writes_after(stored(state), options.write)
+            decision = to_json(Decision(options.sink_id, told[0].query_id, batch_id, (), writes))
             text = json.dumps({"owner": state["owner"], "done": True, **decision}).encode()
             writer.produce(self._topic, 0, build_batch([(options.sink_id.encode(), text)], now_ms()))
             writer.commit()

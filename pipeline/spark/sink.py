@@ -15,11 +15,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from stuntbroker.client.errors import Unreachable
-from stuntbroker.pipeline.decisions import Superseded
+from stuntbroker.pipeline.decisions import Superseded, is_written
 from stuntbroker.pipeline.spark.checkpoint import query_of
 from stuntbroker.pipeline.spark.rows import BadRows, check_schema
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
-from stuntbroker.pipeline.spark.writing import Messages, Sink, Taken, commit_once, told_by, write_once
+from stuntbroker.pipeline.spark.writing import Messages, Sink, Taken, commit_once, skip, told_by, write_once
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -35,7 +35,10 @@ JOB: Final = "jobs"
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
     """The writer of one micro-batch, or of its commit. Raises BadOption, BadRows."""
     if overwrite:
-        raise BadRows("a topic cannot be overwritten: use outputMode('append') or 'update'")
+        raise BadRows(
+            "a topic cannot be overwritten: use outputMode('append'), or for outputMode('update') foreachBatch with df.write "
+            "and the options writeId and writeVersion"
+        )
     chosen = sink_options(options, stream=True)
     check_schema(schema, chosen.topic)
     return StreamWriter(chosen, query_of(options))
@@ -136,7 +139,10 @@ class JobWriter(DataSourceArrowWriter):
         return 0 if last is None else last.decision.batch_id + 1
 
     def write(self, iterator: Any) -> WriterCommitMessage:
-        return write_once(sink_of(self._options), self._take(), JOB, self._batch_id(), iterator)
+        taken = self._take()
+        if is_written(taken.last, self._options.write):
+            return skip(taken, JOB, iterator)
+        return write_once(sink_of(self._options), taken, JOB, self._batch_id(), iterator)
 
     def commit(self, messages: Messages) -> None:
         commit_once(sink_of(self._options), messages, self._batch_id())

@@ -6,12 +6,12 @@ Names are those of Spark's own Kafka sink where it has them, without regard to c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
 from stuntbroker.client.cluster import parse_bootstrap
-from stuntbroker.pipeline.decisions import check_sink_id
+from stuntbroker.pipeline.decisions import SINK_ID, BatchWrite, check_sink_id
 from stuntbroker.pipeline.spark.security import PROTOCOL, unsupported_security
 
 TWO_PHASE: Final = "2pc"
@@ -24,8 +24,9 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000
 DELIVERY_TIMEOUT_MS: Final = 120_000
 KNOWN: Final = (
     "kafka.bootstrap.servers", "topic", "sinkId", "mode", "decisions", "kafka.compression.type",
-    "kafka.transaction.timeout.ms", "kafka.delivery.timeout.ms",
+    "kafka.transaction.timeout.ms", "kafka.delivery.timeout.ms", "writeId", "writeVersion",
 )  # fmt: skip
+VERSION_MAX: Final = 2**63 - 1
 ACKS: Final = "kafka.acks"
 ACKS_OF_ALL: Final = ("all", "-1")
 WITHOUT_EFFECT: Final = {PROTOCOL, ACKS, "kafka.linger.ms"}
@@ -51,6 +52,8 @@ class SinkOptions:
     """Of mode=single. Two-phase transactions have none."""
     delivery_timeout_ms: int
     """How long one operation is tried again, over failures and elections."""
+    write: BatchWrite | None = field(default=None, compare=False, repr=False)
+    """Of a batch write that may be repeated. Not compared: connections and claims are those of the sink."""
 
 
 def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
@@ -83,6 +86,7 @@ def sink_options(given: Mapping[str, str], stream: bool) -> SinkOptions:
         codec,
         _milliseconds(options, "kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS),
         _milliseconds(options, "kafka.delivery.timeout.ms", DELIVERY_TIMEOUT_MS),
+        _write(options, stream),
     )
 
 
@@ -119,6 +123,21 @@ def _sink_id(value: str) -> str:
     if value.endswith(JOBS):
         raise BadOption(f"option sinkId={value!r}: names that end in {JOBS!r} are those of batch writes")
     return value
+
+
+def _write(options: Mapping[str, str], stream: bool) -> BatchWrite | None:
+    write_id, version = options.get("writeid", ""), options.get("writeversion", "")
+    if not write_id and not version:
+        return None
+    if stream:
+        raise BadOption("options writeId and writeVersion are for df.write: a stream numbers its batches itself, take them out")
+    if not write_id or not version:
+        raise BadOption("options writeId and writeVersion belong together: set both, or none of them")
+    if not SINK_ID.fullmatch(write_id):
+        raise BadOption(f"option writeId={write_id!r}: it must be 1 to 180 of letters, digits, '.', '_' and '-'")
+    if not (version.isascii() and version.isdigit() and int(version[:20]) <= VERSION_MAX):
+        raise BadOption(f"option writeVersion={version!r}: it must be a whole number, 0 to {VERSION_MAX}")
+    return BatchWrite(write_id, int(version))
 
 
 def _milliseconds(options: Mapping[str, str], name: str, default: int) -> int:

@@ -27,7 +27,7 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, UnsupportedVersion
 from stuntbroker.client.transactions import INIT_PRODUCER_ID, NOBODY, TWO_PHASE_FROM, PreparedState, init_producer
 from stuntbroker.client.writer import TransactionalWriter, Written
-from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query
+from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
 from stuntbroker.pipeline.recovery import settle, transactional_id
 from stuntbroker.pipeline.spark.claims import remember, remembered
 from stuntbroker.pipeline.spark.connections import batch_limits, connected, partition_counts, store_of
@@ -115,16 +115,18 @@ class TwoPhaseSink:
         """Raises DecisionError, DecisionLost, ClientError, CommittedLater."""
         options = self._options
         transactions = tuple(one.transaction for one in told if one.transaction is not None)
+        has_decision = bool(transactions) or options.write is not None
         with connected(options) as cluster:
             store = store_of(cluster, options)
             store.resume(told[0].claim)
-            if transactions:
-                _decide(store, told[0].claim, Decision(options.sink_id, told[0].query_id, batch_id, transactions))
+            if has_decision:
+                writes = writes_after(store.last(), options.write)
+                _decide(store, told[0].claim, Decision(options.sink_id, told[0].query_id, batch_id, transactions, writes))
             try:
                 _close(cluster, options.sink_id, told[0].pair)
                 settle(cluster, store, options.sink_id)
             except ClientError as fault:
-                if not transactions:
+                if not has_decision:
                     raise
                 raise CommittedLater(
                     f"batch {batch_id} of sink {options.sink_id!r} is decided and must not be written again: what of it is "

@@ -80,6 +80,11 @@ def write_once(sink: Sink, taken: Taken, query_id: str, batch_id: int, batches: 
             f"the sink {taken.last.decision.sink_id!r} has written, as one that was restored from a copy. Its batches may have "
             "other rows now; begin with a new checkpoint and a new sinkId, behind what was written"
         )
+    return skip(taken, query_id, batches)
+
+
+def skip(taken: Taken, query_id: str, batches: Any) -> TaskMessage:
+    """What a task does with rows that were decided before."""
     for _ in batches:
         pass
     return TaskMessage(taken.claim, taken.pair, query_id, None, True, 0, {})

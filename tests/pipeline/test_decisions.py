@@ -21,7 +21,9 @@ from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (
     KEPT,
+    WRITE_IDS_MAX,
     BatchWentBack,
+    BatchWrite,
     DecidedOtherwise,
     Decision,
     DecisionError,
@@ -32,9 +34,12 @@ from stuntbroker.pipeline.decisions import (
     OtherQuery,
     Stored,
     Superseded,
+    TooManyWriteIds,
     Transaction,
     is_decided,
+    is_written,
     open_decisions,
+    writes_after,
 )
 from stuntbroker.protocol.records import build_batch
 
@@ -129,6 +134,28 @@ def test_the_same_may_be_decided_and_done_again(store: Decisions) -> None:
         store.done(7)
         store.decide(decision(7, A))
     assert store.last() == Stored(decision(7, A), True)
+
+
+def test_the_last_version_of_every_write_is_decided_with_the_batch(store: Decisions, opened: Open) -> None:
+    for batch_id, write in enumerate((BatchWrite("a", 1), BatchWrite("b", 5), None, BatchWrite("a", 2))):
+        last = store.last()
+        assert not is_written(last, write)
+        store.decide(decision(batch_id)._replace(writes=writes_after(last, write)))
+        store.done(batch_id)
+    after = opened()
+    after.take()
+    last = after.last()
+
+    versions = {one: [is_written(last, BatchWrite(one, number)) for number in (1, 2, 5, 6)] for one in "abc"}
+    assert versions == {"a": [True, True, False, False], "b": [True, True, True, False], "c": [False] * 4}
+
+
+def test_a_sink_takes_so_many_write_ids_and_no_more() -> None:
+    full = Stored(decision(0)._replace(writes=tuple(BatchWrite(f"{n}", 1) for n in range(WRITE_IDS_MAX))), True)
+
+    assert len(writes_after(full, BatchWrite("7", 2))) == WRITE_IDS_MAX
+    with pytest.raises(TooManyWriteIds, match="keep one writeId for all versions of a write"):
+        writes_after(full, BatchWrite("one more", 1))
 
 
 def test_a_batch_may_be_left_out_and_may_be_empty(store: Decisions) -> None:

@@ -155,12 +155,13 @@ def options_of(job: Job) -> dict[str, str]:
 
 def save(spark: SparkSession, job: Job) -> str | None:
     """df.write of the input, once. Gives what it died of."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     rows = spread(spark.read.schema(SCHEMA).parquet(str(Path(job.folder) / "input")), job)
     try:
         rows.write.format(FORMAT).options(**options_of(job)).mode("append").save()
-    except PySparkException as fault:
+    except (PySparkException, Py4JJavaError) as fault:  # The latter when a Python process of the driver has ended.
         return str(fault)
     return None
 

@@ -133,13 +133,16 @@ JOBS = ("single numbered", "single after", "2pc before", "2pc after")
 
 @pytest.fixture(scope="module")
 def dead(driver: Driver, world: World) -> dict[tuple[str, str], Job]:
-    """Streams in their last batch, and jobs, of a driver that is killed."""
+    """Streams in their last batch, and jobs without and with a version, of a driver that is killed."""
     jobs = {}
-    for kind, names in (("stream", STREAMS), ("job", JOBS)):
+    for kind, names in (("stream", STREAMS), ("job", JOBS), ("version", JOBS)):
         for name in names:
             mode, moment = name.split()
             fault = replace(KILLED[name][0], batch=LAST if kind == "stream" else None)
-            job = world.job(f"{kind}.{mode}.{moment}", "kafka", BATCHES, fault, mode=mode, is_batch=kind == "job")
+            options = {"writeId": "job", "writeVersion": "7"} if kind == "version" else {}
+            job = world.job(
+                f"{kind}.{mode}.{moment}", "kafka", BATCHES, fault, mode=mode, is_batch=kind != "stream", options=options
+            )
             # A commit that stands holds back a topic of decisions for all who share it.
             jobs[kind, name] = rerun(job, decisions=f"kafka:decisions.{job.sink}")
     for job in jobs.values():
@@ -177,4 +180,18 @@ def test_a_job_whose_driver_is_killed_is_there_whole_or_not_at_all(
 
     job.plan.write()
     assert save(session, job) is None
+    world.check(job)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_version_of_a_job_whose_driver_is_killed_is_there_once_when_it_is_repeated(
+    name: str, dead: dict[tuple[str, str], Job], session: SparkSession, world: World
+) -> None:
+    job = dead["version", name]
+    with world.broker.cluster() as cluster:
+        assert len(open_transactions(cluster, job.sink)) == KILLED[name][1]
+
+    job.plan.write()
+    for _ in range(2):
+        assert save(session, job) is None
     world.check(job)

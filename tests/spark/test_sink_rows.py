@@ -57,6 +57,10 @@ WRONG_OPTIONS = {
     ),
     "a codec": ({"kafka.compression.type": "rar"}, "it must be one of none, gzip, snappy, lz4, zstd"),
     "a time": ({"kafka.transaction.timeout.ms": "1s"}, "option kafka.transaction.timeout.ms='1s': it must be a number"),
+    "a version alone": ({"writeVersion": "1"}, "options writeId and writeVersion belong together"),
+    "a write alone": ({"writeId": "w"}, "options writeId and writeVersion belong together"),
+    "a write that is no name": ({"writeId": "a/b", "writeVersion": "1"}, "option writeId='a/b': it must be 1 to 180 of"),
+    "a version that is no number": ({"writeId": "w", "writeVersion": "-1"}, "option writeVersion='-1': it must be a whole"),
     "no time": ({"kafka.delivery.timeout.ms": "0"}, "1 to 2147483647"),
 }
 
@@ -65,8 +69,13 @@ WRONG_OPTIONS = {
 def test_a_wrong_option_is_named(case: str) -> None:
     given, words = WRONG_OPTIONS[case]
     with pytest.raises(BadOption) as caught:
-        sink_options(NEEDED | given, stream=True)
+        sink_options(NEEDED | given, stream=False)
     assert words in str(caught.value)
+
+
+def test_a_stream_has_no_version_of_its_own() -> None:
+    with pytest.raises(BadOption, match="a stream numbers its batches itself"):
+        sink_options(NEEDED | {"writeId": "w", "writeVersion": "1"}, stream=True)
 
 
 def _of(text: str) -> StructType:

@@ -1,0 +1,133 @@
+"""Batch writes with a version: a write that is repeated is there once, whatever killed it before."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from faults import ABORT, COMMIT, COMMITTED, ENDS, EXIT, NUMBERED, PLAN, PREPARED, RECOVERED, Fault
+from faults_query import Job, World, committed, rerun, rows_of, save
+from live_broker import committed as values_of
+from live_broker import make_topic
+
+from stuntbroker.pipeline.spark.sink import stream_writer
+
+if TYPE_CHECKING:
+    from live_broker import LiveBroker
+    from pyspark.sql import SparkSession
+
+    from stuntbroker.client.channel import ChannelCluster
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+SINKS = [("2pc", "kafka"), ("2pc", "dir"), ("single", "kafka")]
+ROWS = rows_of(0, 40)
+ATTEMPTS_MAX = 4
+
+
+def version(job: Job, write_id: str, number: int) -> Job:
+    return rerun(job, options={"writeId": write_id, "writeVersion": str(number)})
+
+
+@pytest.mark.parametrize(("mode", "store"), SINKS)
+def test_a_version_that_was_committed_or_a_lower_one_is_not_written_again(
+    mode: str, store: str, session: SparkSession, world: World
+) -> None:
+    """Each write id has a version of its own, which other writes to the sink do not change."""
+    job = world.job(f"versions.{mode}.{store}", store, [ROWS], mode=mode, is_batch=True)
+    counts = []
+    for one in (
+        version(job, "a", 1), version(job, "a", 1), version(job, "a", 0), version(job, "b", 0), job, version(job, "a", 1),
+        version(job, "a", 3), version(job, "a", 2), version(job, "b", 0),
+    ):  # fmt: skip
+        assert save(session, one) is None
+        with world.broker.cluster() as cluster:
+            counts.append(len(committed(cluster, job.topic)) // len(ROWS))
+
+    assert counts == [1, 1, 1, 2, 3, 3, 4, 4, 4]
+    world.expected[job.topic] *= 4
+    world.check(job)
+
+
+@pytest.mark.parametrize("mode", ["2pc", "single"])
+def test_a_version_without_rows_is_recorded(mode: str, session: SparkSession, world: World) -> None:
+    job = world.job(f"empty.{mode}", "kafka", [[]], mode=mode, is_batch=True)
+    full = rerun(world.job(f"full.{mode}", "kafka", [ROWS], mode=mode, is_batch=True), sink=job.sink)
+
+    assert save(session, version(job, "a", 1)) is None
+    assert save(session, version(full, "a", 1)) is None
+    with world.broker.cluster() as cluster:
+        assert committed(cluster, full.topic) == []
+
+
+KILLED = {
+    "2pc": (
+        Fault("plan", PLAN, EXIT), Fault("recovered", RECOVERED, EXIT), Fault("commit", COMMIT, EXIT),
+        Fault("prepared", PREPARED, EXIT, partition=0, times=ATTEMPTS_MAX),
+        Fault("decided", ENDS, EXIT), Fault("half", ENDS, EXIT, after=1), Fault("committed", COMMITTED, EXIT),
+    ),
+    "single": (
+        Fault("plan", PLAN, EXIT), Fault("recovered", RECOVERED, EXIT), Fault("commit", COMMIT, EXIT),
+        Fault("numbered", NUMBERED, EXIT), Fault("committed", COMMITTED, EXIT),
+    ),
+}  # fmt: skip
+"""Where a process of the driver, or of a task, ends without a word. abort() ends as well."""
+
+
+@pytest.mark.parametrize(("mode", "store"), SINKS)
+def test_a_version_whose_write_was_killed_at_any_step_is_there_once_when_it_is_repeated(
+    mode: str, store: str, session: SparkSession, world: World
+) -> None:
+    job = world.job(f"killed.{mode}.{store}", store, [ROWS], mode=mode, is_batch=True)
+    for number, fault in enumerate(KILLED[mode]):
+        one = rerun(version(job, "a", number), faults=f"faults-{fault.name}")
+        one.plan.write(fault, Fault("abort", ABORT, EXIT))
+        assert save(session, one) is not None
+        assert one.plan.fired(fault) == fault.times
+        again = version(job, "a", number)
+        for _ in range(2):
+            assert save(session, again) is None
+
+    world.expected[job.topic] *= len(KILLED[mode])
+    world.check(job)
+
+
+class Example:
+    """The code of the documentation, with names of this test in it."""
+
+    def __init__(self, bootstrap: str, checkpoint: Path) -> None:
+        (text,) = [one for one in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL) if "writeVersion" in one]
+        assert "localhost:9092" in text and "/data/checkpoints/totals" in text
+        self._text = text.replace("localhost:9092", bootstrap).replace("/data/checkpoints/totals", str(checkpoint))
+
+    def run(self, **given: Any) -> None:
+        exec(compile(self._text, str(DOCUMENT), "exec"), given)
+        given["query"].processAllAvailable()
+        given["query"].stop()
+
+
+def test_the_documented_foreach_batch_writes_a_query_in_update_mode_exactly_once(
+    session: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch whose query ended behind the write, before Spark had noted it, is run again by the next query."""
+    make_topic(cluster, "totals")
+    (tmp_path / "input").mkdir()
+    example = Example(str(broker.address), tmp_path / "checkpoint")
+    counts = session.readStream.schema("name string").text(str(tmp_path / "input")).groupBy("name").count()
+    totals = counts.selectExpr("name AS key", "string(count) AS value")
+    for number, text in enumerate(["a\na\n", "a\n"]):
+        (tmp_path / "input" / f"{number}.txt").write_text(text)
+        example.run(totals=totals)
+        (tmp_path / "checkpoint" / "commits" / str(number)).unlink()
+        (tmp_path / "checkpoint" / "commits" / f".{number}.crc").unlink()
+        example.run(totals=totals)
+
+    assert values_of(cluster, "totals") == ["2", "3"]
+
+
+def test_complete_mode_is_refused_with_what_works(broker: LiveBroker) -> None:
+    from pyspark.sql.types import StructType
+
+    with pytest.raises(ValueError, match=r"outputMode\('append'\), or .* foreachBatch with df.write .* writeId and writeVersion"):
+        stream_writer({}, StructType(), overwrite=True)
