@@ -13,7 +13,7 @@ from typing import Final
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.cluster import parse_bootstrap
-from stuntbroker.client.errors import BrokerError, NotFound
+from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, TimedOut
 from stuntbroker.client.reader import LastValues
 from stuntbroker.client.topics import topic_config
 from stuntbroker.pipeline.decisions import Decisions, open_decisions
@@ -32,17 +32,27 @@ _values: dict[tuple[int, SinkOptions], LastValues] = {}
 
 
 @contextmanager
-def connected(options: SinkOptions, patient: bool = True) -> Iterator[ChannelCluster]:
-    """The cluster; whatever goes wrong with it, the next one who asks begins with new connections.
+def explaining_timeouts(option: str) -> Iterator[None]:
+    """Adds to a time-out without any connection what to do about it. `option` sets the time-out."""
+    try:
+        yield
+    except TimedOut as fault:
+        if not isinstance(fault.__cause__, ConnectionFailed):
+            raise
+        raise TimedOut(
+            f"{fault}: check that a broker runs there, correct kafka.bootstrap.servers, or wait longer with {option}"
+        ) from fault
 
-    Who is not `patient` is told at once when no address has ever answered: it may be wrong. Behind the first batch it is not.
-    """
+
+@contextmanager
+def connected(options: SinkOptions) -> Iterator[ChannelCluster]:
+    """The cluster; whatever goes wrong with it, the next one who asks begins with new connections."""
     key = os.getpid(), options.bootstrap, options.delivery_timeout_ms
     cluster = _clusters.get(key)
     if cluster is None:
         cluster = ChannelCluster(parse_bootstrap(options.bootstrap), options.delivery_timeout_ms / 1000)
+        cluster.patient = True  # A broker that is away is waited for, from the first batch on.
         _clusters[key] = cluster
-    cluster.patient = patient
     try:
         yield cluster
     except BaseException:

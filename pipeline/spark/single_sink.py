@@ -61,7 +61,7 @@ class SingleSink:
     def take(self) -> Taken:
         """Raises NotDone, ClientError."""
         options = self._options
-        with connected(options, patient=remembered(options) is not None) as cluster:
+        with connected(options) as cluster:
             if options.topic is not None:
                 partition_counts(cluster)(options.topic)
             make_decision_topic(cluster, self._topic)

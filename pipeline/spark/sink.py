@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from stuntbroker.client.errors import Unreachable
 from stuntbroker.pipeline.decisions import Superseded, is_written
 from stuntbroker.pipeline.spark.checkpoint import query_of
+from stuntbroker.pipeline.spark.connections import explaining_timeouts
 from stuntbroker.pipeline.spark.rows import BadRows, check_schema
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
 from stuntbroker.pipeline.spark.writing import Messages, Sink, Taken, commit_once, skip, told_by, write_once
@@ -75,10 +75,8 @@ def abort(options: SinkOptions, messages: Messages) -> None:
 
 def take(options: SinkOptions, query_id: str | None = None) -> Taken:
     """Before the tasks."""
-    try:
+    with explaining_timeouts("kafka.delivery.timeout.ms"):
         return sink_of(options, query_id).take()
-    except Unreachable as fault:
-        raise Unreachable(f"{fault}: see that a broker runs there, or correct kafka.bootstrap.servers") from fault
 
 
 class StreamWriter(DataSourceStreamArrowWriter):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +23,11 @@ from pyspark.sql.streaming.datasource import (
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.connection import Deadline
-from stuntbroker.client.errors import NotFound, Unreachable
+from stuntbroker.client.errors import NotFound
 from stuntbroker.client.fetching import TopicPartition, find_topics, list_offsets
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED
 from stuntbroker.pipeline.counting import count
+from stuntbroker.pipeline.spark.connections import explaining_timeouts
 from stuntbroker.pipeline.spark.offsets import (
     DataLoss,
     Offsets,
@@ -71,12 +72,8 @@ class Piece(InputPartition):
     end: int
 
 
-@contextmanager
-def _telling_what_to_do() -> Iterator[None]:
-    try:
-        yield
-    except Unreachable as fault:
-        raise SourceError(f"{fault}: see that a broker runs there, or correct kafka.bootstrap.servers") from fault
+def _telling_what_to_do() -> AbstractContextManager[None]:
+    return explaining_timeouts("kafkaConsumer.pollTimeoutMs")
 
 
 class _Reader:
@@ -90,7 +87,9 @@ class _Reader:
             raise SourceError(f"the schema of this source is fixed, it is {expected}: leave out .schema(...)")
 
     def _open(self) -> ChannelCluster:
-        return ChannelCluster(self.options.bootstrap, self.options.timeout_s)
+        cluster = ChannelCluster(self.options.bootstrap, self.options.timeout_s)
+        cluster.patient = True  # A broker that is away is waited for, from the first batch on.
+        return cluster
 
     def _partitions(self, cluster: ChannelCluster, all_of_them: bool) -> list[TopicPartition]:
         """Those that are subscribed to and are there. With `all_of_them` it is a SourceError if one is not there."""
@@ -140,7 +139,6 @@ class _Reader:
         )  # fmt: skip
         arrow = to_arrow_schema(self._schema, timezone="UTC")
         with self._open() as cluster, _telling_what_to_do():
-            cluster.patient = True  # The driver was answered there a moment ago.
             for columns in fetch_range(cluster, wanted, self._lost):
                 if len(columns.offset):
                     yield _as_rows(columns, wanted.where, arrow)

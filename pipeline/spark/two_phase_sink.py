@@ -74,7 +74,7 @@ class TwoPhaseSink:
         """Raises DecisionError, DecisionLost, NoTwoPhaseCommit, NotAllowed, ClientError."""
         options = self._options
         first = remembered(options) is None
-        with connected(options, patient=not first) as cluster:
+        with connected(options) as cluster:
             check_two_phase_commit(cluster, options.sink_id)
             store = store_of(cluster, options)
             if self._query_id is not None:

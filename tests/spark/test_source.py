@@ -77,8 +77,8 @@ def test_rows_and_schema_are_those_of_sparks_own_source(
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "topic": ({"subscribe": "mixed,nowhere"}, "there is no topic 'nowhere': make it, or correct the name"),
     "partition": ({"assign": '{"mixed": [0, 2]}'}, "assign names mixed-2, which is not there: topic 'mixed' has 2 partitions"),
-    "broker": ({"subscribe": "mixed", "kafka.bootstrap.servers": "127.0.0.1:1"},
-               "cannot connect to 127.0.0.1:1: .*: see that a broker runs there"),
+    "broker": ({"subscribe": "mixed", "kafka.bootstrap.servers": "127.0.0.1:1", "kafkaConsumer.pollTimeoutMs": 100},
+               "cannot connect to 127.0.0.1:1: .*: check that a broker runs there, .* kafkaConsumer.pollTimeoutMs"),
     "end": ({"subscribe": "mixed", "endingOffsets": offsets(p0=3, p1=10**6)},
             "endingOffsets is offset 1000000 for mixed-1, which ends at .* failOnDataLoss=false"),
     "start after the end": ({"subscribe": "mixed", "startingOffsets": offsets(p0=9, p1=0), "endingOffsets": offsets(p0=3, p1=-1)},
