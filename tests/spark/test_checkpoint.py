@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from sink_runs import Sink
 
 from stuntbroker.pipeline.spark.checkpoint import query_of
+
+if TYPE_CHECKING:
+    from live_broker import LiveBroker
+    from pyspark.sql import SparkSession
+
+    from stuntbroker.client.channel import ChannelCluster
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+VERIFY = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"
 
 PLACES = {
     "{}": True,
@@ -38,3 +49,23 @@ def test_what_is_no_metadata_names_nobody(text: str, tmp_path: Path) -> None:
 
     assert query_of({"checkpointLocation": str(tmp_path)}) is None
     assert query_of({}) is None
+
+
+def test_the_documented_setting_starts_a_query_whose_driver_was_killed_while_it_wrote_its_first_offsets(
+    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+) -> None:
+    """Spark refuses that checkpoint before it calls the sink, so the documentation has to say what to do."""
+    sink = Sink(spark, str(broker.address), cluster, tmp_path, "first-offsets")
+    sink.add_input(["row"])
+    offsets = sink.checkpoint / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.1a6f0c1e-7d5c-4a3a-9a51-3a3f0d2b8f11.tmp").touch()
+
+    assert "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY" in sink.fails()
+    assert f"{VERIFY}=false" in DOCUMENT.read_text(encoding="utf-8")
+    spark.conf.set(VERIFY, "false")
+    try:
+        sink.run()
+    finally:
+        spark.conf.unset(VERIFY)
+    sink.check()
