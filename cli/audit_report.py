@@ -24,10 +24,11 @@ EVERY_DAY: Final = ("first", "first_seen", "end", "init", "init_by_owner")
 
 
 def report_of(folder: Folder, made: Audit, findings: pa.Table, timelines: list[str]) -> Report:
-    from stuntbroker.pipeline.audit.reports import aborted_of, last_stable_offsets
+    from stuntbroker.pipeline.audit.reports import aborted_of, is_internal, last_stable_offsets
 
     aborted = aborted_of(made.transactions).to_pylist()
     held = [one for one in last_stable_offsets(made.transactions, made.bounds).to_pylist() if one["producer_id"] is not None]
+    held.sort(key=lambda one: is_internal(one["topic"]))
     rows = findings.to_pylist()
     names = ("transactions", "aborted_transactions", "bytes", "aborted_bytes")
     total = {name: sum(one[name] for one in aborted) for name in names}
@@ -109,10 +110,15 @@ def text_of(report: Report) -> str:
 def _findings(findings: list[Report]) -> str:
     if not findings:
         return "\nNothing found.\n"
+    from stuntbroker.pipeline.audit.findings import grouped
+
     rows = [
-        (one["severity"], one["kind"], _place(one), one["transactional_id"] or "-", _pair(one), one["evidence"])
-        for one in findings
-    ]
+        (
+            one["severity"], one["kind"], _place(one) + (f" and {number - 1} more" if number > 1 else ""),
+            one["transactional_id"] or "-", _pair(one), one["evidence"],
+        )
+        for one, number in grouped(findings)
+    ]  # fmt: skip
     return _section(("SEVERITY", "KIND", "WHERE", "TRANSACTIONAL-ID", "PRODUCER", "EVIDENCE"), rows)
 
 

@@ -47,7 +47,8 @@ usage: stuntbroker txn COMMAND [options]
   force-terminate  abort whatever transaction the id has, two-phase or not, and fence its producer
                      --transactional-id ID
 
-  find-hanging     open transactions that nobody will end, with the command that ends each
+  find-hanging     open transactions that nobody will end, with the command that ends each. It looks for those without
+                   a new record for 15 minutes, unless you give another age
                      --topic T                     only in this topic (default: in all)
                      --partition P                 only in this partition of the topic
                      --broker-id N                 only what this broker has a replica of, as this broker knows it
@@ -285,14 +286,16 @@ def _find_hanging(found: Options) -> Operation:
         ]
         missed = [{"topic": name, "partition": index} for name, index in leaderless]
         failure = f"not looked into, having no leader: {_joined(leaderless)}" if leaderless else ""
-        return Shown(_hanging(transactions, now_ms, given), {"hanging": documents, "leaderless": missed}, failure)
+        document = {"max_transaction_timeout_ms": limit_ms, "hanging": documents, "leaderless": missed}
+        return Shown(_hanging(transactions, now_ms, given, limit_ms), document, failure)
 
     return operation
 
 
-def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: str) -> str:
+def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: str, limit_ms: int) -> str:
+    looked_for = f"without a new record for {limit_ms} ms or longer (--max-transaction-timeout-ms)\n"
     if not transactions:
-        return "no hanging transactions\n"
+        return f"no hanging transactions {looked_for}"
     headers = (
         "TOPIC", "PARTITION", "PRODUCER-ID", "EPOCH", "COORDINATOR-EPOCH", "START-OFFSET", "LAST-RECORD", "IDLE-MS",
     )  # fmt: skip
@@ -304,7 +307,7 @@ def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: str)
         for one in transactions
     ]  # fmt: skip
     commands = "".join(f"  {_abort_command(one, given)}\n" for one in transactions)
-    return f"{table(headers, rows)}\nto abort them:\n{commands}"
+    return f"open transactions {looked_for}{table(headers, rows)}\nto abort them:\n{commands}"
 
 
 def _abort_command(one: OpenTransaction, given: str) -> str:

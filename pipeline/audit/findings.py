@@ -78,6 +78,26 @@ def finding(kind: str, severity: str, row: Finding, evidence: str, **more: Any) 
     return made | {"kind": kind, "severity": severity, "evidence": evidence} | more
 
 
+def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
+    """The findings in their order; of identical notes only the first, with how many there are.
+
+    Notes are the findings of severity information. They are identical when they differ in nothing but place and producer.
+    """
+    found: list[Finding] = []
+    counts: list[int] = []
+    seen: dict[tuple[Any, ...], int] = {}
+    for at, one in enumerate(findings):
+        note = one["kind"], one["transactional_id"], one["evidence"]
+        key = note if one["severity"] == INFORMATION else (at,)
+        if key in seen:
+            counts[seen[key]] += 1
+            continue
+        seen[key] = len(found)
+        found.append(one)
+        counts.append(1)
+    return list(zip(found, counts, strict=True))
+
+
 def rows_at(table: pa.Table, rows: Any) -> list[Finding]:
     found: list[Finding] = table.take(pa.array(np.asarray(rows, np.int64))).to_pylist()
     return found

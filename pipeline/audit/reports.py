@@ -153,6 +153,11 @@ def _is_cut(bounds: pa.Table, log_partitions: Array) -> Array:
     return found
 
 
+def is_internal(topic: str) -> bool:
+    """Whether a topic is one that the brokers keep for themselves."""
+    return topic.startswith("__")
+
+
 def last_stable_offsets(transactions: pa.Table, bounds: pa.Table) -> pa.Table:
     """Up to where readers of committed records get, and whose transaction stops them there. `transactions` have ids."""
     opened = transactions.filter(pc.equal(transactions["marker"], "open")).sort_by("first_offset")

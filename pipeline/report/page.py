@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from stuntbroker.pipeline.audit.findings import Finding
+from stuntbroker.pipeline.audit.findings import Finding, as_findings, grouped
 from stuntbroker.pipeline.audit.folder import Folder
 from stuntbroker.pipeline.audit.run import Audit
 from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
@@ -52,23 +52,33 @@ def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) 
         drawn["aborts"] = figures.aborts_figure(aborts)
     if traffic.slices_ms:
         drawn["traffic"] = figures.traffic_figure(traffic)
-    sections = _sections(findings, sources)
+    sections, listed = _sections(findings, sources), len(_listable(findings)[0])
+    readers = summary.readers[:READERS_MAX]
+    folded = [one for one in readers if one.is_internal and one.producer_id is None]
     return _render(
         folder=folder, skipped=folder.skipped[:SKIPPED_MAX], summary=summary, timeline=timeline, latencies=latencies,
-        aborts=aborts, traffic=traffic, figures=drawn, findings=sections, findings_total=len(findings),
-        readers=summary.readers[:READERS_MAX], sections_max=SECTIONS_MAX, is_whole=audit.is_whole,
+        aborts=aborts, traffic=traffic, figures=drawn, findings=sections, findings_total=listed,
+        readers=[one for one in readers if one not in folded], folded=folded, sections_max=SECTIONS_MAX, is_whole=audit.is_whole,
         has_all_records=sources.has_all_records,
     )  # fmt: skip
 
 
 def told_of(findings: pa.Table) -> list[Finding]:
     """The findings that get a section with their evidence."""
-    found: list[Finding] = findings.take(pa.array(chosen(findings, SECTIONS_MAX, FEW), pa.int64())).to_pylist()
+    rows = _listable(findings)[0]
+    found: list[Finding] = rows.take(pa.array(chosen(rows, SECTIONS_MAX, FEW), pa.int64())).to_pylist()
     return found
+
+
+def _listable(findings: pa.Table) -> tuple[pa.Table, list[int]]:
+    """The findings, identical notes as one, and how many each stands for."""
+    groups = grouped(findings.to_pylist())
+    return as_findings(row for row, _ in groups), [number for _, number in groups]
 
 
 def _sections(findings: pa.Table, sources: Sources) -> list[dict[str, Any]]:
     """The findings that are listed; those with a section have their evidence."""
+    findings, times = _listable(findings)
     listed = chosen(findings, LISTED_MAX, EACH_MAX)
     told = set(chosen(findings, SECTIONS_MAX, FEW))
     rows: list[Finding] = findings.take(pa.array(listed, pa.int64())).to_pylist()
@@ -79,7 +89,7 @@ def _sections(findings: pa.Table, sources: Sources) -> list[dict[str, Any]]:
         evidence = neighbours.evidence_of(row) if at in told else None
         found.append({
             "number": at + 1, "row": row, "words": words, "todo": _advice(words.todo, row), "evidence": evidence,
-            "is_open": len(found) < OPEN_MAX,
+            "is_open": len(found) < OPEN_MAX, "more": times[at] - 1,
         })  # fmt: skip
     return found
 

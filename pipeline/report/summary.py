@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING
 from stuntbroker.pipeline.audit.folder import Folder
-from stuntbroker.pipeline.audit.reports import last_stable_offsets
+from stuntbroker.pipeline.audit.reports import is_internal, last_stable_offsets
 from stuntbroker.pipeline.audit.run import Audit
 from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.report.text import USABLE_MS
@@ -44,6 +44,10 @@ class Reader:
     producer_epoch: int | None
     since_ms: int | None
     is_damaged: bool
+
+    @property
+    def is_internal(self) -> bool:
+        return is_internal(self.topic)
 
     @property
     def waiting(self) -> int:
@@ -80,7 +84,7 @@ class Summary:
     first_ms: int | None
     last_ms: int | None
     readers: tuple[Reader, ...]
-    """Held ones first, the most waiting first, then by name."""
+    """Held ones first, internal partitions last, the most waiting first, then by name."""
     held: int
     unknown: int
     """Partitions of which the beginning cannot be seen."""
@@ -127,7 +131,7 @@ def _readers(audit: Audit) -> list[Reader]:
         )
         for one, bound in zip(stable, audit.bounds.to_pylist(), strict=True)
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (one.producer_id is None, -one.waiting, one.topic, one.partition))
+    return sorted(found, key=lambda one: (one.producer_id is None, one.is_internal, -one.waiting, one.topic, one.partition))
 
 
 def _span(segments: pa.Table, episodes: pa.Table) -> tuple[int | None, int | None]:

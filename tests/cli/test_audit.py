@@ -14,7 +14,8 @@ from producers import Hand
 
 from stuntbroker.cli import audit as audit_command
 from stuntbroker.cli.audit import parse
-from stuntbroker.cli.audit_report import text_of
+from stuntbroker.cli.audit_report import _findings, text_of
+from stuntbroker.pipeline.audit.findings import FINDINGS
 from tests.peers.our_broker import our_broker
 
 TOPIC = "audited"
@@ -56,6 +57,17 @@ def test_a_folder_whose_transactions_are_in_order_has_no_findings(folder: Path) 
     assert (done.returncode, done.stderr) == (0, "")
     assert "Nothing found." in done.stdout
     assert f"{TOPIC}-0" in done.stdout  # What readers wait for is told, and is no finding.
+
+
+def test_identical_notes_are_one_line_and_warnings_are_not() -> None:
+    blank = dict.fromkeys(FINDINGS.names)
+    note = blank | {"kind": "marker_without_data", "severity": "information", "topic": "t", "evidence": "the same"}
+    rows = [note | {"partition": number} for number in range(12)]
+    findings = _findings([*rows, note | {"evidence": "another"}, *(row | {"severity": "warning"} for row in rows[:2])])
+
+    assert [" ".join(line.split()[2:6]) for line in findings.splitlines()[2:]] == [
+        "t-0 and 11 more", "t - - another", "t-0 - - the", "t-1 - - the",
+    ]  # fmt: skip
 
 
 def test_the_json_document_says_the_same(folder: Path) -> None:

@@ -167,12 +167,16 @@ def test_what_find_hanging_finds_is_ended_by_the_command_that_it_prints(hand: Ha
 
     assert hand.last_stable_offset(own, 1) == known_offset
     table = shell.type(f"find-hanging --topic {own}")
+    assert table.startswith("open transactions without a new record for 900000 ms or longer (--max-transaction-timeout-ms)\n")
+    assert shell.json(f"find-hanging --topic {own} --max-transaction-timeout-ms 7")["max_transaction_timeout_ms"] == 7
     commands = [line.strip() for line in table.splitlines() if "txn abort" in line]
     assert len(commands) == 2
     for command in commands:
         assert shlex.split(command)[:3] == ["stuntbroker", "txn", "abort"]
         assert run(shlex.split(command)[1:]) == 0
-    assert shell.type(f"find-hanging --topic {own}") == "no hanging transactions\n"
+    assert shell.type(f"find-hanging --topic {own}") == (
+        "no hanging transactions without a new record for 900000 ms or longer (--max-transaction-timeout-ms)\n"
+    )
     assert hand.last_stable_offset(own, 1) == known_offset + 3  # Two records and the marker.
     hand.end(opened, commit=True)
 

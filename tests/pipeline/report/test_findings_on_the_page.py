@@ -128,6 +128,7 @@ def test_what_retention_has_taken_is_unknown_before_an_offset(tmp_path: Path) ->
 
     assert "unknown before offset 21" in page.section("readers")
     assert "the beginning of 1 partition cannot be seen any more" in page.section("about")
+    assert "Retention, compaction or damage has removed it, so the audit cannot say" in page.section("summary")
     assert WORDS["unknown_before"].title in page.section("evidence")
 
 
@@ -135,7 +136,8 @@ def many(number: int) -> pa.Table:
     """Findings of one kind, and at their end two of another."""
     blank = dict.fromkeys(FINDINGS.names)
     one = blank | {"kind": "gap", "severity": "error", "topic": "t", "partition": 0, "first_offset": 3, "evidence": "?"}
-    return as_findings([one] * number + [one | {"kind": "torn_tail", "severity": "information"}] * 2)
+    tail = one | {"kind": "torn_tail", "severity": "information"}
+    return as_findings([one] * number + [tail, tail | {"evidence": "!"}])
 
 
 def with_findings(folder: Path, rows: pa.Table) -> Page:
@@ -161,6 +163,26 @@ def test_all_are_listed_when_they_are_not_too_many(tmp_path: Path) -> None:
 
     assert (len(page.rows()), len(page.findings())) == (32, 32)
     assert "are listed" not in page.section("findings") and "have a section" not in page.section("evidence")
+
+
+def test_identical_notes_are_one_row_that_says_how_many_there_are_and_errors_are_not(tmp_path: Path) -> None:
+    rows = many(3).to_pylist()
+    rows += [rows[-1] | {"partition": number} for number in range(1, 1_001)]
+    page = with_findings(tmp_path, as_findings(rows))
+
+    assert [row.all("td")[2].text for row in page.rows()] == ["t-0", "t-0", "t-0", "t-0", "t-0 and 1,000 more"]
+    assert len(page.findings()) == 5
+    assert "1,002 notes" in page.section("summary") and "are listed" not in page.section("findings")
+
+
+def test_internal_partitions_come_last_and_are_folded_unless_they_hold_readers_back(tmp_path: Path) -> None:
+    readers = page_of_world(planted(tmp_path)).root.one("section", id="readers")
+    (folded,) = readers.all("details", class_="internal")
+    names, inside = ([row.all("td")[0].text for row in one.all("tr") if row.all("td")] for one in (readers, folded))
+
+    assert folded.one("summary").text == f"{len(inside)} internal partitions of the brokers"
+    assert names[-len(inside) :] == inside
+    assert [name.startswith("__") for name in names] == [False] * (len(names) - len(inside)) + [True] * len(inside)
 
 
 def test_those_that_are_chosen_keep_their_order() -> None:
