@@ -6,6 +6,7 @@ has opened is not ours: a connection belongs to the process that made it.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,11 +57,25 @@ def connected(options: SinkOptions) -> Iterator[ChannelCluster]:
     try:
         yield cluster
     except BaseException:
-        for one in [one for one in _stores if one[0] == key[0]]:
-            _stores.pop(one).close()
-        _values.clear()
+        _forget_stores()
         _clusters.pop(key, cluster).close()
         raise
+
+
+def _forget_stores() -> None:
+    for one in [one for one in _stores if one[0] == os.getpid()]:
+        _stores.pop(one).close()
+    _values.clear()
+
+
+def close_connections() -> None:
+    """Closes all connections of this process. asyncio would complain of those that are open when the interpreter ends."""
+    _forget_stores()
+    for key in [key for key in _clusters if key[0] == os.getpid()]:
+        _clusters.pop(key).close()
+
+
+atexit.register(close_connections)
 
 
 def store_of(cluster: ChannelCluster, options: SinkOptions) -> Decisions:

@@ -21,6 +21,7 @@ from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.spark import source
 from stuntbroker.pipeline.spark.data_source import COLUMNS
 from stuntbroker.pipeline.spark.offsets import DataLoss
+from stuntbroker.pipeline.spark.progress import offsets_behind_latest
 from stuntbroker.pipeline.spark.source import StreamReader
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
@@ -68,6 +69,24 @@ def test_every_row_once_over_limits_restarts_and_new_partitions(
 
     assert query.values == sorted([*large, *small, "new", "later"])
     assert json.loads(query.progress[-1].sources[0].endOffset)["limited"] == {"0": 42, "1": 12, "2": 2}
+
+
+def test_offsets_behind_the_latest_are_those_of_sparks_own_source(
+    spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path
+) -> None:
+    make_topic(cluster, "behind", 2)
+    produce(cluster, "behind", 0, *rows("large", 20))
+    produce(cluster, "behind", 1, *rows("small", 5))
+    found = {}
+    for form in ("stuntbroker", "kafka"):
+        query = Query(spark, str(broker.address), tmp_path / form, subscribe="behind", maxOffsetsPerTrigger=9)
+        query.form = form
+        query.run()
+        found[form] = [one.sources[0] for one in query.progress]
+
+    ours, theirs = [offsets_behind_latest(one) for one in found["stuntbroker"]], [one.metrics for one in found["kafka"]]
+    assert ours == theirs
+    assert len(ours) > 1 and ours[-1]["maxOffsetsBehindLatest"] == "0"
 
 
 def test_a_query_of_sparks_own_source_goes_on_from_its_checkpoint(

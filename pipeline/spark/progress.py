@@ -1,0 +1,29 @@
+"""Metrics of the source that Spark does not take from a Python data source, from the progress of a query."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from stuntbroker.pipeline.spark.offsets import from_json
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import SourceProgress
+
+
+def offsets_behind_latest(source: SourceProgress) -> dict[str, str]:
+    """How many offsets the partitions had after the end of a batch, under the names that Spark's own Kafka source uses.
+
+    `source` is one of `StreamingQueryProgress.sources`. Empty before the first batch.
+    """
+    if not source.endOffset or not source.latestOffset:
+        return {}
+    end, latest = from_json(json.loads(source.endOffset)), from_json(json.loads(source.latestOffset))
+    behind = [max(0, offset - end[one]) for one, offset in latest.items() if one in end]
+    if not behind:
+        return {}
+    return {
+        "minOffsetsBehindLatest": str(min(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+    }
