@@ -41,7 +41,7 @@ Examples:
   stuntbroker audit ./data --html audit.html
   stuntbroker audit /var/lib/kafka/data --json --timeline payments-1
 """
-NEEDS: Final = "audit needs numpy and pyarrow: install stuntbroker[pipeline]"
+NEEDS: Final = "audit needs more packages: install stuntbroker[audit]"
 HARMLESS: Final = "information"
 FLAGS: Final = ("--json", "--records")
 VALUES: Final = (

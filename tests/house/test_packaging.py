@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
 from sys import stdlib_module_names
 
 import pytest
@@ -12,15 +13,45 @@ from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
 EXTRAS = {
-    "broker/patterns.py": "re2", "cli/audit_report.py": "pipeline", "cli/audit_spark.py": "pipeline", "pipeline": "pipeline",
+    "broker/patterns.py": "re2", "pipeline": "spark", "pipeline/audit": "audit", "pipeline/report": "audit",
+    "cli/audit_report.py": "audit", "cli/audit_spark.py": "pipeline",
 }  # fmt: skip
-"""Room, or file -> the extra that it needs besides what everybody gets; without it, it says so."""
+"""File or folder -> the extra that it needs besides what everybody gets; the longest path counts."""
+ON_SPARK = "pipeline/spark"
+"""Besides its extra this code needs PySpark, which a cluster brings with it."""
 
 
 def names_of(requirements: list[str]) -> set[str]:
     """Distributions as they are imported: of all that are declared here only `-` and `_` differ, and a maker before the name."""
     names = {re.split(r"[^A-Za-z0-9._-]", one)[0].lower().replace("-", "_") for one in requirements}
     return {name.removeprefix("google_") for name in names}
+
+
+def allowed_in(path: Path) -> set[str]:
+    """What the code of this file may import besides what everybody gets."""
+    places = [str(path), *map(str, path.parents)]
+    extra = next((EXTRAS[place] for place in places if place in EXTRAS), None)
+    found = names_of(PROJECT["project"]["optional-dependencies"][extra]) if extra else set()
+    return found | ({"pyspark"} if ON_SPARK in places else set())
+
+
+def test_a_cluster_that_brings_its_own_pyspark_needs_numpy_and_pyarrow_only() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+
+    assert names_of(extras["spark"]) == {"numpy", "pyarrow"}
+    assert "pyspark" not in names_of(extras["audit"])
+    assert any(one.startswith("stuntbroker[audit,spark]") for one in extras["pipeline"])
+    assert "pyspark" in names_of(extras["pipeline"])
+
+
+def test_the_development_environment_has_the_lowest_pyspark_that_is_allowed() -> None:
+    """CI tests that end of the range with it; docs/spark.md says which version the other end was tested with."""
+    (allowed,) = [one for one in PROJECT["project"]["optional-dependencies"]["pipeline"] if one.startswith("pyspark")]
+    (pinned,) = [one for one in PROJECT["dependency-groups"]["dev"] if one.startswith("pyspark")]
+    lowest = allowed.partition(">=")[2].partition(",")[0]
+
+    assert pinned == f"pyspark=={lowest}.0"
+    assert f"tested with PySpark {lowest}.0" in (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
 
 
 def test_the_list_of_packages_is_the_folders_that_are_packages() -> None:
@@ -86,8 +117,7 @@ def test_what_a_room_imports_is_installed_with_it(room: str) -> None:
     everybody = {*stdlib_module_names, FRONT_DOOR, *names_of(project["dependencies"])}
     wrong = []
     for path in files_of(room):
-        extra = EXTRAS.get(str(path)) or EXTRAS.get(room)
-        known = everybody | names_of(project["optional-dependencies"][extra] if extra else [])
+        known = everybody | allowed_in(path)
         wrong += [f"{path}:{line} imports {name}" for line, name in imports_of(path) if name.split(".")[0] not in {"", *known}]
 
     assert wrong == []
