@@ -5,20 +5,62 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
+from stuntbroker.broker.clock import Clock
+
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+WINDOW_MS: Final = 10_000
+LINES_PER_WINDOW: Final = 1_000
+"""Lines of one event that are written in a window; those beyond are counted, and their number is told."""
+
+
+class _Window:
+    """Lines of one event since `began_ms`."""
+
+    __slots__ = ("began_ms", "lines")
+
+    def __init__(self, began_ms: int) -> None:
+        self.began_ms = began_ms
+        self.lines = 0
 
 
 class Events:
     """`events.info("topic_created", topic=...)`. Names are past-tense constants, facts are fields."""
 
-    def __init__(self, level: str = "info", form: str = "text") -> None:
+    def __init__(self, level: str = "info", form: str = "text", clock: Clock | None = None) -> None:
         self.level = LEVELS[level]
         self.form = form
+        self._now_ms = (clock or Clock()).monotonic_ms
+        self._windows: dict[str, _Window] = {}
         self._logger: Any = None
 
     def _emit(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        if LEVELS[level] < self.level:
+        if LEVELS[level] < self.level or not self._is_written(event):
             return
+        self._write(level, event, fields)
+
+    def _is_written(self, event: str) -> bool:
+        now_ms = self._now_ms()
+        window = self._windows.get(event)
+        if window is None or now_ms - window.began_ms >= WINDOW_MS:
+            self._end_window(event)
+            window = self._windows[event] = _Window(now_ms)
+        window.lines += 1
+        return window.lines <= LINES_PER_WINDOW
+
+    def _end_window(self, event: str) -> None:
+        window = self._windows.pop(event, None)
+        if window is not None and window.lines > LINES_PER_WINDOW:
+            self._write("warning", "events_left_out", {"left_out": event, "count": window.lines - LINES_PER_WINDOW})
+
+    def tell_left_out(self, at_end: bool = False) -> None:
+        """Tells how many lines were left out in windows that are over; `at_end`: in all of them."""
+        now_ms = self._now_ms()
+        for event in [name for name, one in self._windows.items() if at_end or now_ms - one.began_ms >= WINDOW_MS]:
+            self._end_window(event)
+
+    def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if self._logger is None:
             self._logger = self._make()
         getattr(self._logger, level)(event, **fields)
@@ -27,16 +69,19 @@ class Events:
         import structlog
 
         last: Any
+        escape: list[Any] = []
         if self.form == "json":
             last = structlog.processors.JSONRenderer()
         else:
             last = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+            escape = [_escape_control_characters]
         return structlog.wrap_logger(
             structlog.PrintLogger(sys.stderr),
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
                 structlog.processors.format_exc_info,
+                *escape,
                 last,
             ],
         )
@@ -52,3 +97,13 @@ class Events:
 
     def error(self, event: str, **fields: Any) -> None:
         self._emit("error", event, fields)
+
+
+def _escape_control_characters(_logger: Any, _method: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """Shows what a terminal would obey: clients choose the names of groups, members and transactional ids."""
+    for name, value in fields.items():
+        text = value if isinstance(value, str) else str(value)
+        if not text.isprintable():
+            kept = "\n\t" if name == "exception" else ""
+            fields[name] = "".join(c if c.isprintable() or c in kept else ascii(c)[1:-1] for c in text)
+    return fields

@@ -21,6 +21,7 @@ WAIT_S: Final = 10.0
 HEAD_MAX: Final = 8_192
 CLIENTS_MAX: Final = 16
 PATH: Final = "/metrics"
+PRIVATE_DOMAINS: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test")
 TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -76,12 +77,27 @@ class MetricsServer:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             return "431 Request Header Fields Too Large", TEXT, b"the head of a request may have 8 KiB\n"
-        words = head.split(b"\r\n", 1)[0].split(b" ")
+        lines = head.split(b"\r\n")
+        words = lines[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return "400 Bad Request", TEXT, b"not HTTP/1.1\n"
+        if not all(_is_of_this_machine(line[5:]) for line in lines[1:] if line[:5].lower() == b"host:"):
+            return "421 Misdirected Request", TEXT, b"the Host header must be an address, or a name that is not public\n"
         if words[0] != b"GET":
             return "405 Method Not Allowed", TEXT, b"only GET\n"
         if words[1].partition(b"?")[0] != PATH.encode():
             return "404 Not Found", TEXT, b"there is only /metrics\n"
         async with self._one_at_a_time:
             return "200 OK", CONTENT_TYPE_LATEST, await self._metrics.text()
+
+
+def _is_of_this_machine(host: bytes) -> bool:
+    """Whether a Host header can mean this machine: an address, a name without a dot, or one of a domain that is never public.
+
+    A page of another site makes its reader's browser ask under that site's own name, when its name server says so.
+    """
+    name = host.decode("latin-1").strip().lower()
+    if name.startswith("["):
+        return True
+    name = name.partition(":")[0].rstrip(".")
+    return "." not in name or name.replace(".", "").isdigit() or name.endswith(PRIVATE_DOMAINS)

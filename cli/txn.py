@@ -21,7 +21,7 @@ from stuntbroker.client.admin import (
     Marker,
     OpenTransaction,
 )
-from stuntbroker.client.cluster import TIMEOUT_S, Cluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError
 
 USAGE: Final = """\
@@ -58,7 +58,7 @@ usage: stuntbroker txn COMMAND [options]
 
   All of them work against any Kafka from 3.0 on, and take
                      --bootstrap HOST:PORT         default localhost:9092; more than one with commas
-                     --timeout SECONDS             for each step (default 30)
+                     --timeout SECONDS             for the whole command (default 60)
                      --json                        one JSON document on standard output instead of a table
   They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
 
@@ -94,9 +94,9 @@ def txn(arguments: list[str]) -> int:
     found = options(rest, (*known, "--bootstrap", "--timeout"), flags=("--json",))
     operation = prepare(found)
     addresses = bootstrap(found)
-    timeout_s = seconds(found, "--timeout", TIMEOUT_S)
+    timeout_s = seconds(found, "--timeout", COMMAND_TIMEOUT_S)
     try:
-        with Cluster(addresses, timeout_s) as cluster:
+        with Cluster(addresses, timeout_s, is_total=True) as cluster:
             result = operation(Admin(cluster))
     except ClientError as fault:
         sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
@@ -107,6 +107,7 @@ def txn(arguments: list[str]) -> int:
     return 1 if result.failure else 0
 
 
+COMMAND_TIMEOUT_S: Final = 60.0
 Operation = Callable[[Admin], Shown]
 
 

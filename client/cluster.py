@@ -76,9 +76,12 @@ class Cluster:
         timeout_s: float = TIMEOUT_S,
         now_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        is_total: bool = False,
     ) -> None:
+        """`is_total`: the time-out is for everything that is ever asked of the cluster, not for each operation."""
         self.bootstrap = tuple(bootstrap)
         self._timeout_s = timeout_s
+        self._is_total = is_total
         self._now_s = now_s
         self._sleep = sleep
         self._deadline = Deadline(timeout_s, now_s)
@@ -103,8 +106,9 @@ class Cluster:
     # --- operations
 
     def start_operation(self) -> Deadline:
-        """The time-out begins anew. `retrying` does so by itself."""
-        self._deadline = Deadline(self._timeout_s, self._now_s)
+        """The time-out begins anew, unless it is total. `retrying` does so by itself."""
+        if not self._is_total:
+            self._deadline = Deadline(self._timeout_s, self._now_s)
         return self._deadline
 
     def pause(self, seconds: float) -> None:

@@ -266,6 +266,20 @@ async def test_what_is_no_scrape_gets_its_status_and_the_next_scrape_is_answered
         assert (await told(address, GET))[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    (
+        (b"localhost:9100", 200), (b"127.0.0.1:9100", 200), (b"[::1]:9100", 200), (b"broker:9100", 200), (b"10.0.0.7", 200),
+        (b"kafka.default.svc.cluster.local:9100", 200), (b"evil.example.com", 421), (b"127.0.0.1.nip.io:9100", 421),
+        (b"localhost.evil.com", 421), (b"EVIL.COM.", 421),
+    ),
+)  # fmt: skip
+async def test_a_scrape_under_a_public_name_is_refused(host: bytes, status: int, data_dir: Path) -> None:
+    """That is how a page of another site would read it (DNS rebinding)."""
+    async with rig(data_dir) as made, server(made) as address:
+        assert (await told(address, b"GET /metrics HTTP/1.1\r\nHOST:" + host + b"\r\n\r\n"))[0] == status
+
+
 async def test_a_client_that_never_finishes_its_request_is_dropped(data_dir: Path) -> None:
     async with rig(data_dir) as made, server(made, SHORT_S) as address:
         assert await told(address, b"GET /metrics HTTP/1.1\r\n") == (0, b"")

@@ -146,6 +146,17 @@ def test_a_cluster_that_was_never_reached_is_not_waited_for(clock: HandClock) ->
     assert clock.slept == []
 
 
+def test_a_total_time_out_is_not_begun_anew_by_another_operation(broker: FakeBroker, clock: HandClock) -> None:
+    """A broker that answers every step only just in time could keep a command for ever."""
+    with Cluster([broker.address], 10.0, clock.now_s, clock.sleep, is_total=True) as cluster:
+        for left_s in (10.0, 6.0, 2.0, 0.0):
+            assert cluster.start_operation().left_s() == left_s
+            clock.sleep(4.0)
+    with Cluster([broker.address], 10.0, clock.now_s, clock.sleep) as cluster:
+        clock.sleep(4.0)
+        assert cluster.start_operation().left_s() == 10.0
+
+
 def test_who_is_patient_waits_for_an_address_that_has_never_answered(broker: FakeBroker, clock: HandClock) -> None:
     with Cluster([NOBODY], 10.0, clock.now_s, clock.sleep) as cluster:
         cluster.patient = True

@@ -1,0 +1,55 @@
+"""The text log cannot be made to command a terminal, nor to fill a disk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from broker_harness import ManualClock
+
+from stuntbroker.broker.events import LINES_PER_WINDOW, WINDOW_MS, Events
+
+HOSTILE = "\x1b[2J\r\nready kafka=evil \x07\x9b31m\u202e"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_control_characters_of_names_are_escaped(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Events(form=form).warning("producer_fenced", transactional_id=HOSTILE, nested=[HOSTILE])
+    line = capsys.readouterr().err
+    assert line.endswith("\n") and line[:-1].isprintable()
+    if form == "json":
+        assert json.loads(line)["transactional_id"] == HOSTILE
+    else:
+        assert r"\x1b[2J\r\nready kafka=evil \x07\x9b31m\u202e" in line
+
+
+def test_a_traceback_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError as fault:
+        Events().error("request_crashed", exc_info=fault)
+    err = capsys.readouterr().err
+    assert err.count("\n") > 3 and "\x1b" not in err and "\r" not in err
+
+
+def test_an_event_that_comes_too_often_is_counted_and_the_others_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = ManualClock()
+    events = Events(clock=clock)
+    for _ in range(LINES_PER_WINDOW + 7):
+        events.warning("frame_refused", size=1)
+    events.warning("group_state_changed")
+    events.tell_left_out()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == LINES_PER_WINDOW + 1
+
+    clock.ms += WINDOW_MS
+    events.tell_left_out()
+    events.tell_left_out()
+    [line] = capsys.readouterr().err.splitlines()
+    assert "events_left_out" in line and "left_out=frame_refused" in line and "count=7" in line
+
+    for _ in range(LINES_PER_WINDOW + 1):
+        events.warning("frame_refused", size=1)
+    clock.ms += WINDOW_MS
+    events.warning("frame_refused", size=2)
+    assert [line for line in capsys.readouterr().err.splitlines() if "events_left_out" in line and "count=1" in line]
