@@ -5,11 +5,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.fences import FENCED
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.transactions import Transactions
+    from stuntbroker.broker.connection import Connection
 
 KIP_588: Final = "kip-588"
 INIT_WITH_EPOCH_FROM: Final = 3
@@ -24,8 +25,11 @@ class DraftCode(IntEnum):
     PRODUCER_FENCED = 91
 
 
-def fencing_code(transactions: Transactions, transactional_id: str, error: int, knows_fencing: bool) -> int:
+def fencing_code(connection: Connection, transactional_id: str, error: int, knows_fencing: bool) -> int:
     """`error` of the coordinator as a request may carry it; `knows_fencing`: its version has PRODUCER_FENCED."""
+    transactions = connection.broker.transactions
+    if error in FENCED:
+        transactions.fences.tell(connection, transactional_id)
     if error == TRANSACTION_TIMED_OUT:
         actor = transactions.find(transactional_id) if transactions.remembers_time_outs else None
         init_version = actor.txn.init_version if actor is not None else -1

@@ -96,15 +96,27 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
     added = _new(AddPartitions, (producer_id, epoch, _sets.get(names) or _new_set(names), 2))
     reply = transactions.at_once(transactional_id, added)
     if reply is not None:
-        _write(connection, version, head, taken, True, goes_on, reply[0], now_ms)
+        refused = reply[0] if reply[0] is OK else _refusal(connection, transactional_id, reply[0])
+        _write(connection, version, head, taken, True, goes_on, refused, now_ms)
     else:
-        transactions.ask(transactional_id, added, partial(_added, connection, version, head, taken))
+        transactions.ask(transactional_id, added, partial(_added, connection, transactional_id, version, head, taken))
     return True
 
 
-def _added(connection: Connection, version: int, head: bytes, taken: list[Taken], reply: Reply) -> None:
+def _added(
+    connection: Connection, transactional_id: str, version: int, head: bytes, taken: list[Taken], reply: Reply
+) -> None:
     """Much may have happened meanwhile."""
-    _write(connection, version, head, taken, True, False, reply[0], connection.broker.clock.now_ms())
+    refused = _refusal(connection, transactional_id, reply[0])
+    _write(connection, version, head, taken, True, False, refused, connection.broker.clock.now_ms())
+
+
+def _refusal(connection: Connection, transactional_id: str, error: int) -> int:
+    """The coordinator's code as Produce carries it."""
+    if error in FENCED:
+        connection.broker.transactions.fences.tell(connection, transactional_id)
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
 
 
 def _new_set(names: tuple[TopicPartition, ...]) -> frozenset[TopicPartition]:
@@ -125,8 +137,6 @@ def _write(
     now_ms: int,
 ) -> None:
     """Appends the batches, which may be the `first` of the transaction, unless the coordinator has refused them; answers."""
-    if refused in FENCED:
-        refused = ErrorCode.INVALID_PRODUCER_EPOCH
     rows = []
     if goes_on and refused is OK:
         try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from stuntbroker.broker.fences import Fences
 from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import MARKERS_AT_ONCE_MAX, Actor, Done
@@ -40,6 +41,7 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import sound_batches
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.server import Broker
 
 NO_CONTEXT = Context(-1, 0, -1)
@@ -108,6 +110,7 @@ class Transactions:
         self._expiry: Iterator[None] | None = None
         """The search for expired ids that is under way."""
         self.timed_out_count = 0
+        self.fences = Fences()
         self.expired_count = 0
         self.load_times_ms: list[int] = []
         """How long reading back each partition of the log took at the start."""
@@ -200,6 +203,12 @@ class Transactions:
         txn = new_txn(transactional_id, self.producer_ids.take())
         actor = self._actors[transactional_id] = Actor(txn, self._log_of(transactional_id))
         return actor
+
+    def fence_by_admin(self, connection: Connection, producer_id: int) -> None:
+        """An administrator has written a marker of this producer."""
+        for actor in self.open:
+            if actor.txn.producer_id == producer_id:
+                self.fences.add(actor.txn.transactional_id, "admin", connection, self.broker.clock.monotonic_ms())
 
     # --- ports of the actors
 
@@ -310,6 +319,7 @@ class Transactions:
                 self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
                 continue
             self.timed_out_count += 1
+            self.fences.add(txn.transactional_id, "timeout", None, self.broker.clock.monotonic_ms())
             self.broker.events.info(
                 "txn_timed_out", transactional_id=txn.transactional_id, producer_id=txn.producer_id,
                 producer_epoch=txn.producer_epoch, timeout_ms=txn.timeout_ms,

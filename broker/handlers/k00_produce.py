@@ -158,6 +158,8 @@ def _produce(connection: Connection, asked: Asked, version: int) -> Any:
             _Enlisting(connection, acks, version, answer, taken, to_add).start(transactional_id, stale, now_ms)
             return None
     failed |= _append_all(broker, taken, now_ms, version >= IMPLICIT_ADD_FROM)
+    if failed:
+        _tell_fence(connection, transactional_id, taken)
     if acks == 0:
         return _unacknowledged(connection, failed)
     return answer
@@ -230,6 +232,12 @@ def _append_all(broker: Broker, taken: list[Taken], now_ms: int, implicit: bool)
             response.error_code = error
             failed = True
     return failed
+
+
+def _tell_fence(connection: Connection, transactional_id: str | None, taken: list[Taken]) -> None:
+    """One line in the log when the batches are those of a producer that was fenced."""
+    if transactional_id is not None and any(one[0].error_code == INVALID_PRODUCER_EPOCH for one in taken):
+        connection.broker.transactions.fences.tell(connection, transactional_id)
 
 
 def _unacknowledged(connection: Connection, failed: bool) -> Any:
@@ -361,6 +369,8 @@ class _Enlisting:
             for _, log, _, header in self.to_add:
                 log.producers.renew_doubt(header)
         failed = _append_all(broker, self.taken, now_ms, implicit)
+        if failed:
+            _tell_fence(self.connection, self.transactional_id, self.taken)
         if self.is_verified:
             for _, log, _, header in self.to_add:
                 log.producers.doubt(header, implicit, now_ms)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.fences import cause_of
 from stuntbroker.broker.fencing import fencing_code
 from stuntbroker.broker.group_fencing import Claim, fences_by_group
 from stuntbroker.coordinator.requests import InitProducerId, Reply
@@ -53,9 +54,14 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
         return _error(error)
     transactions, transactional_id = broker.transactions, request.transactional_id
 
+    owned = None if request.producer_id >= 0 else transactions.state_of(transactional_id)
+
     def done(reply: Reply) -> None:
+        if owned is not None and not reply.error:
+            cause = cause_of(connection, owned.producer_id == reply.producer_id)
+            transactions.fences.add(transactional_id, cause, connection, broker.clock.monotonic_ms())
         if reply.error:
-            code = fencing_code(transactions, transactional_id, reply.error, version >= FENCED_FROM)
+            code = fencing_code(connection, transactional_id, reply.error, version >= FENCED_FROM)
             connection.reply(_error(code))
         else:
             connection.reply(InitProducerIdResponse(0, *reply))

@@ -51,7 +51,7 @@ def handle(
         def answered(results: Results) -> None:
             connection.reply(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
-        _add(connection.broker, one, version, answered)
+        _add(connection, one, version, answered)
         return None
     _many(connection, request, version)
     return None
@@ -77,14 +77,15 @@ def _many(connection: Connection, request: AddPartitionsToTxnRequest, version: i
     for number, one in enumerate(wanted):
         answer = lambda results, number=number: collect(number, results)  # noqa: E731
         if one.verify_only:
-            _verify(connection.broker, one, answer)
+            _verify(connection, one, answer)
         else:
-            _add(connection.broker, one, version, answer)
+            _add(connection, one, version, answer)
 
 
 def _add(
-    broker: Broker, one: AddPartitionsToTxnTransaction, version: int, answer: Callable[[Results], None]
+    connection: Connection, one: AddPartitionsToTxnTransaction, version: int, answer: Callable[[Results], None]
 ) -> None:
+    broker = connection.broker
     internal = {topic.name for topic in one.topics if (t := broker.topics.get(topic.name)) and t.internal}
     if version < MANY_FROM and internal:
         answer(_results(one.topics, lambda name, index: (
@@ -97,7 +98,7 @@ def _add(
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
-            error = fencing_code(broker.transactions, one.transactional_id, error, version >= FENCED_FROM)
+            error = fencing_code(connection, one.transactional_id, error, version >= FENCED_FROM)
         answer(_results(one.topics, lambda name, index: error))
 
     if not one.transactional_id:
@@ -120,7 +121,8 @@ def _answer_missing(broker: Broker, one: AddPartitionsToTxnTransaction, answer: 
     return bool(missing)
 
 
-def _verify(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]) -> None:
+def _verify(connection: Connection, one: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]) -> None:
+    broker = connection.broker
     if _answer_missing(broker, one, answer):
         return
     errors: dict[tuple[str, int], int] = {}
@@ -130,7 +132,7 @@ def _verify(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable
     left = len(set(wanted))
 
     def done(partition: tuple[str, int], reply: Reply) -> None:
-        errors[partition] = fencing_code(broker.transactions, one.transactional_id, reply.error, True)
+        errors[partition] = fencing_code(connection, one.transactional_id, reply.error, True)
         if len(errors) == left:
             answer(_results(_once(one.topics), lambda name, index: errors[name, index]))
 

@@ -32,7 +32,7 @@ def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
-            error = fencing_code(broker.transactions, transactional_id, error, version >= FENCED_FROM)
+            error = fencing_code(connection, transactional_id, error, version >= FENCED_FROM)
         connection.reply(AddOffsetsToTxnResponse(0, error))
 
     index = partition_for(request.group_id, len(broker.topics.internal(OFFSETS).partitions))

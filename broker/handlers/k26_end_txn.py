@@ -66,7 +66,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> EndTxnResponse
 def _done(connection: Connection, transactional_id: str, version: int, reply: Reply) -> None:
     error, producer_id, producer_epoch, _, _ = reply
     if error is not OK:
-        error = fencing_code(connection.broker.transactions, transactional_id, error, version >= FENCED_FROM)
+        error = fencing_code(connection, transactional_id, error, version >= FENCED_FROM)
     if version >= BUMP_FROM:
         connection.reply_whole(answer_v5(connection.correlation, error, producer_id, producer_epoch))
     else:

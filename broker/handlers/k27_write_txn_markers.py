@@ -21,21 +21,19 @@ from stuntbroker.storage.marker import new_marker
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
 
 KEY: Final = 27
 VERSIONS = range(1, 3)
 
 
 def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse:
-    broker = connection.broker
     results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
     for marker in request.markers:
         topics = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             partitions = topics.setdefault(topic.name, [])
             for index in topic.partition_indexes:
-                partitions.append(WritableTxnMarkerPartitionResult(index, _write(broker, marker, topic.name, index)))
+                partitions.append(WritableTxnMarkerPartitionResult(index, _write(connection, marker, topic.name, index)))
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
@@ -46,7 +44,8 @@ def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int
     )
 
 
-def _write(broker: Broker, marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:
+def _write(connection: Connection, marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:
+    broker = connection.broker
     log = broker.topics.log(name, index)
     if log is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -65,6 +64,8 @@ def _write(broker: Broker, marker: WritableTxnMarker, name: str, index: int) -> 
         )
     except StorageError:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if not error:
+        broker.transactions.fence_by_admin(connection, marker.producer_id)
     if not error and name == OFFSETS:
         broker.groups.apply_marker(index, marker.producer_id, marker.transaction_result)
     return error

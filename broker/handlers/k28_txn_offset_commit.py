@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.fences import FENCED
 from stuntbroker.broker.topics import OFFSETS
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.groups.requests import OffsetCommit
@@ -132,6 +133,8 @@ class _Commit:
         return error
 
     def _fail(self, error: int) -> None:
+        if error in FENCED:
+            self.connection.broker.transactions.fences.tell(self.connection, self.request.transactional_id)
         for answer in self.answers:
             answer.error_code = error
         self.connection.reply(self.response)

@@ -60,15 +60,19 @@ CELLS = [
 ]
 
 
-def transactions(remembers: bool, init_version: int) -> Any:
+def connection(remembers: bool, init_version: int) -> Any:
     txn = new_txn(TXN, 1)._replace(init_version=init_version)
     actor = None if init_version == -2 else SimpleNamespace(txn=txn)
-    return cast(Any, SimpleNamespace(remembers_time_outs=remembers, find=lambda name: actor if name == TXN else None))
+    fences = SimpleNamespace(tell=lambda *_: None)
+    transactions = SimpleNamespace(
+        remembers_time_outs=remembers, find=lambda name: actor if name == TXN else None, fences=fences
+    )
+    return cast(Any, SimpleNamespace(broker=SimpleNamespace(transactions=transactions)))
 
 
 @pytest.mark.parametrize(("init_version", "error", "knows", "profile", "code"), CELLS)
 def test_code(init_version: int, error: int, knows: bool, profile: bool, code: int) -> None:
-    assert fencing_code(transactions(profile, init_version), TXN, error, knows) == code
+    assert fencing_code(connection(profile, init_version), TXN, error, knows) == code
 
 
 def test_no_cell_of_the_table_is_missing() -> None:

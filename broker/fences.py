@@ -1,0 +1,79 @@
+"""Who fenced a producer: kept until the fenced producer comes back, so that one line of the log can say why it is refused.
+
+    producer_fenced transactional_id=pay-1 client_id=worker client=10.0.0.7:4711 cause=newer_instance by_client_id=worker-2
+        by_client=10.0.0.8:4812 fenced_before_ms=1203
+
+| cause | what happened |
+|---|---|
+| newer_instance | another client called InitProducerId with this transactional id |
+| epoch_exhausted | the same, and as the epochs were used up it got another producer id |
+| timeout | the transaction was open for longer than its time-out, and the coordinator aborted it |
+| admin | an administrator ended the transaction, or fenced its producer |
+| unknown | it was before the last start of the broker, or too many were fenced since |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+FENCES_MAX: Final = 10_000
+"""Transactional ids of which the last fence is kept."""
+ADMIN_CLIENT_IDS: Final = ("adminclient", "stuntbroker")
+"""How the client ids of admin clients begin: Apache Kafka's, and that of `stuntbroker txn`."""
+FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+
+class Fence(NamedTuple):
+    cause: str
+    by_client_id: str
+    by_client: str
+    """Address of who fenced; empty for the broker itself."""
+    at_ms: int
+    """Monotonic."""
+
+
+class Fences:
+    """The last fence of each transactional id, until it was told."""
+
+    def __init__(self) -> None:
+        self._untold: dict[str, Fence] = {}
+        self._told: dict[str, None] = {}
+
+    def add(self, transactional_id: str, cause: str, connection: Connection | None, now_ms: int) -> None:
+        """Note that the producers of this id are fenced from now on, by a client or by the broker itself."""
+        by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
+        self._told.pop(transactional_id, None)
+        self._untold.pop(transactional_id, None)
+        self._untold[transactional_id] = Fence(cause, by_client_id, by_client, now_ms)
+        if len(self._untold) > FENCES_MAX:
+            del self._untold[next(iter(self._untold))]
+
+    def tell(self, connection: Connection, transactional_id: str) -> None:
+        """Write one line for a producer that is refused, the first time after it was fenced."""
+        if transactional_id in self._told:
+            return
+        self._told[transactional_id] = None
+        if len(self._told) > FENCES_MAX:
+            del self._told[next(iter(self._told))]
+        facts: dict[str, object] = {"cause": "unknown"}
+        fence = self._untold.pop(transactional_id, None)
+        broker = connection.broker
+        if fence is not None:
+            facts = {"cause": fence.cause, "fenced_before_ms": broker.clock.monotonic_ms() - fence.at_ms}
+            if fence.by_client:
+                facts |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
+        broker.events.warning(
+            "producer_fenced", transactional_id=transactional_id, client_id=connection.client_id, client=connection.peer, **facts
+        )
+
+
+def cause_of(connection: Connection, is_same_producer_id: bool) -> str:
+    """Why an InitProducerId request without a producer id of its own fences whoever had the transactional id."""
+    if connection.client_id.startswith(ADMIN_CLIENT_IDS):
+        return "admin"
+    return "newer_instance" if is_same_producer_id else "epoch_exhausted"

@@ -1,0 +1,119 @@
+"""A producer that is fenced leaves one line in the log, with who fenced it and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import Client, Rig, rig
+from group_requests import Pair, add_offsets, commit_in_txn, end, init, pair, write
+from valid_requests import TOPIC
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+
+ID = "pay-1"
+FENCED = {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH}
+ZOMBIE, SUCCESSOR = ("10.0.0.7", 4_711), ("10.0.0.8", 4_812)
+
+
+def told(made: Rig) -> list[dict[str, Any]]:
+    return [facts for name, facts in made.events.kept if name == "producer_fenced"]
+
+
+def take_over(made: Rig, client_id: bytes) -> Pair:
+    client = made.client(peer=SUCCESSOR)
+    return pair(client.ask(InitProducerIdRequest(ID, 60_000), 5, client_id=client_id))
+
+
+def _produce(client: Client, owner: Pair, version: int) -> int:
+    return write(client, ID, owner, "late", sequence=1, version=version)
+
+
+REQUESTS: dict[str, Callable[[Client, Pair], int]] = {
+    "EndTxn": lambda client, owner: end(client, ID, owner).error_code,
+    "Produce 12": lambda client, owner: _produce(client, owner, 12),
+    "Produce 11": lambda client, owner: _produce(client, owner, 11),
+    "AddOffsetsToTxn": lambda client, owner: add_offsets(client, ID, owner),
+    "TxnOffsetCommit": lambda client, owner: commit_in_txn(client, ID, owner, 1),
+    "InitProducerId": lambda client, owner: init(client, ID, owner=owner).error_code,
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_a_fenced_producer_is_told_once_with_who_took_its_place(data_dir: Path, name: str) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        zombie = made.client(peer=ZOMBIE)
+        owner = pair(init(zombie, ID))
+        assert not write(zombie, ID, owner, "42 EUR")
+        made.clock.ms += 5
+        take_over(made, b"worker-2")
+        made.clock.ms += 1_203
+        assert told(made) == []
+        for _ in range(3):
+            assert REQUESTS[name](zombie, owner) in FENCED
+        assert told(made) == [{
+            "transactional_id": ID, "client_id": "test", "client": "10.0.0.7:4711", "cause": "newer_instance",
+            "by_client_id": "worker-2", "by_client": "10.0.0.8:4812", "fenced_before_ms": 1_203,
+        }]  # fmt: skip
+
+
+async def test_every_fence_is_told(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        zombie = made.client(peer=ZOMBIE)
+        owner = pair(init(zombie, ID))
+        for client_id in (b"worker-2", b"adminclient-1"):
+            take_over(made, client_id)
+            assert end(zombie, ID, owner).error_code in FENCED
+        assert [facts["cause"] for facts in told(made)] == ["newer_instance", "admin"]
+
+
+async def test_a_time_out_is_told_as_the_cause(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client(peer=ZOMBIE)
+        owner = pair(init(client, ID))
+        assert not write(client, ID, owner, "42 EUR")
+        made.pass_time(60_001)
+        assert write(client, ID, owner, "late", sequence=1) in FENCED
+        [facts] = told(made)
+        assert (facts["cause"], "by_client" in facts) == ("timeout", False)
+
+
+async def test_epochs_that_are_used_up_are_told_as_the_cause(data_dir: Path) -> None:
+    async with rig(data_dir, {"stuntbroker.initial.producer.epoch": "32766"}) as made:
+        made.topic(TOPIC)
+        client = made.client(peer=ZOMBIE)
+        owner = pair(init(client, ID))
+        assert not write(client, ID, owner, "42 EUR")
+        successor = take_over(made, b"worker-2")
+        assert successor[0] != owner[0]
+        assert write(client, ID, owner, "late", sequence=1) in FENCED
+        assert [facts["cause"] for facts in told(made)] == ["epoch_exhausted"]
+
+
+async def test_a_fence_of_before_the_start_is_told_without_a_cause(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        owner = pair(init(made.client(), ID))
+        take_over(made, b"worker-2")
+    async with rig(data_dir) as made:
+        client = made.client(peer=ZOMBIE)
+        answer = client.ask(EndTxnRequest(ID, *owner, True), 5)
+        assert answer.error_code in FENCED
+        assert [facts["cause"] for facts in told(made)] == ["unknown"]
+
+
+async def test_who_owns_its_id_is_told_nothing(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        owner = pair(init(client, ID))
+        owner = pair(init(client, ID, owner=owner))
+        assert not write(client, ID, owner, "42 EUR")
+        assert not end(client, ID, owner).error_code
+        assert told(made) == []
