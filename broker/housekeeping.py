@@ -29,7 +29,10 @@ class Housekeeping:
         """Looks for logs worth cleaning, and cleans them one after another, a slice a turn of the event loop."""
         if self._slices is not None or self._waiting:
             return
-        from stuntbroker.storage.compaction import needs_cleaning  # Not loaded before the broker is ready.
+        from stuntbroker.storage.compaction import (  # Not loaded before the broker is ready.
+            close_for_cleaning,
+            needs_cleaning,
+        )
 
         ends: dict[PartitionLog, int] = {}
         now_ms = self.broker.clock.now_ms()
@@ -37,6 +40,7 @@ class Housekeeping:
             for log in topic.partitions:
                 if log.config.compact and log.size:
                     ends[log] = log.next_offset
+                    close_for_cleaning(log)
                     if needs_cleaning(log, self._ends.get(log) == log.next_offset, now_ms):
                         self._waiting.append(log)
         self._ends = ends

@@ -23,6 +23,8 @@ NAME = re.compile(r"[a-zA-Z0-9._-]+")
 NAME_LENGTH_MAX: Final = 249
 OFFSETS: Final = "__consumer_offsets"
 TXN_STATE: Final = "__transaction_state"
+HISTORY_MS: Final = 60_000
+"""Records of the internal topics that are younger are never cleaned away."""
 INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
 
 
@@ -94,7 +96,8 @@ class Topics:
             retention_bytes=self.config_of(topic, "retention.bytes"),
             compact="compact" in policies,
             delete="delete" in policies,
-            min_compaction_lag_ms=self.config_of(topic, "min.compaction.lag.ms"),
+            min_compaction_lag_ms=HISTORY_MS if topic.internal else self.config_of(topic, "min.compaction.lag.ms"),
+            keeps_history=topic.internal,
             delete_retention_ms=0 if topic.internal else self.config_of(topic, "delete.retention.ms"),
             log_append_time=self.config_of(topic, "message.timestamp.type") == "LogAppendTime",
             max_message_bytes=self.config_of(topic, "max.message.bytes"),

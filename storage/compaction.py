@@ -319,8 +319,20 @@ def old_enough(log: PartitionLog, now_ms: int) -> list[Segment]:
 def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
     """Whether so much came since the last cleaning, and is old enough, that another pays.
 
-    While a log is written to, it is cleaned by the megabyte; when it has fallen `quiet`, as soon as half of it is new.
+    While a log is written to, and where it keeps its history, it is cleaned by the megabyte; when it has fallen `quiet`, as
+    soon as half of it is new.
     """
     size = sum(segment.size for segment in old_enough(log, now_ms))
     dirty = size - log.clean_size
-    return log.config.compact and dirty > size // 2 and dirty > (DIRTY_MIN if quiet else DIRTY_MAX)
+    least = DIRTY_MIN if quiet and not log.config.keeps_history else DIRTY_MAX
+    return log.config.compact and dirty > size // 2 and dirty > least
+
+
+def close_for_cleaning(log: PartitionLog) -> None:
+    """Closes the active segment of a log that keeps its history once it is large: what is in it grows old, and can be cleaned.
+
+    A segment is as young as its newest record, and one that is always written to would never be cleaned. Raises StorageError.
+    """
+    active = log.active.size
+    if log.config.keeps_history and active > DIRTY_MAX and active > (log.size - active) // 2:
+        log.roll()

@@ -26,6 +26,8 @@ class LogConfig:
     max_message_bytes: int = 1_048_588
     timestamp_after_ms_max: int = 3_600_000
     timestamp_before_ms_max: int = NO_LIMIT
+    keeps_history: bool = False
+    """One of the broker's own logs: it is cleaned only when that pays, so that an audit finds what has just happened."""
     zstd: bool = False
     """The topic's `compression.type` is zstd."""
     plain_bytes_max: int = field(init=False)

@@ -151,6 +151,10 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
 
 
 def produce(client: Client, topic: str, parts: dict[int, bytes]) -> list[Any]:
+    for index in parts:
+        log = client.broker.topics.log(topic, index)
+        if log is not None:
+            log.begin()  # Else the files of many partitions are made in slices first, and the answer comes later.
     data = [PartitionProduceData(index, records) for index, records in parts.items()]
     asked = ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=data)])
     return list(client.ask(asked, 9).responses[0].partition_responses)

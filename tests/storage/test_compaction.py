@@ -34,7 +34,7 @@ from storage_harness import (
 
 from stuntbroker.protocol.records import HEADER_SIZE, build_batch, read_header, read_records, seal
 from stuntbroker.storage import compaction
-from stuntbroker.storage.compaction import needs_cleaning
+from stuntbroker.storage.compaction import DIRTY_MAX, close_for_cleaning, needs_cleaning
 from stuntbroker.storage.compression import decompress
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
@@ -342,6 +342,36 @@ def test_a_log_is_cleaned_when_half_of_it_is_new(tmp_path: Path) -> None:
     assert needs_cleaning(log, True, NOW_MS)
     assert not needs_cleaning(log, False, NOW_MS)
     assert OK is log.append_marker(new_marker(True, 1, 0, 0, 1, NOW_MS))
+
+
+def test_a_log_that_keeps_its_history_is_cleaned_by_the_megabyte_however_quiet_it_is(tmp_path: Path) -> None:
+    log = compacted(tmp_path / "t-0", keeps_history=True)
+    for n in range(5_000):
+        log.append_record(b"%d" % (n % 2), b"x" * 100, NOW_MS)
+        if n % 1_000 == 999:
+            close_for_cleaning(log)
+    assert log.size < DIRTY_MAX and len(log.segments) == 1 and not needs_cleaning(log, True, NOW_MS)
+    for n in range(3_000):
+        log.append_record(b"%d" % (n % 2), b"x" * 100, NOW_MS)
+    assert needs_cleaning(log, True, NOW_MS)
+
+
+def test_a_busy_log_that_keeps_its_history_stays_within_twice_the_live_size_and_what_is_young(tmp_path: Path) -> None:
+    """Its active segment never grows old while it is written to: it is closed when it is large."""
+    second, per_second, lag_ms = 1_000, 100, 10_000
+    log = compacted(tmp_path / "t-0", keeps_history=True, min_compaction_lag_ms=lag_ms, delete_retention_ms=0)
+    largest = 0
+    for n in range(50):
+        now_ms = NOW_MS + n * second
+        for k in range(per_second):
+            log.append_record(b"%d" % (k % 10), b"x" * 2_000, now_ms)
+        close_for_cleaning(log)
+        if needs_cleaning(log, False, now_ms):
+            clean(log, now=now_ms)
+        largest = max(largest, log.size)
+        young = [record.timestamp for header, data in log.batches() for record in read_records(header, data, HEADER_SIZE)]
+        assert len([at for at in young if at > now_ms - lag_ms]) == min(n + 1, lag_ms // second) * per_second
+    assert largest < 3 * DIRTY_MAX + (lag_ms // second) * per_second * 2_100
 
 
 # --- min.compaction.lag.ms
