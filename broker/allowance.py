@@ -7,8 +7,8 @@ from typing import Final
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader
 
-STEPS_MAX: Final = 131_072
-"""A record or a header is a step of 0.1 to 0.5 us, which makes some 50 ms together."""
+STEPS_MAX: Final = 110_000
+"""A record or a header is a step of 0.1 to 0.5 us, which makes less than 50 ms together."""
 BYTES_PER_STEP: Final = 128
 """Bytes are opened at 300 MB/s or faster, depending on the codec."""
 BYTES_MAX: Final = STEPS_MAX * BYTES_PER_STEP

@@ -47,8 +47,8 @@ SLICE_BYTES: Final = 65_536
 """Bytes of log that one slice reads."""
 DIRTY_MIN: Final = 1_024
 DIRTY_MAX: Final = 1 << 20
-OPENED_MAX: Final = 16 << 20
-"""A batch that opens to more bytes than this is kept whole."""
+OPENED_MAX: Final = 2 << 20
+"""A batch that opens to more bytes than this is kept whole: to compress more of them anew would make a slice too long."""
 RECORDS_MAX: Final = 131_072
 """And so is one of more records, and"""
 RECORD_COST: Final = 64

@@ -211,7 +211,7 @@ async def test_what_was_too_much_after_others_is_taken_when_it_comes_again(data_
             assert answers[0].error_code == OK
             left = {answer.index: left[answer.index] for answer in answers if answer.error_code}
             rounds += 1
-        assert rounds == 6
+        assert rounds == 8
 
 
 async def test_every_record_without_key_is_found_however_many_there_are(data_dir: Path) -> None:
