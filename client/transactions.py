@@ -30,17 +30,22 @@ IN_FLIGHT_MAX: Final = 250
 
 
 class PreparedState(NamedTuple):
-    """The pair that a transaction is found again by. As text `producer id:epoch`, as KIP-939 has it."""
+    """The producer id and epoch by which a transaction is found again (KIP-939).
+
+    As text `producer id:epoch`, as Java's PreparedTxnState prints it; the empty text means that nothing was prepared.
+    """
 
     producer_id: int
     producer_epoch: int
 
     def __str__(self) -> str:
-        return f"{self.producer_id}:{self.producer_epoch}"
+        return "" if self.producer_id < 0 else f"{self.producer_id}:{self.producer_epoch}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ValueError."""
+        """Read what `str` wrote. Raises ValueError."""
+        if not text:
+            return cls(-1, -1)
         producer_id, colon, epoch = text.partition(":")
         if not colon or not (_is_number(producer_id) and _is_number(epoch)) or int(epoch) > 0x7FFF:
             raise ValueError(f"{text!r} is no prepared state: it is written PRODUCER_ID:EPOCH")

@@ -231,10 +231,13 @@ class TransactionalWriter:
     def complete(self, decided: PreparedState) -> bool | None:
         """Commits when what was decided is this prepared transaction, or the one that was kept; else aborts.
 
-        Gives whether it was committed, and None when there is no transaction.
+        Gives whether it was committed, and None when there is no transaction. Raises ClientError for a transaction that was
+        neither prepared here nor kept (KIP-939: INVALID_TXN_STATE).
         """
         if not (self._partitions or self.ongoing):
             return None
+        if not (self._prepared or self.ongoing):
+            raise ClientError(f"the transaction of {self.transactional_id!r} is not prepared: call prepare() before complete()")
         commit = decided == (self.ongoing or self.pair)
         if commit:
             self.commit()

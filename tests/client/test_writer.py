@@ -164,6 +164,16 @@ def test_a_new_instance_completes_what_the_one_before_it_prepared(
         writer.commit()
 
 
+def test_a_transaction_that_was_not_prepared_cannot_be_completed(cluster: ChannelCluster, topic: str) -> None:
+    writer = TransactionalWriter(cluster, topic)
+    writer.init(two_phase=True)
+    writer.produce(topic, 0, batch("a"))
+    with pytest.raises(ClientError, match="is not prepared: call prepare"):
+        writer.complete(writer.pair)
+    assert writer.complete(writer.prepare())
+    check_exactly(cluster, topic, ["a"])
+
+
 def test_keeping_where_there_is_nothing_to_keep(cluster: ChannelCluster, topic: str) -> None:
     writer = TransactionalWriter(cluster, topic)
     assert writer.init(two_phase=True, keep=True).ongoing is None
@@ -234,7 +244,8 @@ def test_both_transaction_versions(level: int, tmp_path: Path) -> None:
         for number in range(3):
             writer.produce(TOPIC, 0, batch(f"{number}"))
             writer.produce(TOPIC, 1, batch(f"{number}"))
-            assert writer.complete(writer.prepare() if number != 1 else NOBODY) is not None
+            prepared = writer.prepare()
+            assert writer.complete(prepared if number != 1 else NOBODY) is not None
             pairs.add(writer.pair)
         check_exactly(cluster, TOPIC, ["0", "0", "2", "2"])
     assert len(pairs) == (1 if level == 1 else 4)
@@ -292,7 +303,7 @@ def test_a_long_partition_is_read_to_its_end(cluster: ChannelCluster, topic: str
     assert len(read_partition(cluster, topic, 0, isolation=0)) == 300
 
 
-STATES = {"1:0": (1, 0), "9223372036854775:32767": (9223372036854775, 32767)}
+STATES = {"": (-1, -1), "1:0": (1, 0), "9223372036854775:32767": (9223372036854775, 32767)}
 
 
 @pytest.mark.parametrize("text", STATES)
@@ -303,7 +314,7 @@ def test_a_prepared_state_is_text_and_back(text: str) -> None:
     assert str(state) == text
 
 
-@pytest.mark.parametrize("text", ["", "1", ":", "1:", "-1:-1", "1:32768", "a:1", "1:2:3", "\u0661:1", "9" * 19 + ":1"])
+@pytest.mark.parametrize("text", ["1", ":", "1:", "-1:-1", "1:32768", "a:1", "1:2:3", "\u0661:1", "9" * 19 + ":1"])
 def test_what_is_no_prepared_state_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no prepared state"):
         PreparedState.parse(text)
