@@ -150,7 +150,7 @@ TIME_TYPE = _one_of("CreateTime", "LogAppendTime")
 BROKER: Final[dict[str, Property]] = {
     "add.partitions.to.txn.retry.backoff.max.ms": _int(100, 0),
     "add.partitions.to.txn.retry.backoff.ms": _int(20, 1),
-    "advertised.listeners": _string(""),
+    "advertised.listeners": _list("", _text),
     "auto.create.topics.enable": _bool(True),
     "broker.id": _int(1, 0),
     "compression.type": _string("producer", COMPRESSION),
@@ -275,8 +275,14 @@ TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
 }
 """Configuration of a topic: the property, and the broker property (not always known here) whose value is its default."""
 
-WITHOUT_DEFAULT: Final = frozenset({"log.retention.minutes", "log.retention.ms", "log.roll.ms"})
-"""Kafka's defaults for these stand in hours, under another name: these have none."""
+WITHOUT_DEFAULT: Final = frozenset(
+    {"advertised.listeners", "listeners", "log.retention.minutes", "log.retention.ms", "log.roll.ms"}
+)
+"""Properties that DescribeConfigs shows as null while they are not set.
+
+The times have their default in hours, under another name, as in Kafka. The addresses follow from `--host`, `--port` and the
+address by which a client came.
+"""
 
 
 def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:
