@@ -1,11 +1,11 @@
 """DescribeConfigs, key 32, versions 1-4: configuration of topics and of the broker.
 
-v3 types (documentation is not kept here: it is null). v4 flexible.
+v3 types, and documentation if the request asks for it. v4 flexible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config_view import Entry, broker_configs, topic_configs
@@ -38,29 +38,33 @@ def handle(connection: Connection, request: DescribeConfigsRequest, version: int
     broker = connection.broker
     # Unlike Kafka: what is asked for twice is answered once. An answer is a hundred times as long as its question.
     asked = {(one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources}
-    steps = _each(broker, list(asked.values()), request.include_synonyms)
+    steps = _each(broker, list(asked.values()), request)
     response: DescribeConfigsResponse | None = work_off(connection, steps)
     return response
 
 
-def _each(broker: Broker, resources: Iterable[DescribeConfigsResource], synonyms: bool) -> Steps:
+def _each(
+    broker: Broker, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest
+) -> Steps:
     results = []
     cost = 0
     for resource in resources:
         yield cost
-        result = _one(broker, resource, synonyms)
+        result = _one(broker, resource, request)
         results.append(result)
         cost = SEEN + len(result.configs)
     return DescribeConfigsResponse(results=results)
 
 
-def _one(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:
+def _one(broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
+    docs = _documentation(kind) if request.include_documentation else {}
 
     def answer(error: ErrorCode, message: str | None, entries: Sequence[Entry] = ()) -> DescribeConfigsResult:
         keys = resource.configuration_keys
         wanted = [one for one in entries if not keys or one.name in frozenset(keys)]
-        return DescribeConfigsResult(error, message, kind, name, [_result(one, synonyms) for one in wanted])
+        configs = [_result(one, request.include_synonyms, docs.get(one.name)) for one in wanted]
+        return DescribeConfigsResult(error, message, kind, name, configs)
 
     if kind == TOPIC:
         try:
@@ -90,7 +94,14 @@ def _one(broker: Broker, resource: DescribeConfigsResource, synonyms: bool) -> D
     return answer(ErrorCode.NONE, "")
 
 
-def _result(one: Entry, synonyms: bool) -> DescribeConfigsResourceResult:
+def _documentation(kind: int) -> Mapping[str, str]:
+    """Documentation of the properties of a type of resource, by name."""
+    from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS  # Few requests ask for it.
+
+    return {TOPIC: TOPIC_DOCS, BROKER: BROKER_DOCS}.get(kind, {})
+
+
+def _result(one: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         one.name,
         one.value,
@@ -99,5 +110,5 @@ def _result(one: Entry, synonyms: bool) -> DescribeConfigsResourceResult:
         False,
         [DescribeConfigsSynonym(s.name, s.value, s.source) for s in one.synonyms] if synonyms else [],
         one.kind,
-        None,
+        documentation,
     )

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from broker_harness import Client, decode, frame, rig
+from valid_requests import TOPIC as NAME
 
+from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 
 KEY = 32
-BROKER = 4
+TOPIC, BROKER = 2, 4
 DEFAULT, STATIC = 5, 4
 LIST = 7
 
@@ -36,3 +38,26 @@ async def test_an_address_that_is_not_set_is_null_and_one_that_is_set_is_shown(n
             shown = describe(Client(made.broker), 4, resource, include_synonyms=True)[name]
         assert (shown.config_type, shown.value, shown.config_source) == (LIST, value, source)
         assert [(one.name, one.source) for one in shown.synonyms] == synonyms
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_documentation_is_given_when_it_is_asked_for_and_null_otherwise(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(NAME)
+        client = Client(made.broker)
+        for resource, docs in (
+            (DescribeConfigsResource(TOPIC, NAME, None), TOPIC_DOCS), (DescribeConfigsResource(BROKER, "1", None), BROKER_DOCS),
+        ):  # fmt: skip
+            shown = describe(client, version, resource, include_documentation=True)
+            assert {name: one.documentation for name, one in shown.items()} == docs
+            shown = describe(client, version, resource)
+            assert {one.documentation for one in shown.values()} == {None}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_versions_without_a_field_for_documentation_are_answered_without_it(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(NAME)
+        resource = DescribeConfigsResource(TOPIC, NAME, ["retention.ms"])
+        shown = describe(Client(made.broker), version, resource, include_documentation=True)
+    assert {name: one.documentation for name, one in shown.items()} == {"retention.ms": ""}  # As decoded without the field.

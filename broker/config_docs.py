@@ -1,0 +1,277 @@
+"""Documentation of every property, as DescribeConfigs gives it. Loaded only when a request asks for documentation.
+
+The texts are ours. Each says what the property does in this broker and in which unit. "No effect here" begins the sentence
+about a property that is accepted, stored and described and changes nothing. docs/properties.md is generated from these texts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOPIC_DOCS: Final[dict[str, str]] = {
+    "cleanup.policy":
+        "How old records leave the log: delete removes whole segments by age and size, compact keeps the last record of each "
+        "key, and both may be combined with a comma. With an empty list every record stays.",
+    "compression.gzip.level":
+        "Level of gzip, 1 to 9, or -1 for the default of the library. No effect here: the broker does not recompress batches.",
+    "compression.lz4.level":
+        "Level of lz4, 1 to 17. No effect here: the broker does not recompress batches.",
+    "compression.type":
+        "Codec of the topic: producer, uncompressed, gzip, snappy, lz4 or zstd. Every batch keeps the codec of its producer. "
+        "With zstd, Fetch below version 10 gets UNSUPPORTED_COMPRESSION_TYPE; no other value has an effect here.",
+    "compression.zstd.level":
+        "Level of zstd, -131072 to 22. No effect here: the broker does not recompress batches.",
+    "delete.retention.ms":
+        "Age in milliseconds at which compaction removes a tombstone, which is a record with a key and a null value. The age "
+        "counts from the timestamp of the tombstone.",
+    "file.delete.delay.ms":
+        "Milliseconds between the removal of a segment from the log and the deletion of its files. No effect here: the files "
+        "are deleted at once.",
+    "flush.messages":
+        "Number of records after which the log is synced to the disk. No effect here: serve --durability decides when the "
+        "broker syncs.",
+    "flush.ms":
+        "Milliseconds after which the log is synced to the disk. No effect here: serve --durability decides when the broker "
+        "syncs.",
+    "follower.replication.throttled.replicas":
+        "Follower replicas with limited replication traffic, as PARTITION:BROKER pairs, or * for all. No effect here: there are "
+        "no followers.",
+    "index.interval.bytes":
+        "Bytes of log between two entries of the offset index. No effect here: the interval is always 4096 bytes.",
+    "leader.replication.throttled.replicas":
+        "Leader replicas with limited replication traffic, as PARTITION:BROKER pairs, or * for all. No effect here: there are "
+        "no followers.",
+    "local.retention.bytes":
+        "Bytes of a partition that stay on the local disk of a tiered topic; -2 means the value of retention.bytes. No effect "
+        "here: there is no tiered storage.",
+    "local.retention.ms":
+        "Milliseconds that records of a tiered topic stay on the local disk; -2 means the value of retention.ms. No effect here: "
+        "there is no tiered storage.",
+    "max.compaction.lag.ms":
+        "Milliseconds after which a record must be compacted. No effect here: the amount of new data decides when a log is "
+        "cleaned. A value below min.compaction.lag.ms is refused.",
+    "max.message.bytes":
+        "Size limit of a batch in bytes, as the producer compressed it. A larger batch gets MESSAGE_TOO_LARGE.",
+    "message.timestamp.after.max.ms":
+        "Milliseconds by which a timestamp of a producer may be ahead of the clock of the broker. A batch beyond the limit gets "
+        "INVALID_TIMESTAMP. Topics with LogAppendTime have no such limit.",
+    "message.timestamp.before.max.ms":
+        "Milliseconds by which a timestamp of a producer may be behind the clock of the broker. A batch beyond the limit gets "
+        "INVALID_TIMESTAMP. Topics with LogAppendTime have no such limit.",
+    "message.timestamp.type":
+        "Origin of the timestamps: CreateTime keeps those of the producer, LogAppendTime replaces them with the time at which "
+        "the broker appended the batch.",
+    "min.cleanable.dirty.ratio":
+        "Share of not yet compacted bytes, 0 to 1, from which a log is cleaned. No effect here: a log is cleaned when more "
+        "than half of it is new.",
+    "min.compaction.lag.ms":
+        "Milliseconds for which a record is safe from compaction. A segment is compacted only when its newest record, and that "
+        "of every earlier segment, is older.",
+    "min.insync.replicas":
+        "In-sync replicas that Produce with acks=all needs. No effect here: every partition has one replica, which is always "
+        "in sync.",
+    "preallocate":
+        "Whether a new segment file gets its full size at once. No effect here: files grow as records arrive.",
+    "remote.log.copy.disable":
+        "Whether segments are no longer copied to remote storage. No effect here: there is no tiered storage.",
+    "remote.log.delete.on.disable":
+        "Whether the remote data of a topic is deleted when its tiered storage is switched off. No effect here: there is no "
+        "tiered storage.",
+    "remote.storage.enable":
+        "Whether the topic uses tiered storage. No effect here: there is no tiered storage, and true is refused.",
+    "retention.bytes":
+        "Size in bytes above which a partition loses its oldest segments, if cleanup.policy contains delete. A negative value "
+        "means no limit. Records from the last stable offset on always stay.",
+    "retention.ms":
+        "Age in milliseconds above which a segment is deleted, if cleanup.policy contains delete; the newest record of the "
+        "segment counts. -1 means no limit. Records from the last stable offset on always stay.",
+    "segment.bytes":
+        "Size of a segment file in bytes, at least 1048576. The next batch that would exceed the size begins a new segment. A "
+        "batch that is larger than a segment gets RECORD_LIST_TOO_LARGE.",
+    "segment.index.bytes":
+        "Size limit of an index file in bytes. No effect here: an index has the size that its segment needs.",
+    "segment.jitter.ms":
+        "Upper limit in milliseconds of a random time by which segments roll early. No effect here: there is no jitter.",
+    "segment.ms":
+        "Time span of a segment in milliseconds. A batch whose timestamp is more than this later than the first timestamp of "
+        "the segment begins a new segment.",
+    "unclean.leader.election.enable":
+        "Whether a replica that is out of sync may become leader. No effect here: every partition has one replica.",
+}  # fmt: skip
+"""Topic property -> its documentation."""
+
+BROKER_DOCS: Final[dict[str, str]] = {
+    "add.partitions.to.txn.retry.backoff.max.ms":
+        "Longest wait in milliseconds before the broker repeats the verification of a transaction. No effect here: the "
+        "transaction coordinator is in the same process and answers the first time.",
+    "add.partitions.to.txn.retry.backoff.ms":
+        "Wait in milliseconds before the broker repeats the verification of a transaction. No effect here: the transaction "
+        "coordinator is in the same process and answers the first time.",
+    "advertised.listeners":
+        "Address that the broker gives to clients, such as PLAINTEXT://host:9092; of several, the first. While it is not set, "
+        "each client gets the address by which it came.",
+    "auto.create.topics.enable":
+        "Whether Metadata creates a topic that does not exist, if the client allows it.",
+    "broker.id":
+        "Older name of node.id. It counts only while node.id is not set.",
+    "compression.type":
+        "Default of the topic property compression.type: producer, uncompressed, gzip, snappy, lz4 or zstd. The broker never "
+        "recompresses. With zstd, Fetch below version 10 gets UNSUPPORTED_COMPRESSION_TYPE.",
+    "connections.max.idle.ms":
+        "Milliseconds without a request after which the broker closes a connection. A negative value means never. The broker "
+        "looks every 10 seconds.",
+    "controller.listener.names":
+        "Comma-separated names of entries of listeners that belong to a controller. The broker does not open them: it has no "
+        "controller listener.",
+    "default.replication.factor":
+        "Replication factor of a topic whose creator gives none. There is one copy in any case. A value above 1 is refused at "
+        "the start, unless stuntbroker.replication.factor is any.",
+    "delete.topic.enable":
+        "Whether DeleteTopics deletes topics. If not, it answers TOPIC_DELETION_DISABLED.",
+    "fetch.max.bytes":
+        "Upper limit in bytes of the records in one response to Fetch. The first batch is returned whatever its size.",
+    "group.initial.rebalance.delay.ms":
+        "Milliseconds for which the first rebalance of an empty group waits for more members. Each new member prolongs the "
+        "wait, up to the rebalance time-out.",
+    "group.max.session.timeout.ms":
+        "Longest session time-out of a group member in milliseconds. JoinGroup with a longer one gets INVALID_SESSION_TIMEOUT.",
+    "group.max.size":
+        "Number of members that a group can have. One more gets GROUP_MAX_SIZE_REACHED.",
+    "group.min.session.timeout.ms":
+        "Shortest session time-out of a group member in milliseconds. JoinGroup with a shorter one gets "
+        "INVALID_SESSION_TIMEOUT.",
+    "listener.security.protocol.map":
+        "Security protocol of each listener name, as NAME:PROTOCOL pairs. HOST, EXTERNAL, INTERNAL and DOCKER are PLAINTEXT "
+        "without an entry. Only PLAINTEXT listeners are served.",
+    "listeners":
+        "Address to listen on, such as PLAINTEXT://localhost:9092. The options --host and --port win over it. While neither is "
+        "given, the broker listens on localhost:9092.",
+    "log.cleaner.backoff.ms":
+        "Milliseconds between two searches for logs that need compaction.",
+    "log.cleaner.delete.retention.ms":
+        "Default of the topic property delete.retention.ms: age in milliseconds at which compaction removes a tombstone.",
+    "log.cleaner.min.cleanable.ratio":
+        "Default of the topic property min.cleanable.dirty.ratio. No effect here: a log is cleaned when more than half of it "
+        "is new.",
+    "log.cleanup.policy":
+        "Default of the topic property cleanup.policy: delete, compact, or both with a comma.",
+    "log.message.timestamp.type":
+        "Default of the topic property message.timestamp.type: CreateTime or LogAppendTime.",
+    "log.retention.bytes":
+        "Default of the topic property retention.bytes: size in bytes above which a partition loses its oldest segments. A "
+        "negative value means no limit.",
+    "log.retention.check.interval.ms":
+        "Milliseconds between two searches for segments that retention may delete.",
+    "log.retention.hours":
+        "Default of the topic property retention.ms, in hours. It counts only while neither log.retention.minutes nor "
+        "log.retention.ms is set. -1 means no limit.",
+    "log.retention.minutes":
+        "Default of the topic property retention.ms, in minutes. It counts only while log.retention.ms is not set. -1 means no "
+        "limit.",
+    "log.retention.ms":
+        "Default of the topic property retention.ms: age in milliseconds above which a segment is deleted. -1 means no limit. "
+        "While it is not set, log.retention.minutes or log.retention.hours counts.",
+    "log.roll.hours":
+        "Default of the topic property segment.ms, in hours. It counts only while log.roll.ms is not set.",
+    "log.roll.ms":
+        "Default of the topic property segment.ms: time span of a segment in milliseconds. While it is not set, log.roll.hours "
+        "counts.",
+    "log.segment.bytes":
+        "Default of the topic property segment.bytes: size of a segment file in bytes, at least 1048576.",
+    "max.connections":
+        "Number of connections that can be open at a time. One more is closed at once. The broker lowers the number at the "
+        "start, with a warning, if the process may not open that many files.",
+    "max.incremental.fetch.session.cache.slots":
+        "Number of incremental fetch sessions. When all are in use, a new session replaces the least recently used one. With 0 "
+        "there are no sessions.",
+    "message.max.bytes":
+        "Default of the topic property max.message.bytes: size limit of a batch in bytes, as the producer compressed it.",
+    "min.insync.replicas":
+        "Default of the topic property min.insync.replicas. No effect here: every partition has one replica, which is always "
+        "in sync.",
+    "node.id":
+        "Id of the broker in Metadata. It is stored in the data folder: a later start with another id is refused, and one "
+        "without an id uses the stored one.",
+    "num.partitions":
+        "Number of partitions of a topic whose creator gives none, at most 10000.",
+    "offset.metadata.max.bytes":
+        "Length limit of the metadata of a committed offset, in UTF-16 code units. A longer text gets "
+        "OFFSET_METADATA_TOO_LARGE.",
+    "offsets.retention.check.interval.ms":
+        "Milliseconds between two searches for expired offsets and for empty groups to remove.",
+    "offsets.retention.minutes":
+        "Minutes after which a committed offset expires. They count from when the group became empty. They count from the commit "
+        "if the group never had members, or if its members are no longer subscribed to the topic.",
+    "offsets.topic.num.partitions":
+        "Number of partitions of __consumer_offsets, at most 10000. It is read when the topic is created.",
+    "offsets.topic.replication.factor":
+        "Replication factor of __consumer_offsets. No effect here: there is one copy. A value above 1 is accepted with a "
+        "warning.",
+    "offsets.topic.segment.bytes":
+        "Size of a segment file of __consumer_offsets in bytes, at least 1048576. It is read when the topic is created.",
+    "producer.id.expiration.check.interval.ms":
+        "Milliseconds between two searches for producers that the partitions can forget.",
+    "producer.id.expiration.ms":
+        "Milliseconds without a record after which a partition forgets the sequence numbers of a producer. A producer with an "
+        "open transaction is never forgotten.",
+    "queued.max.request.bytes":
+        "Memory in bytes for requests that are being received, on all connections together. -1 means no limit. A connection "
+        "that needs more waits; requests up to 64 KiB are always received.",
+    "socket.listen.backlog.size":
+        "Number of connections that the system queues until the broker accepts them.",
+    "socket.request.max.bytes":
+        "Size limit of a request in bytes. A larger one closes its connection.",
+    "stuntbroker.cluster.id":
+        "Cluster id of a new data folder, in visible ASCII characters. A random id is made while it is empty. A folder that has "
+        "an id keeps it.",
+    "stuntbroker.deny.two.phase.commit":
+        "Comma-separated transactional ids that may not use two-phase commit: InitProducerId with Enable2Pc gets "
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED. A * at the end of an id stands for any ending.",
+    "stuntbroker.groups.max.bytes":
+        "Memory in bytes for the metadata and assignments of all group members together. Beyond it, JoinGroup and SyncGroup get "
+        "GROUP_MAX_SIZE_REACHED.",
+    "stuntbroker.initial.producer.epoch":
+        "Producer epoch of a new transactional id, 0 to 32766. With 32766 the first bump of the epoch allocates a new producer "
+        "id, which lets a test see the overflow.",
+    "stuntbroker.initial.producer.id":
+        "Smallest producer id that the broker allocates. A data folder that has allocated higher ones continues after them.",
+    "stuntbroker.mapped.port":
+        "Port on the host that a container maps to the broker. Clients that come through the gateway of the container get "
+        "localhost and this port; with 0 they get localhost and the port by which they came.",
+    "stuntbroker.profile":
+        "Rules of transactions: kafka is Apache Kafka 4.3.1, kip-588 and kip-447-draft follow drafts of these proposals. The "
+        "profile holds for the whole broker.",
+    "stuntbroker.replication.factor":
+        "Replication factors that are accepted: strict refuses those above 1, as Kafka with one broker does. With any they are "
+        "accepted, and one copy is kept.",
+    "stuntbroker.write.buffer.bytes":
+        "Bytes of unsent responses from which the broker stops to handle requests of a connection, until its client has read "
+        "some of them.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms":
+        "Milliseconds between two searches for transactions that have timed out. The broker aborts those that it finds.",
+    "transaction.max.timeout.ms":
+        "Longest transaction time-out in milliseconds. InitProducerId with a longer one gets INVALID_TRANSACTION_TIMEOUT. "
+        "Two-phase transactions have no time-out.",
+    "transaction.partition.verification.enable":
+        "Whether Produce and TxnOffsetCommit of older clients verify with the coordinator that the partition is in the "
+        "transaction. A recovered two-phase transaction is verified in any case.",
+    "transaction.remove.expired.transaction.cleanup.interval.ms":
+        "Milliseconds between two searches for transactional ids that have expired.",
+    "transaction.state.log.num.partitions":
+        "Number of partitions of __transaction_state, at most 10000. It is read when the topic is created.",
+    "transaction.state.log.replication.factor":
+        "Replication factor of __transaction_state. No effect here: there is one copy. A value above 1 is accepted with a "
+        "warning.",
+    "transaction.state.log.segment.bytes":
+        "Size of a segment file of __transaction_state in bytes, at least 1048576. It is read when the topic is created.",
+    "transaction.two.phase.commit.enable":
+        "Whether two-phase commit (KIP-939) is served. If so, ApiVersions advertises InitProducerId version 6; if not, "
+        "version 5 is the newest.",
+    "transaction.version":
+        "Level of the feature transaction.version, 0 to 2. A new data folder begins at it. If it is set, it wins over the level "
+        "in an existing folder; UpdateFeatures can change the level afterwards.",
+    "transactional.id.expiration.ms":
+        "Milliseconds without use after which the broker forgets a transactional id. An id with an open transaction is never "
+        "forgotten.",
+}  # fmt: skip
+"""Broker property -> its documentation."""

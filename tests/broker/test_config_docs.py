@@ -1,0 +1,63 @@
+"""Every property has documentation, in plain sentences, that says so when the property has no effect here."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stuntbroker.broker.config import BROKER, TOPIC
+from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS
+from stuntbroker.broker.topics import Topic, Topics
+
+LENGTH_MAX = 300
+TEXTS = [
+    *(pytest.param(name, text, id=f"topic-{name}") for name, text in TOPIC_DOCS.items()),
+    *(pytest.param(name, text, id=f"broker-{name}") for name, text in BROKER_DOCS.items()),
+]
+NO_EFFECT = "No effect here"
+
+
+def test_every_property_has_documentation_and_no_documentation_is_of_another_name() -> None:
+    assert sorted(TOPIC_DOCS) == sorted(TOPIC)
+    assert sorted(BROKER_DOCS) == sorted(BROKER)
+
+
+@pytest.mark.parametrize(("name", "text"), TEXTS)
+def test_documentation_is_plain_sentences(name: str, text: str) -> None:
+    assert len(text) <= LENGTH_MAX
+    assert text.isascii() and text.isprintable() and text == " ".join(text.split())
+    assert text[0].isupper() and text.endswith(".")
+    assert not re.search(r"[<>|`]", text), "neither HTML nor Markdown"
+    assert NO_EFFECT not in text or re.search(NO_EFFECT + r"[:.]", text)
+
+
+@pytest.mark.parametrize(("name", "text"), TEXTS)
+def test_documentation_names_the_unit_that_the_name_ends_with(name: str, text: str) -> None:
+    unit = {"ms": "millisecond", "bytes": "byte", "minutes": "minute", "hours": "hour"}.get(name.rpartition(".")[2])
+    if name == "offset.metadata.max.bytes":  # Kafka counts characters, whatever the name says.
+        unit = "UTF-16 code unit"
+
+    assert unit is None or unit in text.lower() or unit in text
+
+
+def test_documentation_says_which_properties_of_a_topic_have_no_effect() -> None:
+    used = set()
+
+    def config_of(_: Topic, name: str) -> Any:
+        used.add(name)
+        return TOPIC[name][0].default
+
+    Topics.log_config(SimpleNamespace(config_of=config_of), Topic("t", bytes(16), {}))  # type: ignore[arg-type]
+
+    assert sorted(name for name, text in TOPIC_DOCS.items() if NO_EFFECT not in text) == sorted(used)
+
+
+def test_the_default_of_a_topic_property_is_documented_as_that() -> None:
+    for name, (_, broker_name) in TOPIC.items():
+        if broker_name is not None and broker_name in BROKER:
+            text = BROKER_DOCS[broker_name]
+            assert f"Default of the topic property {name}" in text
+            assert (NO_EFFECT in text) is (NO_EFFECT in TOPIC_DOCS[name])
