@@ -312,11 +312,13 @@ def _check_unused(name: str) -> None:
 class BrokerConfig:
     """The values in force: `config["num.partitions"]`. Refuses what is wrong when it is made."""
 
-    __slots__ = ("given", "unused", "values")
+    __slots__ = ("ceilings", "given", "unused", "values")
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self.values: dict[str, Any] = {name: one.default for name, one in BROKER.items()}
         self.given = dict(given or {})
+        self.ceilings: dict[str, int] = {}
+        """What the system allows, whatever is set."""
         self.unused: list[str] = []
         """Properties of Kafka that were given and have no effect here."""
         for name, text in self.given.items():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.broker.config import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.config import ConfigError, check_topic_config
+from stuntbroker.broker.dynamic_config import DynamicConfig, Refusal
 from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.storage.errors import StorageError
@@ -60,9 +61,6 @@ def change(
     broker: Broker, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
 ) -> Outcome:
     """Sets a topic's configuration to what `new` makes of the present one."""
-    if kind == BROKER:
-        # Unlike Kafka: a broker's configuration is what it was started with.
-        return Outcome(ErrorCode.INVALID_REQUEST, "the broker's configuration is set when it starts: restart it with --set")
     if kind != TOPIC:
         return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     if not name:
@@ -84,4 +82,26 @@ def change(
         except StorageError as fault:
             return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
         broker.events.info("topic_configured", topic=name, configs=configs)
+    return Outcome()
+
+
+def change_broker(broker: Broker, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
+    """Sets configuration of the brokers: of all with an empty name, of this one with its id."""
+    level = name
+    if name:
+        try:
+            node_id = int(name) if name.strip() == name else None
+        except ValueError:
+            node_id = None
+        if node_id is None:
+            return Outcome(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        if node_id != broker.node_id:
+            return Outcome(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+        level = broker.dynamic_config.node
+    try:
+        change(broker.dynamic_config, level)
+    except Refusal as refusal:
+        return Outcome(refusal.error, str(refusal))
+    except StorageError as fault:
+        return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, str(fault))
     return Outcome()

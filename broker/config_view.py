@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.broker.config import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
+from stuntbroker.broker.dynamic_config import CLUSTER
+from stuntbroker.broker.dynamic_properties import DYNAMIC
 from stuntbroker.broker.features import TRANSACTION_VERSION
 
 if TYPE_CHECKING:
@@ -12,10 +14,12 @@ if TYPE_CHECKING:
     from stuntbroker.broker.topics import Topic
 
 TOPIC_CONFIG: Final = 1
+DYNAMIC_BROKER_CONFIG: Final = 2
 DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
 STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
-MIN_ISR: Final = "min.insync.replicas"
+IN_HOURS: Final = {"log.retention.ms": ("log.retention.hours", "168"), "log.roll.ms": ("log.roll.hours", "168")}
+"""The default that Kafka shows behind a value in milliseconds that was set."""
 
 
 class Synonym(NamedTuple):
@@ -41,9 +45,7 @@ def topic_configs(broker: Broker, topic: Topic) -> list[Entry]:
         if name in topic.configs:
             synonyms.append(Synonym(name, topic.configs[name], TOPIC_CONFIG))
         if broker_name is not None:
-            if broker_name in broker.config.given:
-                synonyms.append(Synonym(broker_name, show(broker.config[broker_name]), STATIC_BROKER_CONFIG))
-            synonyms += _defaults(broker_name, one)
+            synonyms += _levels(broker, broker_name, one)
         value = topic.configs[name] if name in topic.configs else show(broker.config.topic_default(name))
         source = synonyms[0].source if synonyms else DEFAULT_CONFIG
         entries.append(Entry(name, value, name in topic.configs, source, one.kind, False, synonyms))
@@ -51,25 +53,46 @@ def topic_configs(broker: Broker, topic: Topic) -> list[Entry]:
 
 
 def broker_configs(broker: Broker) -> list[Entry]:
+    """What is in force, and what was set while the broker ran."""
     entries = []
     for name, one in BROKER.items():
-        given = name in broker.config.given
-        value = show(broker.config[name]) if given or name not in WITHOUT_DEFAULT else None
+        synonyms = _levels(broker, name, one)
+        source = synonyms[0].source if synonyms else DEFAULT_CONFIG
+        is_set = source != DEFAULT_CONFIG
+        value = show(broker.config[name]) if is_set or name not in WITHOUT_DEFAULT else None
         if name == TRANSACTION_VERSION:
             value = show(broker.features.transaction_version)
-        synonyms = [Synonym(name, show(broker.config[name]), STATIC_BROKER_CONFIG)] if given else []
-        if one.default != "":
-            synonyms += _defaults(name, one)
-        source = STATIC_BROKER_CONFIG if given else DEFAULT_CONFIG
-        entries.append(Entry(name, value, given, source, one.kind, True, synonyms))
+        entries.append(Entry(name, value, is_set, source, one.kind, name not in DYNAMIC, synonyms))
+    levels = broker.dynamic_config.levels.values()
+    for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER):
+        synonyms = _levels(broker, name, None)
+        value = synonyms[0].value if name in DYNAMIC else None
+        entries.append(Entry(name, value, True, synonyms[0].source, DYNAMIC.get(name, 0), name not in DYNAMIC, synonyms))
     return entries
 
 
-def _defaults(name: str, one: Property) -> list[Synonym]:
-    """What a broker property is when nobody sets it."""
-    if name in WITHOUT_DEFAULT or name == "node.id":
-        return []
-    default = Synonym(name, show(BROKER.get(name, one).default), DEFAULT_CONFIG)
-    if name == MIN_ISR:  # A new cluster sets it itself, for all its brokers (eligible leader replicas, KIP-966).
-        return [Synonym(name, default.value, DYNAMIC_DEFAULT_BROKER_CONFIG), default]
-    return [default]
+def cluster_configs(broker: Broker) -> list[Entry]:
+    """What was set for all brokers while this one ran."""
+    return [
+        Entry(
+            name, text, True, DYNAMIC_DEFAULT_BROKER_CONFIG, DYNAMIC.get(name, 0), name not in DYNAMIC,
+            [Synonym(name, text, DYNAMIC_DEFAULT_BROKER_CONFIG)],
+        )
+        for name, text in broker.dynamic_config.levels[CLUSTER].items()
+    ]  # fmt: skip
+
+
+def _levels(broker: Broker, name: str, one: Property | None) -> list[Synonym]:
+    """Every value of a broker property that there is, the one in force first."""
+    dynamic = broker.dynamic_config
+    found = []
+    for level, source in ((dynamic.node, DYNAMIC_BROKER_CONFIG), (CLUSTER, DYNAMIC_DEFAULT_BROKER_CONFIG)):
+        if name in dynamic.levels[level]:
+            found.append(Synonym(name, dynamic.levels[level][name], source))
+    if name in broker.config.given:
+        found.append(Synonym(name, broker.config.given[name].strip(), STATIC_BROKER_CONFIG))
+    if found and name in IN_HOURS:
+        found.append(Synonym(*IN_HOURS[name], DEFAULT_CONFIG))
+    if one is not None and one.default != "" and name not in WITHOUT_DEFAULT and name != "node.id":
+        found.append(Synonym(name, show(BROKER.get(name, one).default), DEFAULT_CONFIG))
+    return found

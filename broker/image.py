@@ -6,6 +6,7 @@
 | `{"partitions": name, "count": n}` | there is, and has fewer |
 | `{"configs": name, "set": {name: text}}` | there is |
 | `{"delete": name}` | there is |
+| `{"broker_configs": "" or node id, "set": {name: text}}` | always |
 | `{"producer_ids_below": n}` | it was not higher before |
 | `{"transaction_version": level, "features_epoch": n}` | the epoch was not higher before |
 """
@@ -45,6 +46,8 @@ class Image:
         """By name, what was deleted since the journal was last written anew."""
         self.ids: set[bytes] = set()
         """Every topic id that was given."""
+        self.broker_configs: dict[str, dict[str, str]] = {}
+        """What was set while the broker ran, for all brokers ("") or for one, by its id."""
         self.others: dict[str, int] = {}
         """What is not about topics, by name."""
 
@@ -84,6 +87,8 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
             ids, partitions = image.deleted.get(name, (set(), 0))
             image.deleted[name] = Deleted(ids | {topic.id}, max(partitions, topic.partitions))
             del image.topics[name]
+        case {"broker_configs": str(level), "set": configs, **rest} if not rest:
+            image.broker_configs[level] = _texts(configs)
         case {"producer_ids_below": number, **rest} if not rest:
             image.others["producer_ids_below"] = _number(number, image.others.get("producer_ids_below", 0), LONG_MAX)
         case {"transaction_version": level, "features_epoch": epoch, **rest} if not rest:

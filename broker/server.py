@@ -23,10 +23,12 @@ from stuntbroker.broker.topics import OFFSETS, Topics
 from stuntbroker.broker.transactions import ProducerIds, Transactions
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.ownership import JOURNAL
 from stuntbroker.storage.syncer import Syncer
 from stuntbroker.storage.turn import Turn
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.dynamic_config import DynamicConfig
     from stuntbroker.broker.housekeeping import Housekeeping
     from stuntbroker.broker.slices import Steps
     from stuntbroker.groups.coordinator import GroupCoordinator
@@ -76,6 +78,7 @@ class Broker:
         self._keeper: Housekeeping | None = None
         self._temporary = data_dir is None
         self._groups: GroupCoordinator | None = None
+        self._dynamic_config: DynamicConfig | None = None
         self._durability = durability
         self.data_dir = DataDir(data_dir or _temporary_folder(), truncate_damaged)
         try:
@@ -98,6 +101,9 @@ class Broker:
             image = image_of(self.data_dir.read_journal())
         except ImageError as fault:
             raise self.data_dir.damaged(fault.line, str(fault)) from fault
+        self._broker_configs = image.broker_configs
+        if image.broker_configs:
+            self._load_dynamic_config()  # Before the logs are read, which follow it.
         self.topics.restore(image, self.events)
         if self._is_new:
             if image.topics or image.others:
@@ -106,7 +112,11 @@ class Broker:
         first = max(image.others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
         self.features = Features(self.topics.journal, image.others)
         self.data_dir.compact_journal(
-            [*self.topics.as_changes(), *self.features.as_changes(), {"producer_ids_below": first}]
+            [
+                *self.topics.as_changes(), *self.features.as_changes(),
+                *(self.dynamic_config.as_changes() if image.broker_configs else ()),
+                {"producer_ids_below": first},
+            ]
         )
         self.data_dir.open_journal()
         before = self.features.start_at(self.config)
@@ -133,6 +143,25 @@ class Broker:
 
     def _reserve_producer_ids(self, below: int) -> None:
         self.topics.journal({"producer_ids_below": below})
+
+    @property
+    def dynamic_config(self) -> DynamicConfig:
+        """What was set while a broker ran. Made when it is first needed."""
+        return self._dynamic_config or self._load_dynamic_config()
+
+    def _load_dynamic_config(self) -> DynamicConfig:
+        from stuntbroker.broker.dynamic_config import DynamicConfig, Refusal
+
+        try:
+            made = DynamicConfig(self.config, self.node_id, self._broker_configs, self.topics.journal)
+        except Refusal as refusal:
+            raise StorageError(
+                f"{self.data_dir.path}/{JOURNAL} sets a property of the broker that it cannot have: {refusal}; "
+                "put back a copy of that file, or give another --data-dir"
+            ) from refusal
+        made.changed = self.topics.reconfigure
+        self._dynamic_config = made
+        return made
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -175,7 +204,7 @@ class Broker:
         keeper = self._keeper = Housekeeping(self)
         every(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"], self.transactions.sweep)
         every(config["transaction.remove.expired.transaction.cleanup.interval.ms"], self.transactions.expire)
-        every(config["log.cleaner.backoff.ms"], keeper.clean)
+        every(lambda: config["log.cleaner.backoff.ms"], keeper.clean)
         every(config["log.retention.check.interval.ms"], keeper.retain)
         every(config["producer.id.expiration.check.interval.ms"], keeper.expire_producers)
         every(IDLE_CHECK_MS, keeper.idle_connections)

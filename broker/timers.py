@@ -43,16 +43,16 @@ class Timers:
     def call_later(self, delay_ms: int, callback: Callable[[], Any]) -> TimerHandle:
         return self.call_at(self.now_ms() + delay_ms, callback)
 
-    def every(self, interval_ms: int, callback: Callable[[], Any]) -> None:
-        """Calls again and again, for as long as the timers live."""
+    def every(self, interval_ms: int | Callable[[], int], callback: Callable[[], Any]) -> None:
+        """Calls again and again, for as long as the timers live. An interval that may change is asked for each time."""
 
         def tick() -> None:
             try:
                 callback()
             finally:
-                self.call_later(interval_ms, tick)
+                self.call_later(interval_ms() if callable(interval_ms) else interval_ms, tick)
 
-        self.call_later(interval_ms, tick)
+        self.call_later(interval_ms() if callable(interval_ms) else interval_ms, tick)
 
     def _arm(self) -> None:
         if self._armed is not None:

@@ -239,6 +239,17 @@ class Topics:
         for log in topic.partitions:
             log.config = config
 
+    def reconfigure(self) -> None:
+        """The broker's configuration is another: logs whose topic says nothing else follow it."""
+        alike: dict[tuple[bool, tuple[tuple[str, str], ...]], LogConfig] = {}
+        for topic in self.by_name.values():
+            key = topic.internal, tuple(topic.configs.items())
+            config = alike.get(key)
+            if config is None:
+                config = alike[key] = self.log_config(topic)
+            for log in topic.partitions:
+                log.config = config
+
     def _remove(self, topic: Topic) -> Iterator[None]:
         del self.by_name[topic.name]
         del self._by_id[topic.id]

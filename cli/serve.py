@@ -67,13 +67,15 @@ def serve(found: dict[str, list[str]]) -> int:
     events = Events(level, form)
     if config.unused:
         events.warning("properties_without_effect", properties=sorted(config.unused))
-    shares = share(_raise_file_limit(), config["max.connections"])
+    open_files = _raise_file_limit()
+    shares = share(open_files, config["max.connections"])
     if shares.connections < config["max.connections"]:
         events.warning(
             "max_connections_lowered", max_connections=shares.connections,
             hint="the system lets this process have too few open files: raise the limit (ulimit -n)",
         )  # fmt: skip
         config.values["max.connections"] = shares.connections
+    config.ceilings["max.connections"] = share(open_files, 1 << 30).connections
     OPEN_FILES.limit = shares.segments
     try:
         _remove_ready_file(ready_file)  # A broker that did not end in order left it behind.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config_view import Entry, broker_configs, topic_configs
+from stuntbroker.broker.config_view import Entry, broker_configs, cluster_configs, topic_configs
 from stuntbroker.broker.slices import SEEN, Steps, work_off
 from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
@@ -77,7 +77,7 @@ def _one(broker: Broker, resource: DescribeConfigsResource, request: DescribeCon
         return answer(ErrorCode.NONE, "", topic_configs(broker, topic))
     if kind == BROKER:
         if name == "":
-            return answer(ErrorCode.NONE, "")  # The cluster-wide defaults: nothing is set there.
+            return answer(ErrorCode.NONE, "", cluster_configs(broker))
         if name != str(broker.node_id):
             return answer(
                 ErrorCode.INVALID_REQUEST,

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config_change import CLIENT_METRICS, GROUP, change, refused, unknown
+from stuntbroker.broker.config_change import (
+    BROKER,
+    CLIENT_METRICS,
+    GROUP,
+    Outcome,
+    change,
+    change_broker,
+    refused,
+    unknown,
+)
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
 
 KEY: Final = 33
 VERSIONS = range(0, 3)
@@ -27,6 +37,8 @@ def handle(connection: Connection, request: AlterConfigsRequest, version: int) -
         outcome = refused(kind, name, times, keys, nulls)
         if outcome is None and kind in (CLIENT_METRICS, GROUP):
             outcome = unknown(connection.broker, kind, name, keys)
+        if outcome is None and kind == BROKER:
+            outcome = _replace(connection.broker, name, wanted, request.validate_only)
         error, message = outcome or change(
             connection.broker,
             kind,
@@ -36,3 +48,8 @@ def handle(connection: Connection, request: AlterConfigsRequest, version: int) -
         )
         responses.append(AlterConfigsResourceResponse(error, message, kind, name))
     return AlterConfigsResponse(responses=responses)
+
+
+def _replace(broker: Broker, name: str, wanted: dict[str, str | None], validate_only: bool) -> Outcome:
+    values = {key: value or "" for key, value in wanted.items()}
+    return change_broker(broker, name, lambda dynamic, level: dynamic.replace(level, values, validate_only))

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.config import ConfigError, show
-from stuntbroker.broker.config_change import BROKER_LOGGER, LISTS, WITHOUT_CONFIGS, Outcome, change, refused, unknown
+from stuntbroker.broker.config_change import (
+    BROKER,
+    BROKER_LOGGER,
+    LISTS,
+    WITHOUT_CONFIGS,
+    Outcome,
+    change,
+    change_broker,
+    refused,
+    unknown,
+)
+from stuntbroker.broker.dynamic_config import APPEND, DELETE, SET, SUBTRACT, Change
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -26,7 +37,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 44
 VERSIONS = range(0, 2)
-SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def handle(
@@ -48,6 +58,9 @@ def _one(
     nulls = ",".join(c.name for c in resource.configs if c.value is None and c.config_operation != DELETE)
     if refusal := refused(kind, name, times, keys, nulls):
         return refusal
+    if kind == BROKER:
+        changes = [Change(config.name, config.config_operation, config.value or "") for config in resource.configs]
+        return change_broker(broker, name, lambda dynamic, level: dynamic.alter(level, changes, validate_only))
     for config in resource.configs:
         if not SET <= config.config_operation <= SUBTRACT:
             message = f"Unknown operation type {config.config_operation} for key {config.name}."

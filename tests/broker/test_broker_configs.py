@@ -1,0 +1,195 @@
+"""Configuration of the broker that is changed while it runs: what Kafka accepts, where it takes effect, what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import START_MS, Client, rig
+from valid_requests import TOPIC, batch
+
+from stuntbroker.broker.dynamic_config import APPEND, DELETE, MIN_ISR, SET, SUBTRACT
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.alter_configs_request import AlterableConfig as ReplacedConfig
+from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
+from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsResource as ReplacedResource
+from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+
+BROKER, TOPIC_KIND = 4, 2
+OK, INVALID_REQUEST, INVALID_CONFIG = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
+Outcome = tuple[int, str | None]
+
+
+def alter(client: Client, name: str, *changes: tuple[str, int, str | None], validate_only: bool = False) -> Outcome:
+    configs = [AlterableConfig(*change) for change in changes]
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(BROKER, name, configs)], validate_only)
+    (answer,) = client.ask(request, 1).responses
+    return answer.error_code, answer.error_message
+
+
+def replace(client: Client, name: str, **values: str) -> Outcome:
+    configs = [ReplacedConfig(key.replace("_", "."), value) for key, value in values.items()]
+    (answer,) = client.ask(AlterConfigsRequest([ReplacedResource(BROKER, name, configs)]), 2).responses
+    return answer.error_code, answer.error_message
+
+
+def described(client: Client, kind: int, name: str) -> dict[str, Any]:
+    """Property -> (value, source, read-only, synonyms as (name, value, source))."""
+    request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)], include_synonyms=True)
+    (answer,) = client.ask(request, 4).results
+    assert not answer.error_code, answer.error_message
+    return {
+        one.name: (one.value, one.config_source, one.read_only, [(s.name, s.value, s.source) for s in one.synonyms])
+        for one in answer.configs
+    }
+
+
+def produce(client: Client, size: int) -> int:
+    data = [PartitionProduceData(0, batch(1, size=size, timestamp=START_MS))]
+    answer = client.ask(ProduceRequest(None, -1, 1_000, [TopicProduceData(TOPIC, partition_data=data)]), 9)
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+async def test_a_change_takes_effect_at_once_by_level_and_is_gone_when_it_is_deleted(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        made.topic(TOPIC)
+        assert produce(client, 50_000) == OK
+        assert alter(client, "", ("message.max.bytes", SET, " 20000 ")) == (OK, None)
+        assert produce(client, 50_000) == ErrorCode.MESSAGE_TOO_LARGE
+        assert alter(client, "1", ("message.max.bytes", SET, "90000")) == (OK, None)
+        assert produce(client, 50_000) == OK
+        levels = [("message.max.bytes", "90000", 2), ("message.max.bytes", " 20000 ", 3), ("message.max.bytes", "1048588", 5)]
+        assert described(client, BROKER, "1")["message.max.bytes"] == ("90000", 2, False, levels)
+        assert described(client, TOPIC_KIND, TOPIC)["max.message.bytes"] == ("90000", 2, False, levels)
+        assert described(client, BROKER, "") == {
+            MIN_ISR: ("1", 3, False, [(MIN_ISR, "1", 3)]),
+            "message.max.bytes": (" 20000 ", 3, False, levels[1:2]),
+        }
+        assert alter(client, "1", ("message.max.bytes", DELETE, None)) == (OK, None)
+        assert produce(client, 50_000) == ErrorCode.MESSAGE_TOO_LARGE
+        assert alter(client, "", ("message.max.bytes", DELETE, None)) == (OK, None)
+        assert produce(client, 50_000) == OK
+        assert described(client, BROKER, "1")["message.max.bytes"] == ("1048588", 5, False, levels[2:])
+
+
+async def test_a_topic_s_own_configuration_stays(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        made.topic(TOPIC, retention_ms="5")
+        made.topic("other")
+        assert alter(client, "", ("log.retention.ms", SET, "7000")) == (OK, None)
+        assert [made.log(name, 0).config.retention_ms for name in (TOPIC, "other")] == [5, 7_000]
+        assert described(client, TOPIC_KIND, "other")["retention.ms"] == (
+            "7000", 3, False, [("log.retention.ms", "7000", 3), ("log.retention.hours", "168", 5)],
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("crash", [False, True])
+async def test_what_was_set_is_in_force_after_a_restart(data_dir: Path, crash: bool) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        made.topic(TOPIC)
+        assert alter(client, "1", ("message.max.bytes", SET, "20000"), ("of.somebody", SET, "x")) == (OK, None)
+        made.broker.broken = crash
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert produce(client, 50_000) == ErrorCode.MESSAGE_TOO_LARGE
+        found = described(client, BROKER, "1")
+        assert found["message.max.bytes"][:2] == ("20000", 2)
+        assert found["of.somebody"] == (None, 2, True, [("of.somebody", "x", 2)])
+
+
+async def test_alter_configs_replaces_all_that_is_set_on_a_level(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert replace(client, "1", message_max_bytes="9", log_retention_ms="8") == (OK, None)
+        assert replace(client, "1", log_retention_ms="7") == (OK, None)
+        found = described(client, BROKER, "1")
+        assert (found["message.max.bytes"][1], found["log.retention.ms"][:2]) == (5, ("7", 2))
+        assert replace(client, "1") == (OK, None)
+        assert replace(client, "", log_retention_ms="7") == (
+            INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        )  # fmt: skip
+        assert replace(client, "", log_retention_ms="7", min_insync_replicas="1") == (OK, None)
+
+
+async def test_lists_are_appended_to_and_subtracted_from(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        assert alter(client, "", ("log.cleanup.policy", APPEND, "compact")) == (OK, None)
+        assert described(client, BROKER, "")["log.cleanup.policy"][0] == "delete,compact"
+        assert alter(client, "", ("log.cleanup.policy", SUBTRACT, "delete")) == (OK, None)
+        assert described(client, BROKER, "1")["log.cleanup.policy"][0] == "compact"
+
+
+ANY = ("", "1")
+REFUSED: list[tuple[tuple[str, ...], tuple[tuple[str, int, str | None], ...], Outcome]] = [
+    (("9",), (), (INVALID_REQUEST, "Unexpected broker id, expected 1, but received 9")),
+    (("abc", " 1"), (), (INVALID_REQUEST, "Node id must be an integer, but it is: ")),
+    (ANY, (("node.id", SET, "2"),), (INVALID_REQUEST, "Cannot update these configs dynamically: [node.id]")),
+    (ANY, (("num.partitions", SET, "2"),), (INVALID_REQUEST, "Cannot update these configs dynamically: [num.partitions]")),
+    (ANY, (("broker.rack", SET, "a"),), (INVALID_REQUEST, "Cannot update these configs dynamically: [broker.rack]")),
+    (ANY, (("log.retention.ms", SET, "abc"),), (INVALID_REQUEST, "Invalid value abc for configuration log.retention.ms: ")),
+    (ANY, (("num.io.threads", SET, "x"),), (
+        INVALID_REQUEST, "Invalid value x for configuration num.io.threads: Not a number of type INT")),
+    (ANY, (("log.preallocate", SET, "yes"),), (INVALID_REQUEST, "Invalid value yes for configuration log.preallocate: ")),
+    (ANY, (("log.retention.ms", APPEND, "1"),), (
+        INVALID_CONFIG, "Config value append is not allowed for config key: log.retention.ms")),
+    (ANY, (("log.retention.ms", SUBTRACT, "1"),), (
+        INVALID_CONFIG, "Config value subtract is not allowed for config key: log.retention.ms")),
+    (ANY, (("foo.bar", APPEND, "1"),), (INVALID_CONFIG, "Unknown config name: foo.bar")),
+    (ANY, (("log.retention.ms", 4, "1"),), (INVALID_REQUEST, "Unknown operations type 4")),
+    (ANY, (("log.retention.ms", SET, None),), (INVALID_REQUEST, "Null value not supported for : log.retention.ms")),
+    (ANY, (("ssl.keystore.type", SET, "JKS"),), (
+        INVALID_REQUEST, "These security configs can be dynamically updated only per-listener using the listener prefix: "
+        "[ssl.keystore.type]")),
+    (("",), (("listeners", SET, "PLAINTEXT://:1"),), (
+        INVALID_REQUEST, "Cannot update these configs at default cluster level, broker id must be specified: [listeners]")),
+    (("1",), ((MIN_ISR, SET, "1"),), (
+        INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")),
+    (("",), ((MIN_ISR, DELETE, None),), (
+        INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("names", "changes", "outcome"), REFUSED, ids=[str(row[1] or row[0]) for row in REFUSED])
+async def test_what_kafka_refuses_is_refused_and_nothing_of_the_request_is_done(
+    names: tuple[str, ...], changes: tuple[tuple[str, int, str | None], ...], outcome: Outcome, data_dir: Path
+) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        for name in names:
+            error, message = alter(client, name, ("message.max.bytes", SET, "9"), *changes)
+            assert error == outcome[0] and message is not None and message.startswith(str(outcome[1])), (error, message)
+        assert described(client, BROKER, "1")["message.max.bytes"][1] == 5
+
+
+@pytest.mark.parametrize("name", ANY)
+async def test_what_has_no_effect_here_is_accepted_kept_and_shown(name: str, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        changes = (("num.io.threads", SET, "9"), ("foo.bar", SET, "x"), ("node.id", DELETE, None))
+        assert alter(client, name, *changes, validate_only=True) == (OK, None)
+        assert "num.io.threads" not in described(client, BROKER, "1")
+        assert alter(client, name, *changes) == (OK, None)
+        source = 2 if name else 3
+        found = described(client, BROKER, "1")
+        assert found["num.io.threads"] == ("9", source, False, [("num.io.threads", "9", source)])
+        assert found["foo.bar"] == (None, source, True, [("foo.bar", "x", source)])
+
+
+async def test_a_limit_of_the_system_is_not_exceeded(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        made.broker.config.ceilings["max.connections"] = 1
+        assert alter(client, "", ("max.connections", SET, "5")) == (OK, None)
+        assert made.client().transport.aborted
