@@ -16,7 +16,7 @@ JAVA_PLACE := $(if $(JAVA_HOME),in JAVA_HOME ($(JAVA_HOME)),on the PATH and JAVA
 JAVA_17    := 'version "(1[7-9]|[2-9][0-9])'
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test peers-kafka spark-faults conformance bench generate types lint scenarios explore readme wheel clean check-python check-java need-java
+.PHONY: help run demo test peers-kafka spark-faults conformance bench generate types lint scenarios explore readme properties wheel clean check-python check-java need-java
 
 help:           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -92,6 +92,9 @@ explore: $(VENV)/dev  ## every interleaving of small worlds around the coordinat
 
 readme: $(VENV)/run  ## write the table of APIs into README.md
 	$(BIN)/python tools/api_table.py
+
+properties: $(VENV)/run  ## write docs/properties.md
+	$(BIN)/python tools/properties_page.py
 
 wheel: $(VENV)/dev  ## build a wheel into dist/
 	rm -rf dist

@@ -118,8 +118,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Default of the topic property compression.type: producer, uncompressed, gzip, snappy, lz4 or zstd. The broker never "
         "recompresses. With zstd, Fetch below version 10 gets UNSUPPORTED_COMPRESSION_TYPE.",
     "connections.max.idle.ms":
-        "Milliseconds without a request after which the broker closes a connection. A negative value means never. The broker "
-        "looks every 10 seconds.",
+        "Milliseconds without a request after which the broker closes a connection. A negative value means never. The check "
+        "runs every 10 seconds.",
     "controller.listener.names":
         "Comma-separated names of entries of listeners that belong to a controller. The broker does not open them: it has no "
         "controller listener.",
@@ -222,8 +222,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "socket.request.max.bytes":
         "Size limit of a request in bytes. A larger one closes its connection.",
     "stuntbroker.cluster.id":
-        "Cluster id of a new data folder, in visible ASCII characters. A random id is made while it is empty. A folder that has "
-        "an id keeps it.",
+        "Cluster id of a new data folder, in visible ASCII characters. If it is empty, the id is random. A folder that has an id "
+        "keeps it.",
     "stuntbroker.deny.two.phase.commit":
         "Comma-separated transactional ids that may not use two-phase commit: InitProducerId with Enable2Pc gets "
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED. A * at the end of an id stands for any ending.",
@@ -245,8 +245,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Replication factors that are accepted: strict refuses those above 1, as Kafka with one broker does. With any they are "
         "accepted, and one copy is kept.",
     "stuntbroker.write.buffer.bytes":
-        "Bytes of unsent responses from which the broker stops to handle requests of a connection, until its client has read "
-        "some of them.",
+        "Bytes of unsent responses from which the broker stops handling the requests of a connection, until its client has "
+        "read some of them.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms":
         "Milliseconds between two searches for transactions that have timed out. The broker aborts those that it finds.",
     "transaction.max.timeout.ms":

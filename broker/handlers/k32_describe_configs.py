@@ -96,6 +96,7 @@ def _one(broker: Broker, resource: DescribeConfigsResource, request: DescribeCon
 
 def _documentation(kind: int) -> Mapping[str, str]:
     """Documentation of the properties of a type of resource, by name."""
+    # Unlike Kafka: the words are ours, and say what a property does here.
     from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS  # Few requests ask for it.
 
     return {TOPIC: TOPIC_DOCS, BROKER: BROKER_DOCS}.get(kind, {})

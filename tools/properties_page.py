@@ -1,0 +1,218 @@
+"""Writes docs/properties.md from the properties and their documentation. `--check` only says whether it is up to date.
+
+Types, defaults and texts come from broker/config.py and broker/config_docs.py. This file adds the subjects and what Apache
+Kafka 4.3.1 has as default where that is another value.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from stuntbroker.broker.config import BROKER, TOPIC, WITHOUT_DEFAULT, show
+from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "properties.md"
+TYPES: Final = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list"}
+"""ConfigType of DescribeConfigs -> its name."""
+
+INTRODUCTION: Final = """\
+<!-- Written by `make properties`: change tools/properties_page.py or broker/config_docs.py instead. -->
+# Properties
+
+## How do I set one?
+
+A property of the broker, at the start ([README](../README.md#command-line)):
+
+```
+stuntbroker serve --set num.partitions=3 --set log.retention.ms=3600000
+stuntbroker serve --config server.properties
+```
+
+A property of one topic, while the broker runs, or with `--config` when `kafka-topics.sh` creates the topic:
+
+```
+kafka-configs.sh --bootstrap-server localhost:9092 --entity-type topics --entity-name orders --alter \\
+    --add-config retention.ms=60000
+```
+
+## How do I see what is set?
+
+```
+kafka-configs.sh --bootstrap-server localhost:9092 --entity-type brokers --entity-name 1 --describe --all
+kafka-configs.sh --bootstrap-server localhost:9092 --entity-type topics --entity-name orders --describe --all
+```
+
+Programs get the descriptions of this page too: `new DescribeConfigsOptions().includeDocumentation(true)` in Java.
+
+## What do the tables say?
+
+- The names are Kafka's. Names that begin with `stuntbroker.` are ours, and so is `transaction.version`, which is only a
+  feature in Kafka.
+- "No effect here": the property is accepted, stored and described, and changes nothing.
+- A property of Kafka's broker that is not on this page is accepted at the start with a warning, and has no effect. A property
+  of a topic that is not on this page is refused.
+- A default of `null` means that the property has no value until it is set.
+- "Default from" is the property of the broker that has the default for all topics. Without one, the default is fixed.
+- "In Kafka" is the default of Apache Kafka 4.3.1 where it is another one. [differences.md](differences.md) explains those that
+  change what a client sees.
+"""
+
+TOPIC_SUBJECTS: Final = {
+    "Retention and segments": "cleanup.policy retention.ms retention.bytes segment.bytes segment.ms",
+    "Compaction": "min.compaction.lag.ms delete.retention.ms max.compaction.lag.ms min.cleanable.dirty.ratio",
+    "Batches": (
+        "max.message.bytes compression.type message.timestamp.type message.timestamp.before.max.ms "
+        "message.timestamp.after.max.ms compression.gzip.level compression.lz4.level compression.zstd.level"
+    ),
+    "Files": (
+        "flush.messages flush.ms file.delete.delay.ms index.interval.bytes segment.index.bytes segment.jitter.ms preallocate"
+    ),
+    "Replication and tiered storage": (
+        "min.insync.replicas unclean.leader.election.enable leader.replication.throttled.replicas "
+        "follower.replication.throttled.replicas remote.storage.enable remote.log.copy.disable remote.log.delete.on.disable "
+        "local.retention.bytes local.retention.ms"
+    ),
+}
+"""Subject -> properties of a topic, in the order of the page."""
+
+BROKER_SUBJECTS: Final = {
+    "Addresses and identity": (
+        "listeners advertised.listeners listener.security.protocol.map controller.listener.names stuntbroker.mapped.port "
+        "node.id broker.id stuntbroker.cluster.id"
+    ),
+    "Connections and requests": (
+        "max.connections connections.max.idle.ms socket.listen.backlog.size socket.request.max.bytes queued.max.request.bytes "
+        "stuntbroker.write.buffer.bytes fetch.max.bytes max.incremental.fetch.session.cache.slots"
+    ),
+    "Topics": (
+        "auto.create.topics.enable delete.topic.enable num.partitions default.replication.factor "
+        "stuntbroker.replication.factor min.insync.replicas message.max.bytes compression.type log.message.timestamp.type"
+    ),
+    "Retention, segments and compaction": (
+        "log.cleanup.policy log.retention.ms log.retention.minutes log.retention.hours log.retention.bytes "
+        "log.retention.check.interval.ms log.segment.bytes log.roll.ms log.roll.hours log.cleaner.backoff.ms "
+        "log.cleaner.delete.retention.ms log.cleaner.min.cleanable.ratio"
+    ),
+    "Consumer groups and offsets": (
+        "group.initial.rebalance.delay.ms group.min.session.timeout.ms group.max.session.timeout.ms group.max.size "
+        "stuntbroker.groups.max.bytes offset.metadata.max.bytes offsets.retention.minutes "
+        "offsets.retention.check.interval.ms offsets.topic.num.partitions offsets.topic.segment.bytes "
+        "offsets.topic.replication.factor"
+    ),
+    "Producers": (
+        "producer.id.expiration.ms producer.id.expiration.check.interval.ms stuntbroker.initial.producer.id "
+        "stuntbroker.initial.producer.epoch"
+    ),
+    "Transactions": (
+        "transaction.version transaction.two.phase.commit.enable stuntbroker.deny.two.phase.commit stuntbroker.profile "
+        "transaction.max.timeout.ms transaction.abort.timed.out.transaction.cleanup.interval.ms "
+        "transactional.id.expiration.ms transaction.remove.expired.transaction.cleanup.interval.ms "
+        "transaction.partition.verification.enable add.partitions.to.txn.retry.backoff.ms "
+        "add.partitions.to.txn.retry.backoff.max.ms transaction.state.log.num.partitions "
+        "transaction.state.log.segment.bytes transaction.state.log.replication.factor"
+    ),
+}
+"""Subject -> properties of the broker, in the order of the page."""
+
+KAFKA_DEFAULTS: Final = {
+    "broker.id": "-1",
+    "controller.listener.names": "null",
+    "group.initial.rebalance.delay.ms": "3000",
+    "group.max.size": "2147483647",
+    "listeners": "PLAINTEXT://:9092",
+    "log.cleaner.backoff.ms": "15000",
+    "max.connections": "2147483647",
+    "node.id": "null",
+    "offsets.topic.replication.factor": "3",
+    "queued.max.request.bytes": "-1",
+    "socket.listen.backlog.size": "50",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "3600000",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.two.phase.commit.enable": "false",
+    "transaction.version": "feature only",
+}
+"""Property of the broker -> the default in Apache Kafka 4.3.1, where it is another one."""
+
+
+class SubjectError(Exception):
+    """A property is under no subject, or under two, or a subject has one that does not exist."""
+
+
+def main() -> int:
+    fresh = page()
+    if "--check" in sys.argv:
+        is_fresh = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == fresh
+        if not is_fresh:
+            print("docs/properties.md: the page is not what the tool writes: run `make properties`")
+        return int(not is_fresh)
+    PAGE.write_text(fresh, encoding="utf-8")
+    return 0
+
+
+def page() -> str:
+    """The whole page. Raises SubjectError."""
+    check_subjects(TOPIC_SUBJECTS, TOPIC.keys())
+    check_subjects(BROKER_SUBJECTS, BROKER.keys())
+    parts = [INTRODUCTION, "## Properties of a topic\n"]
+    for subject, names in TOPIC_SUBJECTS.items():
+        parts += [f"### Topic: {subject.lower()}\n", topic_table(names.split())]
+    parts.append("## Properties of the broker\n")
+    for subject, names in BROKER_SUBJECTS.items():
+        parts += [f"### Broker: {subject.lower()}\n", broker_table(names.split())]
+    return "\n".join(parts)
+
+
+def check_subjects(subjects: dict[str, str], known: Iterable[str]) -> None:
+    """Raises SubjectError unless each known property is under one subject."""
+    listed = [name for names in subjects.values() for name in names.split()]
+    wrong = sorted({name for name in listed if listed.count(name) > 1} | set(listed) ^ set(known))
+    if wrong:
+        raise SubjectError(f"put each of these under one subject of tools/properties_page.py: {', '.join(wrong)}")
+
+
+def topic_table(names: list[str]) -> str:
+    rows = ["| property | type | default | default from | what it does |", "|---|---|---|---|---|"]
+    for name in names:
+        one, broker_name = TOPIC[name]
+        source = code(broker_name) if broker_name in BROKER else ""
+        rows.append(f"| {code(name)} | {TYPES[one.kind]} | {code(show(one.default))} | {source} | {prose(TOPIC_DOCS[name])} |")
+    return "\n".join(rows) + "\n"
+
+
+def broker_table(names: list[str]) -> str:
+    rows = ["| property | type | default | in Kafka | what it does |", "|---|---|---|---|---|"]
+    for name in names:
+        one, default = BROKER[name], default_of(name)
+        rows.append(f"| {code(name)} | {TYPES[one.kind]} | {code(default)} | {in_kafka(name)} | {prose(BROKER_DOCS[name])} |")
+    return "\n".join(rows) + "\n"
+
+
+def default_of(name: str) -> str:
+    """The default of a property of the broker, as DescribeConfigs shows it."""
+    return "null" if name in WITHOUT_DEFAULT else show(BROKER[name].default)
+
+
+def in_kafka(name: str) -> str:
+    """The cell for the default in Kafka: empty where it is the same."""
+    if name.startswith("stuntbroker."):
+        return "not there"
+    known = KAFKA_DEFAULTS.get(name, "")
+    return known if " " in known else code(known) if known else ""
+
+
+def code(text: str | None) -> str:
+    return f"`{text}`" if text else "empty"
+
+
+def prose(text: str) -> str:
+    """A text with the characters escaped that Markdown would take for its own."""
+    return re.sub(r"([*_<|`])", r"\\\1", text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
