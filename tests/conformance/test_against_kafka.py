@@ -6,6 +6,7 @@ Kafka is the judge. What may differ stands in allowances.py, and words that are 
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -15,8 +16,10 @@ from tests.conformance.cases import GROUPS
 from tests.conformance.compare import Case, run_case
 from tests.conformance.conftest import Pair
 from tests.conformance.side import Side
+from tools.properties_page import KAFKA_DEFAULTS, default_of
 
 SHOWN_MAX = 20
+DEFAULT_CONFIG = 5
 CASES = [pytest.param(case, id=f"{group}-{case.__name__}") for group, cases in GROUPS.items() for case in cases]
 
 
@@ -29,10 +32,31 @@ def test_replies_are_those_of_kafka(pair: Pair, case: Case) -> None:
 
 
 def test_every_property_that_kafka_shows_is_known_by_its_name(pair: Pair) -> None:
-    side = Side(pair.kafka, "names")
+    assert broker_configs(pair.kafka).keys() - KAFKA_4_3_1 == set()
+
+
+def test_the_page_of_properties_has_every_default_of_kafka_that_is_another_one(pair: Pair) -> None:
+    """Those that Kafka shows: it hides a few properties."""
+    kafka, ours = broker_configs(pair.kafka), broker_configs(pair.ours)
+    defaults = {name: default_in(kafka[name]) for name in kafka.keys() & ours.keys()}
+
+    assert {name: default for name, default in defaults.items() if default != default_of(name)} == {
+        name: default for name, default in KAFKA_DEFAULTS.items() if name in kafka
+    }
+
+
+def broker_configs(address: str) -> dict[str, Any]:
+    """What DescribeConfigs says of each property of a broker, by name."""
+    side = Side(address, "configs")
     try:
         resource = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
-        (shown,) = side.ask("DescribeConfigs", 4, "all", resources=[resource]).results
+        (shown,) = side.ask("DescribeConfigs", 4, "all", resources=[resource], include_synonyms=True).results
     finally:
         side.close()
-    assert {one.name for one in shown.configs} - KAFKA_4_3_1 == set()
+    return {one.name: one for one in shown.configs}
+
+
+def default_in(one: Any) -> str:
+    """The default that a described property has; null without one."""
+    found = [synonym.value for synonym in one.synonyms if (synonym.name, synonym.source) == (one.name, DEFAULT_CONFIG)]
+    return str(found[0]) if found else "null"
