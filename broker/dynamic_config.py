@@ -28,6 +28,7 @@ MIN_ISR: Final = "min.insync.replicas"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
 _NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
+# Unlike Kafka: numbers of threads may change by any factor, and why a value is refused is said in words of our own.
 _OF_TOPICS: Final = {name: one for one, name in TOPIC.values() if name is not None}
 """Broker properties that are only known here as what a topic's configuration begins with."""
 

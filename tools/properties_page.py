@@ -32,6 +32,13 @@ stuntbroker serve --set num.partitions=3 --set log.retention.ms=3600000
 stuntbroker serve --config server.properties
 ```
 
+What Kafka changes dynamically, while the broker runs (`--entity-name 1` instead of `--entity-default`: this broker only):
+
+```
+kafka-configs.sh --bootstrap-server localhost:9092 --entity-type brokers --entity-default --alter \\
+    --add-config log.retention.ms=60000
+```
+
 A property of one topic, while the broker runs, or with `--config` when `kafka-topics.sh` creates the topic:
 
 ```
