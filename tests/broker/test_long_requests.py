@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ from broker_harness import KEYS, Client, Rig, decode, frame, rig, turn
 from bystander import Bystander
 
 from stuntbroker.broker.config import PARTITIONS_MAX
-from stuntbroker.broker.slices import MADE, SLICE_COST
+from stuntbroker.broker.slices import ELEMENTS_AT_ONCE, MADE, SLICE_COST
+from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -258,3 +260,30 @@ async def test_where_each_change_is_synced_a_slice_makes_one_topic(data_dir: Pat
             assert there(made) == done
             await turn(1)
         client.leave()
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_a_long_response_is_encoded_in_slices_and_is_the_same_as_at_once(version: int, data_dir: Path) -> None:
+    """Every element, whichever way its version writes how many there are."""
+    async with rig(data_dir) as made:
+        client = made.client()
+        names = [f"t{number}" for number in range(3 * ELEMENTS_AT_ONCE + 7)]
+        client.feed(frame(CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], 60_000, True), version))
+        turns = 0
+        while client.connection.open:
+            await turn(1)
+            turns += 1
+        [answer] = client.answers()
+        response = decode(answer, KEYS["CreateTopics"], version)
+        assert [topic.name for topic in response.topics] == names
+        again = bytearray()
+        response.encode(again, version)
+        assert answer.endswith(bytes(again))
+        assert turns > 3
+
+
+@pytest.mark.parametrize("name", sorted(set(LONG) - {"Metadata"}))
+def test_the_last_field_of_a_response_that_is_encoded_in_slices_is_its_list(name: str) -> None:
+    api = next(api for api in APIS.values() if api.name == name)
+    response = getattr(import_module(f"stuntbroker.protocol.messages.{api.module}_response"), f"{name}Response")
+    assert response.__slots__[-1] == LONG[name].results
