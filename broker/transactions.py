@@ -193,7 +193,7 @@ class Transactions:
         actor = self._actors.get(transactional_id) or self._wake(transactional_id)
         if actor is None or not self._at_once:
             return None
-        if len(actor.txn.partitions) > MARKERS_AT_ONCE_MAX and type(request) is EndTxn:
+        if request.__class__ is EndTxn and len(actor.txn.partitions) > MARKERS_AT_ONCE_MAX:
             return None
         return actor.at_once(request, self)
 

@@ -54,8 +54,13 @@ def deliver(receiver: Receiver, out: bytes | bytearray) -> None:
     try:
         receiver.write(out)
     except Exception:
-        receiver.abort()
-        assert receiver.is_closing(), "an answer was neither sent nor was its connection closed"
+        _close_refusing(receiver)
+
+
+def _close_refusing(receiver: Receiver) -> None:
+    """Close the connection of a transport that refuses a write."""
+    receiver.abort()
+    assert receiver.is_closing(), "an answer was neither sent nor was its connection closed"
 
 
 class Turn:
@@ -143,4 +148,7 @@ class Turn:
         for log in late:  # Nobody waits for it: it is written with the next appends to its file.
             log.gather_late()
         for receiver, out in answers.items():
-            deliver(receiver, out)
+            try:  # As `deliver` does it.
+                receiver.write(out)
+            except Exception:
+                _close_refusing(receiver)

@@ -51,12 +51,13 @@ Taken = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
 
 
 def handle(connection: Connection, asked: Asked, version: int) -> Any:
-    _, _, wanted = asked
-    if len(wanted) > NEW_LOGS_AT_ONCE or (wanted and len(wanted[0][2]) > NEW_LOGS_AT_ONCE):
-        new = _new_logs(connection.broker, wanted, version)
-        if len(new) > NEW_LOGS_AT_ONCE:
-            return work_off(connection, _begin_logs(connection, new, asked, version))
-    return _produce(connection, asked, version)
+    wanted = asked[2]
+    if len(wanted) == 1 and len(wanted[0][2]) <= NEW_LOGS_AT_ONCE:
+        return _plain_or_not(connection, asked, version)
+    new = _new_logs(connection.broker, wanted, version)
+    if len(new) > NEW_LOGS_AT_ONCE:
+        return work_off(connection, _begin_logs(connection, new, asked, version))
+    return _plain_or_not(connection, asked, version)
 
 
 def _new_logs(broker: Broker, wanted: Wanted, version: int) -> list[PartitionLog]:
@@ -81,13 +82,18 @@ def _begin_logs(connection: Connection, new: list[PartitionLog], asked: Asked, v
         except StorageError:
             break  # The append meets it again, and answers it.
         yield BEGIN_COST
-    response = _produce(connection, asked, version)
+    response = _plain_or_not(connection, asked, version)
     return ANSWERED_ELSEWHERE if response is None else response
 
 
-def _produce(connection: Connection, asked: Asked, version: int) -> Any:
+def _plain_or_not(connection: Connection, asked: Asked, version: int) -> Any:
     if version >= IMPLICIT_ADD_FROM and plain_produce.handle(connection, asked, version):
         return None
+    return _produce(connection, asked, version)
+
+
+def _produce(connection: Connection, asked: Asked, version: int) -> Any:
+    """A request of any kind."""
     transactional_id, acks, wanted = asked
     broker = connection.broker
     topics = broker.topics
