@@ -62,37 +62,40 @@ class _Encoded:
 
 
 def _and_encoded(route: Route, steps: Steps) -> Steps:
-    """`steps`, and then those of encoding the response when its last field is a long list: a megabyte takes 15 ms."""
+    """`steps`, and then those of encoding the response when it has a long list: a megabyte takes 15 ms."""
     response = yield from steps
     if response is None or response is ANSWERED_ELSEWHERE or route.in_parts or isinstance(response, _Encoded):
         return response
-    fields: list[str] = list(getattr(response, "__slots__", ()))
-    elements = getattr(response, fields[-1]) if fields else ()
-    if not isinstance(elements, list) or len(elements) <= ELEMENTS_AT_ONCE:
-        return response
-    return (yield from _encoded(response, fields[-1], elements, route))
+    values = [(getattr(response, field), field) for field in getattr(response, "__slots__", ())]
+    count, field = max(((len(value), field) for value, field in values if isinstance(value, list)), default=(0, ""))
+    return (yield from _encoded(response, field, route)) if count > ELEMENTS_AT_ONCE else response
 
 
-def _encoded(response: Any, field: str, elements: list[Any], route: Route) -> Steps:
-    """Encodes a response whose last field is a list. Before its elements stands their number, behind them at most a tag count."""
-    flexible, version = route.flexible_response, route.version
-    count_size, tail = (1, 1) if flexible else (4, 0)
-    content = bytearray()
-    setattr(response, field, [])
-    response.encode(content, version)
-    head = len(content) - count_size - tail
-    del content[head:]
-    if flexible:
+def _encoded(response: Any, field: str, route: Route) -> Steps:
+    """Encodes a response that has a list in one of its fields, a piece of the list at a time."""
+    elements: list[Any] = getattr(response, field)
+
+    def encoded(some: list[Any]) -> bytearray:
+        out = bytearray()
+        setattr(response, field, some)
+        response.encode(out, route.version)
+        return out
+
+    empty, single = encoded([]), encoded(elements[:1])
+    differs = next(at for at, (one, other) in enumerate(zip(empty, single, strict=False)) if one != other)
+    count_size = 1 if route.flexible_response else 4
+    head = differs + 1 - count_size  # The number of elements is the first thing that is another, and its last byte at that.
+    tail = len(empty) - head - count_size
+    content = empty[:head]
+    if route.flexible_response:
         write_uvarint(content, len(elements) + 1)
     else:
         content += len(elements).to_bytes(4, "big")
     for start in range(0, len(elements), ELEMENTS_AT_ONCE):
-        setattr(response, field, elements[start : start + ELEMENTS_AT_ONCE])
-        part = bytearray()
-        response.encode(part, version)
+        part = encoded(elements[start : start + ELEMENTS_AT_ONCE])
         content += part[head + count_size : len(part) - tail]
         yield 1 + len(part) // BYTES_PER_UNIT
-    content += bytes(tail)
+    content += empty[head + count_size :]
     return _Encoded(content)
 
 

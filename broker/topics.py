@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ NAME = re.compile(r"[a-zA-Z0-9._-]+")
 NAME_LENGTH_MAX: Final = 249
 OFFSETS: Final = "__consumer_offsets"
 TXN_STATE: Final = "__transaction_state"
+FROZEN_FROM: Final = 2_000
 HISTORY_MS: Final = 60_000
 """Records of the internal topics that are younger are never cleaned away."""
 INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
@@ -69,6 +71,8 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         """Every partition of every topic, by topic and index."""
+        self._not_frozen = 0
+        """Partitions that were made since the collector was last told to leave alone what there is."""
         self._being_removed: set[str] = set()
         """Names of deleted topics whose folders are not all gone yet."""
         self._alike: dict[str, list[str]] = {}
@@ -232,6 +236,10 @@ class Topics:
                 log.turn = self.turn
             topic.partitions.append(log)
             self.logs[log.name] = log
+            self._not_frozen += 1
+        if self._not_frozen >= FROZEN_FROM:  # They live long: the collector need not look at them again, for 100 ms a time.
+            self._not_frozen = 0
+            gc.freeze()
 
     def _apply_configs(self, topic: Topic, configs: dict[str, str]) -> None:
         topic.configs = configs

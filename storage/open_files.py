@@ -31,9 +31,11 @@ class OpenFiles:
     def opened(self, segment: Closable) -> None:
         """Count a segment that has just opened its file; close others that were opened before it when there are too many."""
         self._open[segment] = None
-        if len(self._open) > self.limit:
-            for other in [one for one in self._open if one is not segment and not one.pending][: len(self._open) - self.limit]:
-                other.close()
+        while len(self._open) > self.limit:
+            other = next((one for one in self._open if one is not segment and not one.pending), None)
+            if other is None:
+                return
+            other.close()
 
     def closed(self, segment: Closable) -> None:
         """Count a segment no more."""

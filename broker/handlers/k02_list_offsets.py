@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.allowance import Allowance, Spent
+from stuntbroker.broker.slices import SEEN, Steps, work_off
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from stuntbroker.protocol.messages.list_offsets_response import (
@@ -31,15 +32,22 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 KNOWN_FROM: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
 BATCH_STEPS: Final = 32
 """To read a batch from its file takes so long,"""
+LOOKED_UP: Final = 10
+"""Of a look-up by time in the units of a slice: a file is read, and may have to be opened."""
 RECORD_STEPS: Final = 3
 """and to look at a record."""
 
 
-def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
-    topics = connection.broker.topics
-    committed = request.isolation_level == 1
+def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
     if request.isolation_level not in (0, 1):
         return _unreadable(request)
+    response: ListOffsetsResponse | None = work_off(connection, _each(connection, request, version))
+    return response
+
+
+def _each(connection: Connection, request: ListOffsetsRequest, version: int) -> Steps:
+    topics = connection.broker.topics
+    committed = request.isolation_level == 1
     responses = []
     left = Allowance()
     for topic in request.topics:
@@ -59,6 +67,7 @@ def handle(connection: Connection, request: ListOffsetsRequest, version: int) ->
                 answer = _error(part, ErrorCode.FENCED_LEADER_EPOCH)
             else:
                 answer = _look_up(log, part, committed, left)
+                yield SEEN if part.timestamp < 0 and part.timestamp != MAX_TIMESTAMP else LOOKED_UP
             partitions.append(answer)
         if partitions:
             responses.append(ListOffsetsTopicResponse(topic.name, partitions))

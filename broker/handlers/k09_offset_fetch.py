@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.group_fencing import fences_by_group
+from stuntbroker.broker.slices import SEEN, Steps, work_off
 from stuntbroker.groups.requests import FetchedTopic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -34,11 +35,11 @@ REQUIRE_STABLE_FROM = 7
 COME_BACK = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def handle(connection: Connection, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+def handle(connection: Connection, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
     groups = connection.broker.groups
     if version >= 8:
-        stable = request.require_stable
-        return OffsetFetchResponse(groups=[_group(connection, asked, stable, version) for asked in request.groups])
+        response: OffsetFetchResponse | None = work_off(connection, _each(connection, request, version))
+        return response
     stable, unstable = request.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
     if version < REQUIRE_STABLE_FROM and fences_by_group(connection.broker):
         stable, unstable = True, COME_BACK
@@ -55,6 +56,15 @@ def handle(connection: Connection, request: OffsetFetchRequest, version: int) ->
         ],
         error_code=COME_BACK if come_back else ErrorCode.NONE,
     )
+
+
+def _each(connection: Connection, request: OffsetFetchRequest, version: int) -> Steps:
+    found = []
+    for asked in request.groups:
+        group = _group(connection, asked, request.require_stable, version)
+        found.append(group)
+        yield SEEN + sum(len(topic.partitions) for topic in group.topics) // 2
+    return OffsetFetchResponse(groups=found)
 
 
 def _group(

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 KEY: Final = 19
 VERSIONS = range(2, 8)
 DETAILS_FROM: Final = 5
+DESCRIBED: Final = 20
+"""Of a topic whose configuration is in the answer, in the units of a slice."""
 
 
 class Refused(Exception):
@@ -65,7 +67,7 @@ def _each(broker: Broker, request: CreateTopicsRequest, names: Counter[str], ver
             made = _one(broker, wanted, colliding[name], request.validate_only, version)
             results[name] = made
             changed = not made.error_code and not request.validate_only
-            cost = cost_of_change(broker, made.num_partitions) if changed else MADE
+            cost = DESCRIBED + (cost_of_change(broker, made.num_partitions) if changed else MADE)
     return CreateTopicsResponse(topics=list(results.values()))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.slices import Steps, work_off
 from stuntbroker.broker.topics import OFFSETS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
@@ -23,10 +24,17 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
 
 KEY: Final = 27
+WRITTEN: Final = 10
+"""Of a marker in the units of a slice: a file is written."""
 VERSIONS = range(1, 3)
 
 
-def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse:
+def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse | None:
+    response: WriteTxnMarkersResponse | None = work_off(connection, _each(connection, request))
+    return response
+
+
+def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
     results: dict[int, dict[str, list[WritableTxnMarkerPartitionResult]]] = {}
     for marker in request.markers:
         topics = results.setdefault(marker.producer_id, {})
@@ -34,6 +42,7 @@ def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int
             partitions = topics.setdefault(topic.name, [])
             for index in topic.partition_indexes:
                 partitions.append(WritableTxnMarkerPartitionResult(index, _write(connection, marker, topic.name, index)))
+                yield WRITTEN
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(

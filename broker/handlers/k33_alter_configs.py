@@ -15,6 +15,7 @@ from stuntbroker.broker.config_change import (
     refused,
     unknown,
 )
+from stuntbroker.broker.slices import Steps, cost_of_change, work_off
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
@@ -26,7 +27,12 @@ KEY: Final = 33
 VERSIONS = range(0, 3)
 
 
-def handle(connection: Connection, request: AlterConfigsRequest, version: int) -> AlterConfigsResponse:
+def handle(connection: Connection, request: AlterConfigsRequest, version: int) -> AlterConfigsResponse | None:
+    response: AlterConfigsResponse | None = work_off(connection, _each(connection.broker, request))
+    return response
+
+
+def _each(broker: Broker, request: AlterConfigsRequest) -> Steps:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
@@ -36,16 +42,17 @@ def handle(connection: Connection, request: AlterConfigsRequest, version: int) -
         kind, name = resource.resource_type, resource.resource_name
         outcome = refused(kind, name, times, keys, nulls)
         if outcome is None and kind in (CLIENT_METRICS, GROUP):
-            outcome = unknown(connection.broker, kind, name, keys)
+            outcome = unknown(broker, kind, name, keys)
         if outcome is None and kind == BROKER:
-            outcome = _replace(connection.broker, name, wanted, request.validate_only)
+            outcome = _replace(broker, name, wanted, request.validate_only)
         error, message = outcome or change(
-            connection.broker,
+            broker,
             kind,
             name,
             request.validate_only,
             lambda _, wanted=wanted: wanted,  # type: ignore[misc]
         )
+        yield cost_of_change(broker, 1)
         responses.append(AlterConfigsResourceResponse(error, message, kind, name))
     return AlterConfigsResponse(responses=responses)
 

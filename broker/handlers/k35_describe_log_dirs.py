@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.slices import SEEN, Steps, work_off
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from stuntbroker.protocol.messages.describe_log_dirs_response import (
@@ -16,18 +17,24 @@ from stuntbroker.protocol.messages.describe_log_dirs_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
 
 KEY: Final = 35
 VERSIONS = range(1, 6)
 
 
-def handle(connection: Connection, request: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse:
-    broker = connection.broker
+def handle(connection: Connection, request: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse | None:
+    response: DescribeLogDirsResponse | None = work_off(connection, _each(connection.broker, request))
+    return response
+
+
+def _each(broker: Broker, request: DescribeLogDirsRequest) -> Steps:
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     topics = []
-    for topic in broker.topics:
+    for topic in list(broker.topics):
+        yield SEEN + len(topic.partitions) // 4
         partitions = [
             DescribeLogDirsPartition(log.index, log.size, 0, False)
             for log in topic.partitions

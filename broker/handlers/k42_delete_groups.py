@@ -6,19 +6,30 @@ v1 as v0. v2 flexible. (v3, with messages, came after Kafka 4.3.)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.slices import Steps, work_off
 from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from stuntbroker.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.groups.coordinator import GroupCoordinator
 
+DELETED: Final = 4
+"""Of a group in the units of a slice."""
 KEY = 42
 VERSIONS = range(3)
 
 
-def handle(connection: Connection, request: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse:
-    groups = connection.broker.groups
-    names = dict.fromkeys(request.groups_names)  # Named twice, deleted once.
-    return DeleteGroupsResponse(results=[DeletableGroupResult(name, groups.delete_group(name)) for name in names])
+def handle(connection: Connection, request: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse | None:
+    response: DeleteGroupsResponse | None = work_off(connection, _each(connection.broker.groups, request))
+    return response
+
+
+def _each(groups: GroupCoordinator, request: DeleteGroupsRequest) -> Steps:
+    results = []
+    for name in dict.fromkeys(request.groups_names):  # Named twice, deleted once.
+        results.append(DeletableGroupResult(name, groups.delete_group(name)))
+        yield DELETED
+    return DeleteGroupsResponse(results=results)

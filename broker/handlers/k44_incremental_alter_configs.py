@@ -20,6 +20,7 @@ from stuntbroker.broker.config_change import (
     unknown,
 )
 from stuntbroker.broker.dynamic_config import APPEND, DELETE, SET, SUBTRACT, Change
+from stuntbroker.broker.slices import Steps, cost_of_change, work_off
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -41,11 +42,17 @@ VERSIONS = range(0, 2)
 
 def handle(
     connection: Connection, request: IncrementalAlterConfigsRequest, version: int
-) -> IncrementalAlterConfigsResponse:
+) -> IncrementalAlterConfigsResponse | None:
+    response: IncrementalAlterConfigsResponse | None = work_off(connection, _each(connection.broker, request))
+    return response
+
+
+def _each(broker: Broker, request: IncrementalAlterConfigsRequest) -> Steps:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
-        error, message = _one(connection.broker, resource, times, request.validate_only)
+        error, message = _one(broker, resource, times, request.validate_only)
+        yield cost_of_change(broker, 1)
         responses.append(AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name))
     return IncrementalAlterConfigsResponse(responses=responses)
 

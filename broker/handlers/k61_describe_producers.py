@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.slices import SEEN, Steps, work_off
 from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
@@ -16,18 +17,24 @@ from stuntbroker.protocol.messages.describe_producers_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
 
 KEY: Final = 61
 VERSIONS = range(0, 1)
 
 
-def handle(connection: Connection, request: DescribeProducersRequest, version: int) -> DescribeProducersResponse:
+def handle(connection: Connection, request: DescribeProducersRequest, version: int) -> DescribeProducersResponse | None:
+    response: DescribeProducersResponse | None = work_off(connection, _each(connection.broker, request))
+    return response
+
+
+def _each(broker: Broker, request: DescribeProducersRequest) -> Steps:
     topics = []
     for topic in request.topics:
         partitions = []
         missing = _missing(topic.name)
         for index in topic.partition_indexes:
-            log = connection.broker.topics.log(topic.name, index)
+            log = broker.topics.log(topic.name, index)
             if log is None:
                 partitions.append(PartitionResponse(index, missing))
                 continue
@@ -43,6 +50,7 @@ def handle(connection: Connection, request: DescribeProducersRequest, version: i
                 for producer_id, one in log.producers.producers.items()
             ]
             partitions.append(PartitionResponse(index, ErrorCode.NONE, None, producers))
+            yield SEEN + len(producers) // 4
         topics.append(TopicResponse(topic.name, partitions))
     return DescribeProducersResponse(topics=topics)
 

@@ -68,6 +68,7 @@ class Client:
 
     client_id = "c"
     host = "127.0.0.1"
+    route = SimpleNamespace(in_parts=False)
 
     def __init__(self, world: World) -> None:
         topics = FakeTopics(
