@@ -190,4 +190,17 @@ def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoc
                 "response_partition_limit": 10,
                 "cursor": new("Cursor", TOPIC, 0),
             }
+        case _:
+            return _admin_fields(key)
+
+
+def _admin_fields(key: int) -> dict[str, Any]:
+    def new(name: str, *arguments: Any) -> Any:
+        return part(key, name)(*arguments)
+
+    match key:
+        case 34:
+            return {"dirs": [new("AlterReplicaLogDir", "/data", [new("AlterReplicaLogDirTopic", TOPIC, [0])])]}
+        case 43:
+            return {"topic_partitions": [new("TopicPartitions", TOPIC, [0])]}
     raise AssertionError(f"no request of API {key} is known here: add one")

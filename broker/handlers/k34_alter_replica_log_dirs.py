@@ -1,0 +1,56 @@
+"""AlterReplicaLogDirs, key 34, versions 1-2: move replicas to another log directory. v2 flexible.
+
+The data folder is the only log directory, so that every replica is where a valid request wants it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from stuntbroker.protocol.messages.alter_replica_log_dirs_response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 34
+VERSIONS = range(1, 3)
+
+
+def handle(connection: Connection, request: AlterReplicaLogDirsRequest, version: int) -> AlterReplicaLogDirsResponse | None:
+    response: AlterReplicaLogDirsResponse | None = work_off(connection, _move_replicas(connection.broker, request))
+    return response
+
+
+def _move_replicas(broker: Broker, request: AlterReplicaLogDirsRequest) -> Steps:
+    log_dir = os.path.abspath(broker.data_dir.path)
+    errors: dict[str, dict[int, ErrorCode]] = {}
+    """By topic and partition. The last path that a request has for a partition decides."""
+    for target in request.dirs:
+        for topic in target.topics:
+            yield SEEN
+            for index in topic.partitions:
+                yield SEEN
+                if target.path != log_dir:  # Kafka checks the path before the partition.
+                    error = ErrorCode.LOG_DIR_NOT_FOUND
+                elif broker.topics.log(topic.name, index) is None:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    error = ErrorCode.NONE
+                errors.setdefault(topic.name, {})[index] = error
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                name, [AlterReplicaLogDirPartitionResult(index, error) for index, error in partitions.items()]
+            )
+            for name, partitions in errors.items()
+        ]
+    )

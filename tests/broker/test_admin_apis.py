@@ -1,0 +1,155 @@
+"""Administration of replicas, leaders, the quorum and configuration resources, as a single broker of Kafka 4.3.1 answers it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import Rig, rig
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from stuntbroker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+
+NONE, UNKNOWN, NO_DIR = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LOG_DIR_NOT_FOUND
+TIMED_OUT, INVALID = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REQUEST
+PREFERRED, UNCLEAN = 0, 1
+
+
+def make_topics(made: Rig) -> None:
+    made.topic("t", 3)
+    made.topic("t2", 1)
+
+
+# --- AlterReplicaLogDirs
+
+HERE, ABSENT = "{log_dir}", "/absent"
+LOG_DIRS: dict[str, tuple[list[tuple[str, dict[str, list[int]]]], dict[str, dict[int, ErrorCode]]]] = {
+    "the directory where it is": ([(HERE, {"t": [0]})], {"t": {0: NONE}}),
+    "a slash too many": ([(HERE + "/", {"t": [0]})], {"t": {0: NO_DIR}}),
+    "an absent directory": ([(ABSENT, {"t": [0]})], {"t": {0: NO_DIR}}),
+    "a relative path": ([("logs", {"t": [0]})], {"t": {0: NO_DIR}}),
+    "no path": ([("", {"t": [0]})], {"t": {0: NO_DIR}}),
+    "an unknown topic": ([(HERE, {"nope": [0]})], {"nope": {0: UNKNOWN}}),
+    "an invalid topic name": ([(HERE, {"a/b": [0]})], {"a/b": {0: UNKNOWN}}),
+    "unknown partitions": ([(HERE, {"t": [9, -1]})], {"t": {9: UNKNOWN, -1: UNKNOWN}}),
+    "an unknown topic and an absent directory": ([(ABSENT, {"nope": [0]})], {"nope": {0: NO_DIR}}),
+    "topics under two paths": (
+        [(HERE, {"t": [2, 0], "t2": [0], "nope": [0]}), (ABSENT, {"t": [1], "t2": [5]})],
+        {"t": {2: NONE, 0: NONE, 1: NO_DIR}, "t2": {0: NONE, 5: NO_DIR}, "nope": {0: UNKNOWN}},
+    ),
+    "a partition under two paths": ([(HERE, {"t": [0]}), (ABSENT, {"t": [0]})], {"t": {0: NO_DIR}}),
+    "a partition twice": ([(HERE, {"t": [0, 0]})], {"t": {0: NONE}}),
+    "no directories": ([], {}),
+    "no topics": ([(HERE, {})], {}),
+    "no partitions": ([(HERE, {"t": []})], {}),
+}
+
+
+@pytest.mark.parametrize("version", (1, 2))
+@pytest.mark.parametrize("case", LOG_DIRS)
+async def test_alter_replica_log_dirs(case: str, version: int, data_dir: Path) -> None:
+    wanted, expected = LOG_DIRS[case]
+    async with rig(data_dir) as made:
+        make_topics(made)
+        log_dir = os.path.abspath(data_dir)
+        dirs = [
+            AlterReplicaLogDir(path.format(log_dir=log_dir), [AlterReplicaLogDirTopic(*one) for one in topics.items()])
+            for path, topics in wanted
+        ]
+        results = made.client().ask(AlterReplicaLogDirsRequest(dirs), version).results
+        found = {one.topic_name: {p.partition_index: p.error_code for p in one.partitions} for one in results}
+        assert found == expected
+        assert sum(len(one.partitions) for one in results) == sum(map(len, expected.values()))
+
+
+# --- ElectLeaders
+
+NOT_NEEDED = (ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+ELECTIONS: dict[str, tuple[list[tuple[str, list[int]]], list[tuple[str, list[tuple[int, ErrorCode, str]]]]]] = {
+    "one": ([("t", [0])], [("t", [(0, *NOT_NEEDED)])]),
+    "several": (
+        [("t", [2, 0, 9, -1]), ("nope", [0]), ("t2", [0])],
+        [
+            ("t", [
+                (2, *NOT_NEEDED), (0, *NOT_NEEDED), (9, UNKNOWN, "No such partition as t-9"),
+                (-1, UNKNOWN, "No such partition as t--1"),
+            ]),
+            ("nope", [(0, UNKNOWN, "No such topic as nope")]),
+            ("t2", [(0, *NOT_NEEDED)]),
+        ],
+    ),
+    "invalid names": (
+        [("", [0]), ("a/b", [0])],
+        [("", [(0, UNKNOWN, "No such topic as ")]), ("a/b", [(0, UNKNOWN, "No such topic as a/b")])],
+    ),
+    "a partition twice": ([("t", [0, 0])], [("t", [(0, *NOT_NEEDED)] * 2)]),
+    "a topic twice": ([("t", [0]), ("t", [1])], [("t", [(0, *NOT_NEEDED)]), ("t", [(1, *NOT_NEEDED)])]),
+    "no partitions": ([("t", []), ("nope", [])], [("t", []), ("nope", [])]),
+    "no topics": ([], []),
+}  # fmt: skip
+
+
+def shown_elections(response: Any) -> list[Any]:
+    return [
+        (one.topic, [(p.partition_id, p.error_code, p.error_message) for p in one.partition_result])
+        for one in response.replica_election_results
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "election_type"), [(0, PREFERRED), (1, PREFERRED), (1, UNCLEAN), (2, PREFERRED), (2, UNCLEAN)]
+)
+@pytest.mark.parametrize("case", ELECTIONS)
+async def test_elect_leaders(case: str, version: int, election_type: int, data_dir: Path) -> None:
+    wanted, expected = ELECTIONS[case]
+    async with rig(data_dir) as made:
+        make_topics(made)
+        request = ElectLeadersRequest(election_type, [TopicPartitions(*one) for one in wanted], 5_000)
+        response = made.client().ask(request, version)
+        assert (response.error_code, shown_elections(response)) == (NONE, expected)
+
+
+@pytest.mark.parametrize("version", (0, 1, 2))
+async def test_elect_leaders_of_every_partition_names_the_topics_only(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        make_topics(made)
+        response = made.client().ask(ElectLeadersRequest(PREFERRED, None, 5_000), version)
+        assert (response.error_code, shown_elections(response)) == (NONE, [("t", []), ("t2", [])])
+
+
+@pytest.mark.parametrize("version", (1, 2))
+@pytest.mark.parametrize(
+    ("election_type", "timeout_ms", "error", "message"),
+    [
+        (2, 5_000, INVALID, "Unknown election type 2"), (-1, 5_000, INVALID, "Unknown election type -1"),
+        (PREFERRED, 0, TIMED_OUT, None), (UNCLEAN, -1, TIMED_OUT, None), (2, 0, TIMED_OUT, None),
+    ],
+)  # fmt: skip
+async def test_elect_leaders_fails_for_every_partition_of_the_request(
+    election_type: int, timeout_ms: int, error: ErrorCode, message: str | None, version: int, data_dir: Path
+) -> None:
+    def ask(topics: list[TopicPartitions] | None) -> tuple[int, list[Any]]:
+        response = client.ask(ElectLeadersRequest(election_type, topics, timeout_ms), version)
+        return response.error_code, shown_elections(response)
+
+    async with rig(data_dir) as made:
+        make_topics(made)
+        client = made.client()
+        topics = [TopicPartitions("t", [0]), TopicPartitions("nope", [])]
+        assert ask(topics) == (error, [("t", [(0, error, message)]), ("nope", [])])
+        assert ask(None) == (error, [])
+        assert ask([]) == (NONE, [])
+
+
+async def test_elect_leaders_version_0_reports_a_time_out_for_each_partition(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        make_topics(made)
+        response = made.client().ask(ElectLeadersRequest(PREFERRED, [TopicPartitions("t", [0])], 0), 0)
+        assert shown_elections(response) == [("t", [(0, TIMED_OUT, None)])]
