@@ -50,6 +50,8 @@ SERVED: Final[dict[int, tuple[int, int, str]]] = {
     42: (0, 2, "k42_delete_groups"),
     43: (0, 2, "k43_elect_leaders"),
     44: (0, 1, "k44_incremental_alter_configs"),
+    45: (0, 1, "k45_alter_partition_reassignments"),
+    46: (0, 0, "k46_list_partition_reassignments"),
     47: (0, 0, "k47_offset_delete"),
     57: (0, 2, "k57_update_features"),
     60: (0, 2, "k60_describe_cluster"),

@@ -52,6 +52,8 @@ APIS: Final[dict[int, Api]] = {
     42: Api(42, "DeleteGroups", 0, 3, 2, "delete_groups"),
     43: Api(43, "ElectLeaders", 0, 2, 2, "elect_leaders"),
     44: Api(44, "IncrementalAlterConfigs", 0, 1, 1, "incremental_alter_configs"),
+    45: Api(45, "AlterPartitionReassignments", 0, 1, 0, "alter_partition_reassignments"),
+    46: Api(46, "ListPartitionReassignments", 0, 0, 0, "list_partition_reassignments"),
     47: Api(47, "OffsetDelete", 0, 0, 32767, "offset_delete"),
     57: Api(57, "UpdateFeatures", 0, 2, 0, "update_features"),
     60: Api(60, "DescribeCluster", 0, 2, 0, "describe_cluster"),

@@ -10,12 +10,21 @@ import pytest
 from broker_harness import Rig, rig
 
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from stuntbroker.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
 from stuntbroker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from stuntbroker.protocol.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 
 NONE, UNKNOWN, NO_DIR = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LOG_DIR_NOT_FOUND
 TIMED_OUT, INVALID = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REQUEST
@@ -153,3 +162,100 @@ async def test_elect_leaders_version_0_reports_a_time_out_for_each_partition(dat
         make_topics(made)
         response = made.client().ask(ElectLeadersRequest(PREFERRED, [TopicPartitions("t", [0])], 0), 0)
         assert shown_elections(response) == [("t", [(0, TIMED_OUT, None)])]
+
+
+# --- AlterPartitionReassignments
+
+ASSIGNMENT, NO_REASSIGNMENT = ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+INCLUDES = "The manual partition assignment includes "
+CANCEL = None
+REPLICAS: dict[str, tuple[str, int, list[int] | None, ErrorCode, str | None]] = {
+    "the only broker": ("t", 0, [1], NONE, None),
+    "the only broker, an internal topic": ("__consumer_offsets", 0, [1], NONE, None),
+    "cancel": ("t", 0, CANCEL, NO_REASSIGNMENT, None),
+    "another broker too": ("t", 0, [1, 2], ASSIGNMENT, INCLUDES + "broker 2, but no such broker is registered."),
+    "another broker": ("t", 0, [2], ASSIGNMENT, INCLUDES + "broker 2, but no such broker is registered."),
+    "the smallest unknown broker": ("t", 0, [1, 3, 2], ASSIGNMENT, INCLUDES + "broker 2, but no such broker is registered."),
+    "a negative broker": ("t", 0, [1, -1], ASSIGNMENT, INCLUDES + "broker -1, but no such broker is registered."),
+    "a broker twice and a negative": ("t", 0, [1, 1, -1], ASSIGNMENT, INCLUDES + "broker -1, but no such broker is registered."),
+    "a broker twice and another": ("t", 0, [2, 1, 1], ASSIGNMENT, INCLUDES + "the broker 1 more than once."),
+    "a broker twice": ("t", 0, [1, 1], ASSIGNMENT, INCLUDES + "the broker 1 more than once."),
+    "no replicas": ("t", 0, [], ASSIGNMENT, INCLUDES + "an empty replica list."),
+    "an unknown topic": ("nope", 0, [1], UNKNOWN, "Unable to find a topic named nope."),
+    "an unknown topic, cancel": ("nope", 0, CANCEL, UNKNOWN, "Unable to find a topic named nope."),
+    "no topic name": ("", 0, [1], UNKNOWN, "Unable to find a topic named ."),
+    "an invalid topic name": ("a/b", 0, [], UNKNOWN, "Unable to find a topic named a/b."),
+    "the metadata log": ("__cluster_metadata", 0, [1], UNKNOWN, "Unable to find a topic named __cluster_metadata."),
+    "an unknown partition": ("t", 9, [1], UNKNOWN, "Unable to find partition t:9."),
+    "an unknown partition, cancel": ("t", -1, CANCEL, UNKNOWN, "Unable to find partition t:-1."),
+}
+
+
+def reassignment(*topics: tuple[str, list[tuple[int, list[int] | None]]], timeout_ms: int = 5_000, allow: bool = True) -> Any:
+    wanted = [ReassignableTopic(name, [ReassignablePartition(*one) for one in partitions]) for name, partitions in topics]
+    return AlterPartitionReassignmentsRequest(timeout_ms, allow, wanted)
+
+
+def shown_reassignments(response: Any) -> list[Any]:
+    return [
+        (topic.name, [(p.partition_index, p.error_code, p.error_message) for p in topic.partitions])
+        for topic in response.responses
+    ]
+
+
+@pytest.mark.parametrize(("version", "allow"), [(0, True), (1, True), (1, False)])
+@pytest.mark.parametrize("case", REPLICAS)
+async def test_alter_partition_reassignments(case: str, version: int, allow: bool, data_dir: Path) -> None:
+    name, index, replicas, error, message = REPLICAS[case]
+    async with rig(data_dir) as made:
+        make_topics(made)
+        made.broker.topics.internal("__consumer_offsets")
+        response = made.client().ask(reassignment((name, [(index, replicas)]), allow=allow), version)
+        assert (response.error_code, response.error_message) == (NONE, None)
+        assert response.allow_replication_factor_change is allow
+        assert shown_reassignments(response) == [(name, [(index, error, message)])]
+
+
+@pytest.mark.parametrize("version", (0, 1))
+async def test_alter_partition_reassignments_keeps_order_and_duplicates(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        make_topics(made)
+        topics = [("t", [(2, [1]), (0, None), (2, [2])]), ("nope", []), ("t2", [(0, [1])]), ("t", [(1, [1])])]
+        response = made.client().ask(reassignment(*topics), version)
+        assert shown_reassignments(response) == [
+            ("t", [
+                (2, NONE, None), (0, NO_REASSIGNMENT, None),
+                (2, ASSIGNMENT, INCLUDES + "broker 2, but no such broker is registered."),
+            ]),
+            ("nope", []), ("t2", [(0, NONE, None)]), ("t", [(1, NONE, None)]),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", (0, 1))
+async def test_alter_partition_reassignments_without_time_or_topics(version: int, data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        make_topics(made)
+        client = made.client()
+        response = client.ask(reassignment(("t", [(0, [1])]), timeout_ms=0, allow=False), version)
+        assert (response.error_code, response.error_message) == (TIMED_OUT, None)
+        assert response.allow_replication_factor_change
+        assert shown_reassignments(response) == [("t", [(0, TIMED_OUT, None)])]
+        for timeout_ms in (5_000, 0):
+            response = client.ask(reassignment(timeout_ms=timeout_ms, allow=False), version)
+            assert (response.error_code, response.error_message, list(response.responses)) == (NONE, "", [])
+            assert response.allow_replication_factor_change
+
+
+# --- ListPartitionReassignments
+
+
+@pytest.mark.parametrize("timeout_ms", (5_000, 0))
+@pytest.mark.parametrize("topics", [None, [], [("t", [0])], [("t", [])], [("nope", [0]), ("nope", [0])]])
+async def test_list_partition_reassignments_is_empty(
+    topics: list[tuple[str, list[int]]] | None, timeout_ms: int, data_dir: Path
+) -> None:
+    wanted = None if topics is None else [ListPartitionReassignmentsTopics(*one) for one in topics]
+    async with rig(data_dir) as made:
+        make_topics(made)
+        response = made.client().ask(ListPartitionReassignmentsRequest(timeout_ms, wanted), 0)
+        assert (response.error_code, response.error_message, list(response.topics)) == (NONE, None, [])

@@ -203,4 +203,8 @@ def _admin_fields(key: int) -> dict[str, Any]:
             return {"dirs": [new("AlterReplicaLogDir", "/data", [new("AlterReplicaLogDirTopic", TOPIC, [0])])]}
         case 43:
             return {"topic_partitions": [new("TopicPartitions", TOPIC, [0])]}
+        case 45:
+            return {"topics": [new("ReassignableTopic", TOPIC, [new("ReassignablePartition", 0, [1])])]}
+        case 46:
+            return {"topics": [new("ListPartitionReassignmentsTopics", TOPIC, [0])]}
     raise AssertionError(f"no request of API {key} is known here: add one")

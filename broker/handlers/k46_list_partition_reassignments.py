@@ -1,0 +1,21 @@
+"""ListPartitionReassignments, key 46, version 0: a single broker never has a reassignment in progress."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from stuntbroker.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+
+KEY: Final = 46
+VERSIONS = range(0, 1)
+
+
+def handle(
+    connection: Connection, request: ListPartitionReassignmentsRequest, version: int
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None)
