@@ -53,11 +53,13 @@ SERVED: Final[dict[int, tuple[int, int, str]]] = {
     45: (0, 1, "k45_alter_partition_reassignments"),
     46: (0, 0, "k46_list_partition_reassignments"),
     47: (0, 0, "k47_offset_delete"),
+    55: (0, 2, "k55_describe_quorum"),
     57: (0, 2, "k57_update_features"),
     60: (0, 2, "k60_describe_cluster"),
     61: (0, 0, "k61_describe_producers"),
     65: (0, 0, "k65_describe_transactions"),
     66: (0, 2, "k66_list_transactions"),
+    74: (0, 1, "k74_list_config_resources"),
     75: (0, 0, "k75_describe_topic_partitions"),
 }
 

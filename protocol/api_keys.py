@@ -55,10 +55,12 @@ APIS: Final[dict[int, Api]] = {
     45: Api(45, "AlterPartitionReassignments", 0, 1, 0, "alter_partition_reassignments"),
     46: Api(46, "ListPartitionReassignments", 0, 0, 0, "list_partition_reassignments"),
     47: Api(47, "OffsetDelete", 0, 0, 32767, "offset_delete"),
+    55: Api(55, "DescribeQuorum", 0, 2, 0, "describe_quorum"),
     57: Api(57, "UpdateFeatures", 0, 2, 0, "update_features"),
     60: Api(60, "DescribeCluster", 0, 2, 0, "describe_cluster"),
     61: Api(61, "DescribeProducers", 0, 0, 0, "describe_producers"),
     65: Api(65, "DescribeTransactions", 0, 0, 0, "describe_transactions"),
     66: Api(66, "ListTransactions", 0, 2, 0, "list_transactions"),
+    74: Api(74, "ListConfigResources", 0, 1, 0, "list_config_resources"),
     75: Api(75, "DescribeTopicPartitions", 0, 0, 0, "describe_topic_partitions"),
 }

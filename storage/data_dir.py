@@ -143,6 +143,11 @@ class DataDir:
             except OSError as fault:
                 raise StorageError(f"cannot write {path}: {fault.strerror}") from fault
 
+    @property
+    def journal_lines(self) -> int:
+        """Number of changes in the journal."""
+        return self._journal_lines
+
     def damaged(self, number: int, why: str) -> StorageError:
         """What to say of a line of the journal, counted from 1."""
         return StorageError(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Rig, rig
+from broker_harness import START_MS, Rig, rig
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_partition_reassignments_request import (
@@ -20,11 +20,14 @@ from stuntbroker.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from stuntbroker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from stuntbroker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from stuntbroker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from stuntbroker.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from stuntbroker.protocol.primitives import ZERO_UUID
 
 NONE, UNKNOWN, NO_DIR = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LOG_DIR_NOT_FOUND
 TIMED_OUT, INVALID = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REQUEST
@@ -259,3 +262,92 @@ async def test_list_partition_reassignments_is_empty(
         make_topics(made)
         response = made.client().ask(ListPartitionReassignmentsRequest(timeout_ms, wanted), 0)
         assert (response.error_code, response.error_message, list(response.topics)) == (NONE, None, [])
+
+
+# --- DescribeQuorum
+
+METADATA = "__cluster_metadata"
+
+
+def describe_quorum(*topics: tuple[str, list[int]]) -> DescribeQuorumRequest:
+    return DescribeQuorumRequest([TopicData(name, [PartitionData(at) for at in indexes]) for name, indexes in topics])
+
+
+@pytest.mark.parametrize("version", (0, 1, 2))
+async def test_describe_quorum_shows_this_broker_as_leader_and_only_voter(version: int, data_dir: Path) -> None:
+    async with rig(data_dir, {"node.id": "5"}) as made:
+        make_topics(made)
+        response = made.client().ask(describe_quorum((METADATA, [0])), version)
+        ((topic,), (partition,)) = response.topics, response.topics[0].partitions
+        (voter,) = partition.current_voters
+        assert (response.error_code, response.error_message, topic.topic_name) == (NONE, "", METADATA)
+        assert (partition.partition_index, partition.error_code, partition.error_message) == (0, NONE, "")
+        assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (5, 1, 2)  # Two topics.
+        assert list(partition.observers) == []
+        assert (voter.replica_id, voter.replica_directory_id, voter.log_end_offset) == (5, ZERO_UUID, 2)
+        now = START_MS if version >= 1 else -1
+        assert (voter.last_fetch_timestamp, voter.last_caught_up_timestamp) == (now, now)
+        assert [(one.node_id, list(one.listeners)) for one in response.nodes] == ([(5, [])] if version >= 2 else [])
+        made.topic("t3")
+        later = made.client().ask(describe_quorum((METADATA, [0])), version)
+        assert later.topics[0].partitions[0].high_watermark == 3
+
+
+@pytest.mark.parametrize("version", (0, 1, 2))
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [(METADATA, [1])], [(METADATA, [-1])], [("t", [0])], [("nope", [0])], [(METADATA, [0]), ("t", [0])],
+        [("t", [0]), (METADATA, [0])], [(METADATA, [0, 1])], [(METADATA, [0, 0])], [(METADATA, [0]), (METADATA, [0])],
+        [(METADATA, [0]), ("t", [])], [(METADATA, [])], [],
+    ],
+)  # fmt: skip
+async def test_describe_quorum_rejects_every_partition_of_any_other_request(
+    topics: list[tuple[str, list[int]]], version: int, data_dir: Path
+) -> None:
+    message = "This server does not host this topic-partition." if version >= 2 else ""
+    async with rig(data_dir) as made:
+        make_topics(made)
+        response = made.client().ask(describe_quorum(*topics), version)
+        assert (response.error_code, response.error_message, list(response.nodes)) == (NONE, "", [])
+        assert [(one.topic_name, [p.partition_index for p in one.partitions]) for one in response.topics] == topics
+        for partition in (p for one in response.topics for p in one.partitions):
+            assert (partition.error_code, partition.error_message) == (UNKNOWN, message)
+            assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (0, 0, 0)
+            assert (list(partition.current_voters), list(partition.observers)) == ([], [])
+
+
+# --- ListConfigResources
+
+LOGGER_OF_BROKER, BROKER, TOPICS = ("1", 8), ("1", 4), [("t", 2), ("t2", 2)]
+RESOURCES: dict[str, tuple[list[int], ErrorCode, list[tuple[str, int]]]] = {
+    "all": ([], NONE, [LOGGER_OF_BROKER, BROKER, *TOPICS]),
+    "every type": ([2, 4, 8, 16, 32], NONE, [LOGGER_OF_BROKER, BROKER, *TOPICS]),
+    "topics": ([2], NONE, TOPICS),
+    "brokers": ([4], NONE, [BROKER]),
+    "loggers": ([8], NONE, [LOGGER_OF_BROKER]),
+    "client metrics": ([16], NONE, []),
+    "groups": ([32], NONE, []),
+    "in Kafka's order, each once": ([2, 4, 2, 8], NONE, [LOGGER_OF_BROKER, BROKER, *TOPICS]),
+    "type 0": ([0], ErrorCode.UNSUPPORTED_VERSION, []),
+    "type 3": ([3], ErrorCode.UNSUPPORTED_VERSION, []),
+    "type -1": ([-1], ErrorCode.UNSUPPORTED_VERSION, []),
+    "an unknown type beside a known one": ([2, 99], ErrorCode.UNSUPPORTED_VERSION, []),
+}
+
+
+@pytest.mark.parametrize("case", RESOURCES)
+async def test_list_config_resources(case: str, data_dir: Path) -> None:
+    types, error, expected = RESOURCES[case]
+    async with rig(data_dir) as made:
+        make_topics(made)
+        response = made.client().ask(ListConfigResourcesRequest(types), 1)
+        found = [(one.resource_name, one.resource_type) for one in response.config_resources]
+        assert (response.error_code, found) == (error, expected)
+
+
+async def test_list_config_resources_version_0_lists_client_metrics_of_which_there_are_none(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        make_topics(made)
+        response = made.client().ask(ListConfigResourcesRequest(), 0)
+        assert (response.error_code, list(response.config_resources)) == (NONE, [])

@@ -207,4 +207,8 @@ def _admin_fields(key: int) -> dict[str, Any]:
             return {"topics": [new("ReassignableTopic", TOPIC, [new("ReassignablePartition", 0, [1])])]}
         case 46:
             return {"topics": [new("ListPartitionReassignmentsTopics", TOPIC, [0])]}
+        case 55:
+            return {"topics": [new("TopicData", "__cluster_metadata", [new("PartitionData", 0)])]}
+        case 74:
+            return {"resource_types": [2]}
     raise AssertionError(f"no request of API {key} is known here: add one")

@@ -1,0 +1,61 @@
+"""DescribeQuorum, key 55, versions 0-2: the quorum of the metadata log, whose only voter and leader is this broker.
+
+v1 times of the voters. v2 messages, directory ids, and the endpoints of the controllers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_quorum_request import DescribeQuorumRequest
+from stuntbroker.protocol.messages.describe_quorum_response import (
+    DescribeQuorumResponse,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
+from stuntbroker.protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 55
+VERSIONS = range(0, 3)
+METADATA_TOPIC: Final = "__cluster_metadata"
+LEADER_EPOCH: Final = 1
+
+
+def handle(connection: Connection, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse | None:
+    wanted = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    if wanted == [(METADATA_TOPIC, [0])]:
+        return _describe(connection.broker)
+    response: DescribeQuorumResponse | None = work_off(connection, _reject(wanted))
+    return response
+
+
+def _describe(broker: Broker) -> DescribeQuorumResponse:
+    # Unlike Kafka: the metadata log is a journal without offsets, epochs and a listener of its own. Its end offset is the
+    # number of its lines, its leader epoch stays the first one, and the controller has no endpoint.
+    end_offset, now_ms = broker.data_dir.journal_lines, broker.clock.now_ms()
+    # The directory id is zero, as that of a Kafka with `controller.quorum.voters`: the data folder has none.
+    voter = ReplicaState(broker.node_id, ZERO_UUID, end_offset, now_ms, now_ms)
+    partition = PartitionData(0, ErrorCode.NONE, "", broker.node_id, LEADER_EPOCH, end_offset, [voter], [])
+    return DescribeQuorumResponse(topics=[TopicData(METADATA_TOPIC, [partition])], nodes=[Node(broker.node_id, [])])
+
+
+def _reject(wanted: list[tuple[str, list[int]]]) -> Steps:
+    """Kafka describes the one partition only when a request has nothing else, and rejects every partition otherwise."""
+    error, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+    topics = []
+    for name, indexes in wanted:
+        yield SEEN
+        partitions = []
+        for index in indexes:
+            yield SEEN
+            partitions.append(PartitionData(index, error, message))
+        topics.append(TopicData(name, partitions))
+    return DescribeQuorumResponse(topics=topics)

@@ -1,0 +1,43 @@
+"""ListConfigResources, key 74, versions 0-1: the names of what can have configuration.
+
+v0 lists client metrics subscriptions only. v1 has a list of resource types, of which none means all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.config_change import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from stuntbroker.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 74
+VERSIONS = range(0, 2)
+TYPES: Final = frozenset({GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC})
+
+
+def handle(connection: Connection, request: ListConfigResourcesRequest, version: int) -> ListConfigResourcesResponse | None:
+    types = frozenset(request.resource_types) or TYPES
+    if version == 0:
+        types = frozenset({CLIENT_METRICS})
+    if not types <= TYPES:
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    response: ListConfigResourcesResponse | None = work_off(connection, _list(connection.broker, types))
+    return response
+
+
+def _list(broker: Broker, types: frozenset[int]) -> Steps:
+    """Groups and client metrics are listed when they have configuration, which none of them has here."""
+    node = str(broker.node_id)
+    resources = [ConfigResource(node, kind) for kind in (BROKER_LOGGER, BROKER) if kind in types]
+    if TOPIC in types:
+        for name in list(broker.topics.by_name):
+            yield SEEN
+            resources.append(ConfigResource(name, TOPIC))
+    return ListConfigResourcesResponse(config_resources=resources)
