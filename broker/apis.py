@@ -53,6 +53,8 @@ SERVED: Final[dict[int, tuple[int, int, str]]] = {
     45: (0, 1, "k45_alter_partition_reassignments"),
     46: (0, 0, "k46_list_partition_reassignments"),
     47: (0, 0, "k47_offset_delete"),
+    48: (0, 1, "k48_describe_client_quotas"),
+    49: (0, 1, "k49_alter_client_quotas"),
     55: (0, 2, "k55_describe_quorum"),
     57: (0, 2, "k57_update_features"),
     60: (0, 2, "k60_describe_cluster"),

@@ -9,6 +9,7 @@
 | `{"broker_configs": "" or node id, "set": {name: text}}` | always |
 | `{"producer_ids_below": n}` | it was not higher before |
 | `{"transaction_version": level, "features_epoch": n}` | the epoch was not higher before |
+| `{"quotas": {entity type: name or null}, "set": {quota: number as text}}` | always; without quotas: the entity has one |
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from stuntbroker.broker.config import INT_MAX, LONG_MAX
 from stuntbroker.broker.features import FIRST_EPOCH, LEVEL_MAX
+from stuntbroker.broker.quotas import ENTITY_TYPES, Entity, Values, entity_of
 from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.storage.ownership import Deleted
 
@@ -50,6 +52,8 @@ class Image:
         """What was set while the broker ran, for all brokers ("") or for one, by its id."""
         self.others: dict[str, int] = {}
         """What is not about topics, by name."""
+        self.quotas: dict[Entity, Values] = {}
+        """Client quotas, by entity."""
 
 
 def image_of(changes: Iterable[dict[str, Any]]) -> Image:
@@ -94,8 +98,33 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
         case {"transaction_version": level, "features_epoch": epoch, **rest} if not rest:
             image.others["transaction_version"] = _number(level, 0, LEVEL_MAX)
             image.others["features_epoch"] = _number(epoch, image.others.get("features_epoch", FIRST_EPOCH), LONG_MAX)
+        case {"quotas": entity_names, "set": values, **rest} if not rest:
+            _apply_quotas(image, _entity(entity_names), _texts(values))
         case _:
             raise _Senseless(f"a change of no known kind, with {', '.join(map(repr, change)) or 'nothing in it'}")
+
+
+def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:
+    if not values and image.quotas.pop(entity, None) is None:
+        raise _Senseless(f"quotas of {dict(entity)!r} are removed, which has none")
+    if values:
+        image.quotas[entity] = {key: _rate(text) for key, text in values.items()}
+
+
+def _entity(names: Any) -> Entity:
+    known = isinstance(names, dict) and names and all(
+        kind in ENTITY_TYPES and isinstance(name, str | None) for kind, name in names.items()
+    )
+    if not known:
+        raise _Senseless(f"not an entity with quotas: {names!r}")
+    return entity_of(names.items())
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise _Senseless(f"{text!r} is not a number") from None
 
 
 def _topic(image: Image, name: str) -> TopicImage:

@@ -17,6 +17,7 @@ from stuntbroker.broker.features import TRANSACTION_VERSION, Features
 from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.image import ImageError, image_of
 from stuntbroker.broker.listener import Address, Advertised, bind, protocols_by_listener
+from stuntbroker.broker.quotas import ClientQuotas
 from stuntbroker.broker.request_memory import RequestMemory
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.topics import OFFSETS, Topics
@@ -106,18 +107,16 @@ class Broker:
             self._load_dynamic_config()  # Before the logs are read, which follow it.
         self.topics.restore(image, self.events)
         if self._is_new:
-            if image.topics or image.others:
+            if image.topics or image.others or image.quotas:
                 self.events.warning("cluster_id_lost", folder=self.data_dir.path, now=self.cluster_id)
             self.data_dir.write_properties({"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)})
         first = max(image.others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
         self.features = Features(self.topics.journal, image.others)
-        self.data_dir.compact_journal(
-            [
-                *self.topics.as_changes(), *self.features.as_changes(),
-                *(self.dynamic_config.as_changes() if image.broker_configs else ()),
-                {"producer_ids_below": first},
-            ]
-        )
+        self.quotas = ClientQuotas(self.topics.journal, image.quotas)
+        kept = [*self.topics.as_changes(), *self.features.as_changes(), *self.quotas.as_changes()]
+        if image.broker_configs:
+            kept += self.dynamic_config.as_changes()
+        self.data_dir.compact_journal([*kept, {"producer_ids_below": first}])
         self.data_dir.open_journal()
         before = self.features.start_at(self.config)
         if before is not None and not self._is_new:

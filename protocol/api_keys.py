@@ -55,6 +55,8 @@ APIS: Final[dict[int, Api]] = {
     45: Api(45, "AlterPartitionReassignments", 0, 1, 0, "alter_partition_reassignments"),
     46: Api(46, "ListPartitionReassignments", 0, 0, 0, "list_partition_reassignments"),
     47: Api(47, "OffsetDelete", 0, 0, 32767, "offset_delete"),
+    48: Api(48, "DescribeClientQuotas", 0, 1, 1, "describe_client_quotas"),
+    49: Api(49, "AlterClientQuotas", 0, 1, 1, "alter_client_quotas"),
     55: Api(55, "DescribeQuorum", 0, 2, 0, "describe_quorum"),
     57: Api(57, "UpdateFeatures", 0, 2, 0, "update_features"),
     60: Api(60, "DescribeCluster", 0, 2, 0, "describe_cluster"),

@@ -33,14 +33,15 @@ def handle(connection: Connection, request: ElectLeadersRequest, version: int) -
 
 def _elect(broker: Broker, request: ElectLeadersRequest) -> Steps:
     error, message = _request_error(request)
+    results: list[ReplicaElectionResult] = []
     if request.topic_partitions is None:
         if error:
             return ElectLeadersResponse(error_code=error)
         # Kafka leaves out the partitions that need no election, and keeps their topics.
-        names = list(broker.topics.by_name)
-        yield SEEN * len(names)
-        return ElectLeadersResponse(replica_election_results=[ReplicaElectionResult(name) for name in names])
-    results = []
+        for name in list(broker.topics.by_name):
+            yield SEEN
+            results.append(ReplicaElectionResult(name))
+        return ElectLeadersResponse(replica_election_results=results)
     for topic in request.topic_partitions:
         yield SEEN
         partitions = []

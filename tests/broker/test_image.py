@@ -45,6 +45,17 @@ def test_what_is_not_about_topics_is_the_last_that_was_said() -> None:
     assert image().others == {}
 
 
+def test_quotas_of_an_entity_are_the_last_that_were_set() -> None:
+    alice = {"user": "alice", "client-id": None}
+    found = image(
+        {"quotas": alice, "set": {"producer_byte_rate": "1.5"}},
+        {"quotas": {"ip": None}, "set": {"connection_creation_rate": "2.0"}},
+        {"quotas": {"client-id": None, "user": "alice"}, "set": {"request_percentage": "inf"}},
+        {"quotas": {"ip": None}, "set": {}},
+    )
+    assert found.quotas == {(("client-id", None), ("user", "alice")): {"request_percentage": float("inf")}}
+
+
 SENSELESS: dict[str, tuple[list[Any], str]] = {
     "a topic twice": ([create(), create("a", B)], "topic a is made, which there is"),
     "an id twice": ([create(), create("b", A)], "topic b gets an id that is none, or another's"),
@@ -79,6 +90,15 @@ SENSELESS: dict[str, tuple[list[Any], str]] = {
     "an epoch again": (
         [{"transaction_version": 0, "features_epoch": 3}, {"transaction_version": 1, "features_epoch": 2}],
         "2 is no whole number in 3",
+    ),
+    "quotas of an unknown type": ([{"quotas": {"users": "a"}, "set": {"x": "1"}}], "not an entity with quotas"),
+    "quotas of no entity": ([{"quotas": {}, "set": {"x": "1"}}], "not an entity with quotas"),
+    "quotas of a number": ([{"quotas": {"user": 5}, "set": {"x": "1"}}], "not an entity with quotas"),
+    "quotas of a name": ([{"quotas": "user", "set": {"x": "1"}}], "not an entity with quotas"),
+    "quotas that are numbers": ([{"quotas": {"user": "a"}, "set": {"x": 1}}], "no mapping of texts"),
+    "quotas in words": ([{"quotas": {"user": "a"}, "set": {"x": "one"}}], "'one' is not a number"),
+    "quotas removed twice": (
+        [{"quotas": {"user": "a"}, "set": {"x": "1"}}, *[{"quotas": {"user": "a"}, "set": {}}] * 2], "removed, which has none",
     ),
     "a level alone": ([{"transaction_version": 1}], "no known kind"),
 }  # fmt: skip

@@ -207,6 +207,11 @@ def _admin_fields(key: int) -> dict[str, Any]:
             return {"topics": [new("ReassignableTopic", TOPIC, [new("ReassignablePartition", 0, [1])])]}
         case 46:
             return {"topics": [new("ListPartitionReassignmentsTopics", TOPIC, [0])]}
+        case 48:
+            return {"components": [new("ComponentData", "user", 0, "attacker")]}
+        case 49:
+            op = new("OpData", "producer_byte_rate", 1_000.0)
+            return {"entries": [new("EntryData", [new("EntityData", "user", "attacker")], [op])]}
         case 55:
             return {"topics": [new("TopicData", "__cluster_metadata", [new("PartitionData", 0)])]}
         case 74:

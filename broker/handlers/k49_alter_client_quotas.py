@@ -1,0 +1,136 @@
+"""AlterClientQuotas, key 49, versions 0-1: set and remove quotas, for each entity all of them or none. v1 flexible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.quotas import CLIENT_KEYS, DOUBLE, ENTITY_TYPES, INT, IP, IP_KEYS, LONG, Entity, entity_of
+from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest, OpData
+from stuntbroker.protocol.messages.alter_client_quotas_response import (
+    AlterClientQuotasResponse,
+    EntityData,
+    EntryData,
+)
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
+
+KEY: Final = 49
+VERSIONS = range(0, 2)
+LARGEST: Final = {INT: ("an INT", 2.0**31 - 1), LONG: ("a LONG", 2.0**63)}
+"""What Kafka calls the type, and the largest value that it accepts for it."""
+FRACTION_MAX: Final = 1e-6
+HOST_NAME: Final = re.compile(r"(?!.*\.invalid$)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*(?!\d+$)[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.I)
+HOST_LENGTH_MAX: Final = 253
+IPV4_PARTS_MAX: Final = 4
+
+
+def handle(connection: Connection, request: AlterClientQuotasRequest, version: int) -> AlterClientQuotasResponse | None:
+    response: AlterClientQuotasResponse | None = work_off(connection, _alter_each(connection.broker, request))
+    return response
+
+
+def _alter_each(broker: Broker, request: AlterClientQuotasRequest) -> Steps:
+    results: dict[Entity, tuple[ErrorCode, str | None]] = {}
+    cost = 0
+    for entry in request.entries:
+        yield cost
+        cost = SEEN + len(entry.ops)
+        entity = entity_of((part.entity_type, part.entity_name) for part in entry.entity)
+        if entity in results or len({op.key for op in entry.ops}) < len(entry.ops):
+            # Kafka has carried out the first entry of the entity, and says this nevertheless.
+            shown = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
+            message = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shown}}})"
+            results[entity] = ErrorCode.INVALID_REQUEST, message
+            continue
+        refusal = _problem_of_entity(entity) or _problem_of_ops(entity, entry.ops)
+        if refusal is not None:
+            results[entity] = ErrorCode.INVALID_REQUEST, refusal
+        elif request.validate_only:
+            results[entity] = ErrorCode.NONE, None
+        else:
+            results[entity] = _alter(broker, entity, entry.ops)
+            cost += cost_of_change(broker, 1)
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryData(error, message, [EntityData(kind, name) for kind, name in entity])
+            for entity, (error, message) in results.items()
+        ]
+    )
+
+
+def _alter(broker: Broker, entity: Entity, ops: Sequence[OpData]) -> tuple[ErrorCode, str | None]:
+    try:
+        altered = broker.quotas.alter(entity, {op.key: None if op.remove else op.value for op in ops})
+    except StorageError as fault:
+        return ErrorCode.KAFKA_STORAGE_ERROR, str(fault)
+    if altered:
+        broker.events.info("client_quotas_altered", entity=dict(entity), quotas=broker.quotas.by_entity.get(entity, {}))
+    return ErrorCode.NONE, None
+
+
+def _problem_of_entity(entity: Entity) -> str | None:
+    if not entity:
+        return "Invalid empty client quota entity"
+    for kind, name in entity:
+        if kind not in ENTITY_TYPES:
+            return f"Unhandled client quota entity type: {kind}"
+        if name == "":
+            return f"Empty {kind} not supported"
+    names = dict(entity)
+    if IP in names and len(names) > 1:  # Kafka's message has the misspelling.
+        return "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+    address = names.get(IP)
+    if address is not None and not _is_host(address):
+        return f"{address} is not a valid IP or resolvable host."
+    return None
+
+
+def _problem_of_ops(entity: Entity, ops: Sequence[OpData]) -> str | None:
+    """Removals are not checked, as in Kafka."""
+    types = IP_KEYS if entity[0][0] == IP else CLIENT_KEYS
+    for op in ops:
+        if op.remove:
+            continue
+        if op.key not in types:
+            return f"Invalid configuration key {op.key}"
+        problem = _problem_of_value(op.key, types[op.key], op.value)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _problem_of_value(key: str, kind: str, value: float) -> str | None:
+    """NaN passes every check, as in Kafka."""
+    if value <= 0:
+        return f"Quota {key} must be greater than 0"
+    if kind != DOUBLE:
+        name, largest = LARGEST[kind]
+        if value > largest:
+            return f"Proposed value for {key} is too large for {name}."
+        if value % 1 > FRACTION_MAX:
+            return f"{key} cannot be a fractional value."
+    return None
+
+
+def _is_host(text: str) -> bool:
+    """Whether the text is an address as Java reads it, or can be the name of a host."""
+    if len(text) > HOST_LENGTH_MAX:
+        return False
+    parts = text.split(".")
+    if len(parts) <= IPV4_PARTS_MAX and all(part.isascii() and part.isdigit() for part in parts):
+        *first, last = map(int, parts)  # The last of fewer than four numbers fills the rest of the address.
+        return max(first, default=0) < 256 and last < 256 ** (IPV4_PARTS_MAX - len(first))
+    try:
+        IPv6Address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
+    except ValueError:
+        # Unlike Kafka: names are not looked up. A name that can be that of a host is accepted, but for those in .invalid.
+        return HOST_NAME.fullmatch(text) is not None
+    return True

@@ -1,0 +1,278 @@
+"""GENERATED from tools/schemas by tools/generate.py (`make generate`): DescribeClientQuotasResponse, key 48, versions 0-1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import error as StructError, Struct
+
+from stuntbroker.protocol.primitives import (
+    Buffer,
+    DecodeError,
+    Message,
+    read_compact_nullable_string,
+    read_compact_string,
+    read_nullable_string,
+    read_string,
+    read_uvarint,
+    skip_tags,
+    write_compact_string,
+    write_nullable_string,
+    write_string,
+    write_uvarint,
+)
+
+_unpack_d = Struct(">d").unpack_from
+_unpack_i = Struct(">i").unpack_from
+_unpack_ih = Struct(">ih").unpack_from
+_pack_d = Struct(">d").pack
+_pack_dx = Struct(">dx").pack
+_pack_i = Struct(">i").pack
+_pack_ih = Struct(">ih").pack
+
+
+class EntityData(Message):
+    __slots__ = ("entity_type", "entity_name")
+
+    def __init__(
+        self,
+        entity_type: str = "",
+        entity_name: str | None = "",
+    ) -> None:
+        self.entity_type = entity_type
+        self.entity_name = entity_name
+
+
+class ValueData(Message):
+    __slots__ = ("key", "value")
+
+    def __init__(
+        self,
+        key: str = "",
+        value: float = 0.0,
+    ) -> None:
+        self.key = key
+        self.value = value
+
+
+class EntryData(Message):
+    __slots__ = ("entity", "values")
+
+    def __init__(
+        self,
+        entity: Sequence[EntityData] = (),
+        values: Sequence[ValueData] = (),
+    ) -> None:
+        self.entity = entity
+        self.values = values
+
+
+class DescribeClientQuotasResponse(Message):
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "entries")
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        entries: Sequence[EntryData] | None = (),
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.entries = entries
+
+    @classmethod
+    def decode(cls, buf: Buffer, version: int, pos: int = 0) -> DescribeClientQuotasResponse:
+        try:
+            if version >= 1:
+                return _decode_flexible(buf, pos, version)
+            return _decode_classic(buf, pos, version)
+        except (IndexError, StructError) as fault:
+            raise DecodeError("DescribeClientQuotasResponse ends too early", len(buf)) from fault
+
+    def encode(self, out: bytearray, version: int) -> None:
+        if version >= 1:
+            _encode_flexible(out, self, version)
+        else:
+            _encode_classic(out, self, version)
+
+
+def _decode_classic(buf: Buffer, pos: int, version: int) -> DescribeClientQuotasResponse:
+    end = len(buf)
+    throttle_time_ms, error_code = _unpack_ih(buf, pos)
+    pos += 6
+    error_message, pos = read_nullable_string(buf, pos)
+    count = _unpack_i(buf, pos)[0]
+    pos += 4
+    if count > (end - pos) // 8:
+        raise DecodeError("Entries counts more elements than there are bytes", pos)
+    if count < 0:
+        entries: Sequence[EntryData] | None = None
+    else:
+        entries_list: list[EntryData] = []
+        for _ in range(count):
+            count = _unpack_i(buf, pos)[0]
+            pos += 4
+            if count > (end - pos) // 4:
+                raise DecodeError("Entity counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("Entity is null", pos)
+            e_entity_list: list[EntityData] = []
+            for _ in range(count):
+                e_e_entity_type, pos = read_string(buf, pos)
+                e_e_entity_name, pos = read_nullable_string(buf, pos)
+                e_e = EntityData(e_e_entity_type, e_e_entity_name)
+                e_entity_list.append(e_e)
+            e_entity: Sequence[EntityData] = e_entity_list
+            count = _unpack_i(buf, pos)[0]
+            pos += 4
+            if count > (end - pos) // 10:
+                raise DecodeError("Values counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("Values is null", pos)
+            e_values_list: list[ValueData] = []
+            for _ in range(count):
+                e_v_key, pos = read_string(buf, pos)
+                e_v_value = _unpack_d(buf, pos)[0]
+                pos += 8
+                e_v = ValueData(e_v_key, e_v_value)
+                e_values_list.append(e_v)
+            e_values: Sequence[ValueData] = e_values_list
+            e = EntryData(e_entity, e_values)
+            entries_list.append(e)
+        entries = entries_list
+    message = DescribeClientQuotasResponse(throttle_time_ms, error_code, error_message, entries)
+    return message
+
+
+def _encode_classic(out: bytearray, message: DescribeClientQuotasResponse, version: int) -> None:
+    out += _pack_ih(message.throttle_time_ms, message.error_code)
+    write_nullable_string(out, message.error_message)
+    if message.entries is None:
+        out += b"\xff\xff\xff\xff"
+    else:
+        out += _pack_i(len(message.entries))
+        for e in message.entries:
+            out += _pack_i(len(e.entity))
+            for e_e in e.entity:
+                write_string(out, e_e.entity_type)
+                write_nullable_string(out, e_e.entity_name)
+            out += _pack_i(len(e.values))
+            for e_v in e.values:
+                write_string(out, e_v.key)
+                out += _pack_d(e_v.value)
+
+
+def _decode_flexible(buf: Buffer, pos: int, version: int) -> DescribeClientQuotasResponse:
+    end = len(buf)
+    throttle_time_ms, error_code = _unpack_ih(buf, pos)
+    pos += 6
+    error_message, pos = read_compact_nullable_string(buf, pos)
+    count = buf[pos]
+    if count > 127:
+        count, pos = read_uvarint(buf, pos)
+    else:
+        pos += 1
+    count -= 1
+    if count > (end - pos) // 3:
+        raise DecodeError("Entries counts more elements than there are bytes", pos)
+    if count < 0:
+        entries: Sequence[EntryData] | None = None
+    else:
+        entries_list: list[EntryData] = []
+        for _ in range(count):
+            count = buf[pos]
+            if count > 127:
+                count, pos = read_uvarint(buf, pos)
+            else:
+                pos += 1
+            count -= 1
+            if count > (end - pos) // 3:
+                raise DecodeError("Entity counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("Entity is null", pos)
+            e_entity_list: list[EntityData] = []
+            for _ in range(count):
+                e_e_entity_type, pos = read_compact_string(buf, pos)
+                e_e_entity_name, pos = read_compact_nullable_string(buf, pos)
+                if buf[pos]:
+                    pos = skip_tags(buf, pos)
+                else:
+                    pos += 1
+                e_e = EntityData(e_e_entity_type, e_e_entity_name)
+                e_entity_list.append(e_e)
+            e_entity: Sequence[EntityData] = e_entity_list
+            count = buf[pos]
+            if count > 127:
+                count, pos = read_uvarint(buf, pos)
+            else:
+                pos += 1
+            count -= 1
+            if count > (end - pos) // 10:
+                raise DecodeError("Values counts more elements than there are bytes", pos)
+            if count < 0:
+                raise DecodeError("Values is null", pos)
+            e_values_list: list[ValueData] = []
+            for _ in range(count):
+                e_v_key, pos = read_compact_string(buf, pos)
+                e_v_value = _unpack_d(buf, pos)[0]
+                pos += 8
+                if buf[pos]:
+                    pos = skip_tags(buf, pos)
+                else:
+                    pos += 1
+                e_v = ValueData(e_v_key, e_v_value)
+                e_values_list.append(e_v)
+            e_values: Sequence[ValueData] = e_values_list
+            if buf[pos]:
+                pos = skip_tags(buf, pos)
+            else:
+                pos += 1
+            e = EntryData(e_entity, e_values)
+            entries_list.append(e)
+        entries = entries_list
+    if buf[pos]:
+        pos = skip_tags(buf, pos)
+    else:
+        pos += 1
+    message = DescribeClientQuotasResponse(throttle_time_ms, error_code, error_message, entries)
+    return message
+
+
+def _encode_flexible(out: bytearray, message: DescribeClientQuotasResponse, version: int) -> None:
+    out += _pack_ih(message.throttle_time_ms, message.error_code)
+    if message.error_message is None:
+        out.append(0)
+    else:
+        write_compact_string(out, message.error_message)
+    if message.entries is None:
+        out += b"\x00"
+    else:
+        count = len(message.entries) + 1
+        if count > 127:
+            write_uvarint(out, count)
+        else:
+            out.append(count)
+        for e in message.entries:
+            count = len(e.entity) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
+            for e_e in e.entity:
+                write_compact_string(out, e_e.entity_type)
+                if e_e.entity_name is None:
+                    out.append(0)
+                else:
+                    write_compact_string(out, e_e.entity_name)
+                out += b"\x00"
+            count = len(e.values) + 1
+            if count > 127:
+                write_uvarint(out, count)
+            else:
+                out.append(count)
+            for e_v in e.values:
+                write_compact_string(out, e_v.key)
+                out += _pack_dx(e_v.value)
+            out += b"\x00"
+    out += b"\x00"
