@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from broker_harness import rig
+from hypothesis import given
+from hypothesis import strategies as st
 from pattern_answers import ANSWERS, TEXTS
 
-from stuntbroker.broker.patterns import LENGTH_MAX, Pattern, PatternError
+from stuntbroker.broker.patterns import LENGTH_MAX, SIMPLE_STARS_MAX, Pattern, PatternError
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -58,7 +60,36 @@ async def test_without_re2_a_pattern_is_refused_and_the_log_says_what_to_install
 ) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     async with rig(data_dir) as made:
-        answer = made.client().ask(ListTransactionsRequest(transactional_id_pattern="app-.*"), 2)
+        answer = made.client().ask(ListTransactionsRequest(transactional_id_pattern="app-[0-9]+"), 2)
         assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
         [(event, facts)] = made.events.kept
         assert event == "pattern_refused" and "pip install 'stuntbroker[re2]'" in facts["reason"]
+
+
+PIECES = st.sampled_from(["a", "B", "7", "_", "-", r"\.", r"\-", r"\*", r"\\", r"\[", ".*"])
+
+
+@given(pattern=st.lists(PIECES, max_size=6).map("".join), texts=st.lists(st.text("aB7_-.*\\[\n", max_size=6), max_size=5))
+def test_a_simple_pattern_means_the_same_without_re2(pattern: str, texts: list[str]) -> None:
+    with_re2 = Pattern(pattern)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "re2", None)
+        if pattern.count(".*") > SIMPLE_STARS_MAX:
+            with pytest.raises(PatternError, match="re2"):
+                Pattern(pattern)
+            return
+        without = Pattern(pattern)
+    for text in texts:
+        assert without.matches(text) == with_re2.matches(text)
+
+
+@pytest.mark.parametrize(("pattern", "matched"), ANSWERS, ids=[ascii(pattern) for pattern, _ in ANSWERS])
+def test_without_re2_a_pattern_means_what_it_means_to_kafka_or_is_refused(
+    pattern: str, matched: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    try:
+        compiled = Pattern(pattern)
+    except PatternError:
+        return
+    assert "".join("01"[compiled.matches(text)] for text in TEXTS) == matched
