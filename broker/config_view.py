@@ -45,7 +45,7 @@ def topic_configs(broker: Broker, topic: Topic) -> list[Entry]:
         if name in topic.configs:
             synonyms.append(Synonym(name, topic.configs[name], TOPIC_CONFIG))
         if broker_name is not None:
-            synonyms += _levels(broker, broker_name, one)
+            synonyms += _values_by_level(broker, broker_name, one)
         value = topic.configs[name] if name in topic.configs else show(broker.config.topic_default(name))
         source = synonyms[0].source if synonyms else DEFAULT_CONFIG
         entries.append(Entry(name, value, name in topic.configs, source, one.kind, False, synonyms))
@@ -56,7 +56,7 @@ def broker_configs(broker: Broker) -> list[Entry]:
     """What is in force, and what was set while the broker ran."""
     entries = []
     for name, one in BROKER.items():
-        synonyms = _levels(broker, name, one)
+        synonyms = _values_by_level(broker, name, one)
         source = synonyms[0].source if synonyms else DEFAULT_CONFIG
         is_set = source != DEFAULT_CONFIG
         value = show(broker.config[name]) if is_set or name not in WITHOUT_DEFAULT else None
@@ -65,7 +65,7 @@ def broker_configs(broker: Broker) -> list[Entry]:
         entries.append(Entry(name, value, is_set, source, one.kind, name not in DYNAMIC, synonyms))
     levels = broker.dynamic_config.levels.values()
     for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER):
-        synonyms = _levels(broker, name, None)
+        synonyms = _values_by_level(broker, name, None)
         value = synonyms[0].value if name in DYNAMIC else None
         entries.append(Entry(name, value, True, synonyms[0].source, DYNAMIC.get(name, 0), name not in DYNAMIC, synonyms))
     return entries
@@ -82,17 +82,17 @@ def cluster_configs(broker: Broker) -> list[Entry]:
     ]  # fmt: skip
 
 
-def _levels(broker: Broker, name: str, one: Property | None) -> list[Synonym]:
+def _values_by_level(broker: Broker, name: str, one: Property | None) -> list[Synonym]:
     """Every value of a broker property that there is, the one in force first."""
     dynamic = broker.dynamic_config
-    found = []
+    synonyms = []
     for level, source in ((dynamic.node, DYNAMIC_BROKER_CONFIG), (CLUSTER, DYNAMIC_DEFAULT_BROKER_CONFIG)):
         if name in dynamic.levels[level]:
-            found.append(Synonym(name, dynamic.levels[level][name], source))
+            synonyms.append(Synonym(name, dynamic.levels[level][name], source))
     if name in broker.config.given:
-        found.append(Synonym(name, broker.config.given[name].strip(), STATIC_BROKER_CONFIG))
-    if found and name in IN_HOURS:
-        found.append(Synonym(*IN_HOURS[name], DEFAULT_CONFIG))
+        synonyms.append(Synonym(name, broker.config.given[name].strip(), STATIC_BROKER_CONFIG))
+    if synonyms and name in IN_HOURS:
+        synonyms.append(Synonym(*IN_HOURS[name], DEFAULT_CONFIG))
     if one is not None and one.default != "" and name not in WITHOUT_DEFAULT and name != "node.id":
-        found.append(Synonym(name, show(BROKER.get(name, one).default), DEFAULT_CONFIG))
-    return found
+        synonyms.append(Synonym(name, show(BROKER.get(name, one).default), DEFAULT_CONFIG))
+    return synonyms

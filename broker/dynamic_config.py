@@ -101,9 +101,9 @@ class DynamicConfig:
         values = dict(self._started)
         for level in (CLUSTER, self.node):
             for name, text in self.levels[level].items():
-                one = _property(name)
-                if one is not None:
-                    value = _read(one, name, text)
+                known = _property(name)
+                if known is not None:
+                    value = _read(known, name, text)
                     ceiling = self._config.ceilings.get(name)
                     values[name] = value if ceiling is None else min(value, ceiling)
         before, self._config.values = self._config.values, values
@@ -122,9 +122,9 @@ def _property(name: str) -> Property | None:
     return BROKER.get(name) or _OF_TOPICS.get(name)
 
 
-def _read(one: Property, name: str, text: str) -> Any:
+def _read(known: Property, name: str, text: str) -> Any:
     try:
-        return one.read(text.strip())
+        return known.read(text.strip())
     except ConfigError as fault:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {fault}") from None
 
@@ -168,9 +168,9 @@ def _check(level: str, values: Mapping[str, str]) -> None:
             f"[{', '.join(per_listener)}]",
         )
     for name, text in values.items():
-        one = _property(name)
-        if one is not None:
-            _read(one, name, text)
+        known = _property(name)
+        if known is not None:
+            _read(known, name, text)
         elif name in DYNAMIC:
             _check_type(name, DYNAMIC[name], text)
     per_broker = [name for name in values if name in PER_BROKER]
