@@ -95,6 +95,10 @@ ALLOWANCES: Final[dict[str, Allowance]] = {
         r"^random_with_high_epochs \| .*\.(coordinator_epoch|records)$",
         _differ_in_coordinator_epoch,
     ),
+    "metadata journal": Allowance(
+        "the metadata log is a journal without offsets, epochs and a listener of its own: its length is the number of its lines",
+        r"^describe_quorum \| .*\.(high_watermark|log_end_offset|leader_epoch|listeners\[CONTROLLER\])$",
+    ),
     "batches of no client": Allowance(
         "the headers of these batches lie, and are kept as they came where Kafka mends them",
         r"^batches_that_are_wrong \| .*"

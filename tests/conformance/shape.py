@@ -35,7 +35,10 @@ OUR_PRODUCERS: Final = range(5_000_000, 6_000_000)
 """Producer ids that cases make up stay what they are. (Fetch session ids are random: some fall into this range.)"""
 WITH_UUID: Final = {"member_id", "leader"}
 TEXTS: Final = {"error_message", "batch_index_error_message", "documentation"}
-TIMES: Final = {"timestamp", "last_timestamp", "log_append_time_ms", "transaction_start_time_ms"}
+TIMES: Final = {
+    "timestamp", "last_timestamp", "log_append_time_ms", "transaction_start_time_ms", "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """Apache Kafka's own command-line tools, as a user types them."""
 
+import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +14,11 @@ pytestmark = pytest.mark.timeout(600)
 TOOL_S_MAX = 90
 
 
-def tool(name: str, *arguments: str, text: str = "") -> str:
-    """Run org.apache.kafka.tools.NAME and give what it prints."""
+def tool(name: str, *arguments: str, text: str = "", package: str = "org.apache.kafka.tools") -> str:
+    """Run PACKAGE.NAME and give what it prints."""
     run = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", class_path()]
     answer = subprocess.run(
-        [*run, f"org.apache.kafka.tools.{name}", *arguments],
+        [*run, f"{package}.{name}", *arguments],
         input=text,
         capture_output=True,
         text=True,
@@ -46,3 +48,37 @@ def test_kafka_tools_copy_every_line_once_though_transactions_are_aborted_at_ran
     assert source in described
     # Behind the topic: partition, where the group stands, where the log ends, and how far that is.
     assert described[described.index(source) + 1 :][:4] == ["0", "200", "200", "0"]
+
+
+def test_kafka_configs_sets_and_shows_quotas(bootstrap: str, own: str) -> None:
+    def configs(*arguments: str) -> str:
+        return tool("ConfigCommand", "--bootstrap-server", bootstrap, *arguments, package="kafka.admin")
+
+    tool("ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", own, text="line")  # The audit needs a partition.
+    entity = ["--entity-type", "users", "--entity-name", own, "--entity-type", "clients", "--entity-default"]
+    configs("--alter", "--add-config", "producer_byte_rate=1024,request_percentage=50", *entity)
+    described = configs("--describe", *entity)
+    assert f"Quota configs for user-principal '{own}', the default client-id are " in described
+    assert set(described.split(" are ")[1].strip().split(", ")) == {"producer_byte_rate=1024.0", "request_percentage=50.0"}
+    configs("--alter", "--delete-config", "producer_byte_rate,request_percentage", *entity)
+    assert "Quota configs" not in configs("--describe", *entity)
+
+
+def test_kafka_tools_elect_reassign_and_describe_the_quorum(bootstrap: str, own: str, tmp_path: Path) -> None:
+    tool("ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", own, text="line")
+    one = ["--topic", own, "--partition", "0"]
+    elected = tool("LeaderElectionCommand", "--bootstrap-server", bootstrap, "--election-type", "unclean", *one)
+    assert elected.strip() == f"Valid replica already elected for partitions {own}-0"
+
+    plan = tmp_path / "plan.json"
+    partition = {"topic": own, "partition": 0, "replicas": [1], "log_dirs": ["any"]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+    reassign = ["--bootstrap-server", bootstrap, "--reassignment-json-file", str(plan)]
+    executed = tool("reassign.ReassignPartitionsCommand", *reassign, "--execute")
+    assert f"Successfully started partition reassignment for {own}-0" in executed
+    verified = tool("reassign.ReassignPartitionsCommand", *reassign, "--verify", "--preserve-throttles")
+    assert f"Reassignment of partition {own}-0 is completed." in verified
+
+    status = tool("MetadataQuorumCommand", "--bootstrap-server", bootstrap, "describe", "--status")
+    lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    assert (lines["LeaderId"].strip(), lines["MaxFollowerLag"].strip()) == ("1", "0")
