@@ -13,6 +13,7 @@ from test_two_phase_commit import NOBODY, OK, TXN, Pair, committed, described, e
 from valid_requests import TOPIC, batch
 
 from stuntbroker.broker.features import UNSAFE_DOWNGRADE, UPGRADE
+from stuntbroker.broker.topics import HISTORY_MS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import add_partitions_to_txn_request as adding
 from stuntbroker.protocol.messages import delete_records_request as deleting
@@ -312,7 +313,7 @@ async def test_compaction_keeps_the_newest_pair(data_dir: Path) -> None:
         log = made.log("__transaction_state", 0)
         before = log.size
         log.roll()
-        for _ in Cleaning(log, made.clock.ms).slices():
+        for _ in Cleaning(log, made.clock.ms + HISTORY_MS).slices():
             pass
         assert log.size < before
     async with rig(data_dir) as made:
