@@ -41,7 +41,9 @@ _LAST = bytes(6)
 """Tags of the topic, throttle time, tags of the response."""
 
 Partitions = dict[int, Buffer | None]
-Asked = tuple[str | None, int, Sequence[tuple[str, bytes, Partitions]]]
+Wanted = Sequence[tuple[str, bytes, Partitions]]
+"""Topics by name and id with the records of their partitions."""
+Asked = tuple[str | None, int, Wanted]
 """(transactional id, acks, topics by name and id with the records of their partitions)"""
 
 

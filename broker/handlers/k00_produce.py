@@ -5,20 +5,20 @@ v9 flexible. v11 TRANSACTION_ABORTABLE may be answered. v12 adds the partition t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker import plain_produce
 from stuntbroker.broker.allowance import Allowance
 from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.broker.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce_checks import check_content
-from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, Steps, work_off
+from stuntbroker.broker.slices import work_off
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.protocol.batch_check import check_batch, plain_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, Asked, read_request
+from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, Asked, Wanted, read_request
 from stuntbroker.protocol.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
@@ -40,13 +40,6 @@ RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 PRODUCER: Final = slice(PRODUCER_ID, PRODUCER_EPOCH + 1)
 _new = tuple.__new__
 
-Wanted = Sequence[tuple[str, bytes, dict[int, Buffer | None]]]
-"""(topic name, topic id, batches by partition): one of the first two is there."""
-NEW_LOGS_AT_ONCE: Final = 16
-"""More new partitions than these get their files in slices."""
-BEGIN_COST: Final = 40
-"""Of the files of a new partition, in the units of a slice."""
-
 Taken = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
 
 
@@ -55,8 +48,8 @@ def handle(connection: Connection, asked: Asked, version: int) -> Any:
     if len(wanted) == 1 and len(wanted[0][2]) <= NEW_LOGS_AT_ONCE:
         return _plain_or_not(connection, asked, version)
     new = _new_logs(connection.broker, wanted, version)
-    if len(new) > NEW_LOGS_AT_ONCE:
-        return work_off(connection, _begin_logs(connection, new, asked, version))
+    if len(new) > NEW_LOGS_AT_ONCE or sum(len(parts) for _, _, parts in wanted) > PARTITIONS_AT_ONCE:
+        return work_off(connection, long_steps(connection, asked, version, new, _produce))
     return _plain_or_not(connection, asked, version)
 
 
@@ -70,20 +63,6 @@ def _new_logs(broker: Broker, wanted: Wanted, version: int) -> list[PartitionLog
             logs = topic.partitions
             new += [logs[index] for index in parts if 0 <= index < len(logs) and not logs[index].segments]
     return new
-
-
-def _begin_logs(connection: Connection, new: list[PartitionLog], asked: Asked, version: int) -> Steps:
-    """Makes the files of many new partitions in slices, which takes a hundred times as long as to write into them."""
-    for log in new:
-        if connection.broker.topics.log(log.topic, log.index) is not log:
-            continue  # Its topic was deleted meanwhile.
-        try:
-            log.begin()
-        except StorageError:
-            break  # The append meets it again, and answers it.
-        yield BEGIN_COST
-    response = _plain_or_not(connection, asked, version)
-    return ANSWERED_ELSEWHERE if response is None else response
 
 
 def _plain_or_not(connection: Connection, asked: Asked, version: int) -> Any:

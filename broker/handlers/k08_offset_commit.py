@@ -6,8 +6,9 @@ v7 instance id. v8 flexible. v9 an unknown group is named as such. v10 topic ids
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.slices import SLICE_COST, Steps, work_off
 from stuntbroker.groups.requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_commit_request import OffsetCommitRequest
@@ -20,11 +21,18 @@ from stuntbroker.protocol.messages.offset_commit_response import (
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
 
+COMMITTED_AT_ONCE: Final = 1_000
+"""Offsets that are written in one batch."""
 KEY = 8
 VERSIONS = range(2, 11)
 
 
-def handle(connection: Connection, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
+def handle(connection: Connection, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
+    response: OffsetCommitResponse | None = work_off(connection, _each(connection, request, version))
+    return response
+
+
+def _each(connection: Connection, request: OffsetCommitRequest, version: int) -> Steps:
     topics = connection.broker.topics
     commits: list[OffsetCommit] = []
     answered: list[OffsetCommitResponsePartition] = []
@@ -57,17 +65,19 @@ def handle(connection: Connection, request: OffsetCommitRequest, version: int) -
         if partitions:
             answers.append(OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions))
     response = OffsetCommitResponse(topics=answers)
-    if not commits:
-        return response
-    errors = connection.broker.groups.commit(
-        request.group_id,
-        request.member_id,
-        request.group_instance_id,
-        request.generation_id_or_member_epoch,
-        commits,
-        version,
-        request.retention_time_ms,
-    )
-    for answer, error in zip(answered, errors, strict=True):
-        answer.error_code = error
+    # Unlike Kafka: it writes all offsets of a request in one batch.
+    for start in range(0, len(commits), COMMITTED_AT_ONCE):
+        if start:
+            yield SLICE_COST
+        errors = connection.broker.groups.commit(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id_or_member_epoch,
+            commits[start : start + COMMITTED_AT_ONCE],
+            version,
+            request.retention_time_ms,
+        )
+        for answer, error in zip(answered[start : start + COMMITTED_AT_ONCE], errors, strict=True):
+            answer.error_code = error
     return response

@@ -1,0 +1,167 @@
+"""A Produce request to very many partitions: others have their turn meanwhile, and the answer is the one of a short request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, rig, turn
+from bystander import Bystander
+from group_requests import init, pair
+from valid_requests import TOPIC
+
+from stuntbroker.broker.long_produce import PARTITIONS_AT_ONCE
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.records import TRANSACTIONAL, build_batch
+
+COUNT = 3 * PARTITIONS_AT_ONCE + 7
+OTHER = "other"
+EXECUTORS = {"process": None, "power": SyncedAtOnce()}
+
+
+def request(owner: tuple[int, int] | None, acks: int = -1, sequence: int = 0) -> ProduceRequest:
+    """One record for each partition of one topic, one that does not exist, and some of another topic."""
+    producer: dict[str, Any] = {}
+    if owner is not None:
+        producer = {"producer_id": owner[0], "producer_epoch": owner[1], "base_sequence": sequence, "attributes": TRANSACTIONAL}
+    data = bytes(build_batch([(b"k", b"v")], START_MS, **producer))
+    topics = [
+        TopicProduceData(name, partition_data=[PartitionProduceData(index, data) for index in range(count)])
+        for name, count in ((TOPIC, COUNT + 1), (OTHER, 9))
+    ]
+    return ProduceRequest(None if owner is None else "txn", acks, 1_000, topics)
+
+
+async def finish(made: Rig, client: Client, asked: ProduceRequest, version: int) -> tuple[Any, int]:
+    """The response, and how often others had their turn."""
+    client.feed(frame(asked, version))
+    turns = 0
+    while client.connection.open:
+        await turn(1)
+        turns += 1
+        assert turns < 10 * COUNT
+    answers = client.answers()
+    return (decode(answers[0], KEYS["Produce"], version) if answers else None), turns
+
+
+def codes(response: Any) -> dict[str, list[tuple[int, int]]]:
+    return {topic.name: [(part.index, part.error_code) for part in topic.partition_responses] for topic in response.responses}
+
+
+EXPECTED = {
+    TOPIC: [*((index, 0) for index in range(COUNT)), (COUNT, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],
+    OTHER: [(index, 0) for index in range(9)],
+}
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+@pytest.mark.parametrize("version", [9, 12])
+async def test_every_partition_has_its_answer_and_its_record(version: int, durability: str, data_dir: Path) -> None:
+    async with rig(data_dir, durability=durability, executor=EXECUTORS[durability]) as made:
+        made.topic(TOPIC, COUNT)
+        made.topic(OTHER, 9)
+        client = made.client()
+        for number in range(2):
+            response, turns = await finish(made, client, request(None), version)
+            assert codes(response) == EXPECTED
+            assert turns >= COUNT // PARTITIONS_AT_ONCE
+            assert {log.next_offset for name in (TOPIC, OTHER) for log in made.logs(name)} == {number + 1}
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+async def test_a_transaction_takes_a_long_request_as_several_short_ones(durability: str, data_dir: Path) -> None:
+    async with rig(data_dir, durability=durability, executor=EXECUTORS[durability]) as made:
+        made.topic(TOPIC, COUNT)
+        made.topic(OTHER, 9)
+        client = made.client()
+        client.feed(frame(_init(), 5))
+        while client.connection.open:
+            await turn(1)
+        answer = decode(client.answers()[0], KEYS["InitProducerId"], 5)
+        owner = (answer.producer_id, answer.producer_epoch)
+        for sequence in range(2):
+            response, _ = await finish(made, client, request(owner, sequence=sequence), 12)
+            assert codes(response) == EXPECTED
+        assert len(made.actor("txn").txn.partitions) == COUNT + 9
+        fenced, _ = await finish(made, client, request((owner[0], owner[1] + 1), sequence=0), 12)
+        assert {code for _, code in codes(fenced)[OTHER]} == {ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+def _init() -> Any:
+    from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+
+    return InitProducerIdRequest("txn", 60_000)
+
+
+async def test_a_long_request_without_acknowledgement_has_no_answer_and_a_failure_closes_the_connection(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC, COUNT + 1)
+        made.topic(OTHER, 9)
+        client = made.client()
+        response, _ = await finish(made, client, request(None, acks=0), 9)
+        assert response is None and not client.transport.closed
+        assert {log.next_offset for log in made.logs(TOPIC)} == {1}
+        made.broker.topics.delete(made.broker.topics.get(OTHER))
+        response, _ = await finish(made, client, request(None, acks=0), 9)
+        assert response is None and client.transport.closed
+
+
+async def test_a_client_that_goes_away_ends_its_long_request(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC, COUNT)
+        made.topic(OTHER, 9)
+        client = made.client()
+        client.feed(frame(request(None), 9))
+        client.leave()
+        await turn(COUNT)
+        assert not made.broker.long_requests
+        Bystander(made).work()
+
+
+async def test_ended_transactions_of_long_requests_leave_nothing_open(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC, COUNT)
+        made.topic(OTHER, 9)
+        client = made.client()
+        owner = pair(init(client, "txn"))
+        response, _ = await finish(made, client, request(owner), 12)
+        assert codes(response) == EXPECTED
+        client.feed(frame(_end(owner), 5))
+        for _ in range(COUNT):
+            made.pass_time(0)
+            if not client.connection.open:
+                break
+            await turn(1)
+        assert not decode(client.answers()[0], KEYS["EndTxn"], 5).error_code
+        assert all(log.last_stable_offset == log.next_offset for log in made.logs(TOPIC))
+
+
+def _end(owner: tuple[int, int]) -> Any:
+    from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+
+    return EndTxnRequest("txn", *owner, True)
+
+
+async def test_a_commit_of_very_many_offsets_is_written_in_several_batches(data_dir: Path) -> None:
+    async with rig(data_dir, {"offsets.topic.num.partitions": "1"}) as made:
+        count = 3_007
+        made.topic(TOPIC, count)
+        client = made.client()
+        partitions = [OffsetCommitRequestPartition(index, index) for index in range(count)]
+        asked = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic(TOPIC, partitions=partitions)])
+        client.feed(frame(asked, 8))
+        turns = 0
+        while client.connection.open:
+            await turn(1)
+            turns += 1
+        answer = decode(client.answers()[0], KEYS["OffsetCommit"], 8)
+        assert [(part.partition_index, part.error_code) for part in answer.topics[0].partitions] == [(i, 0) for i in range(count)]
+        assert turns >= 3
+        assert sum(1 for _ in made.log("__consumer_offsets", 0).batches()) >= 4
