@@ -331,6 +331,12 @@ class BrokerConfig:
         low, high = (self.values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
         if low > high:  # Unlike Kafka: it starts, and no member can ever join.
             raise ConfigError(f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}")
+        most, request = self.values["queued.max.request.bytes"], self.values["socket.request.max.bytes"]
+        if 0 < most < request:
+            raise ConfigError(
+                f"queued.max.request.bytes: {most} is less than one request may have, {request} (socket.request.max.bytes): "
+                "raise it, lower the other, or set it to -1 for no limit"
+            )
         copies = self.values["default.replication.factor"]
         # Unlike Kafka: it starts, and no topic can be made by default.
         if copies > 1 and not self.accepts_any_replication_factor:

@@ -28,6 +28,9 @@ MIN_ISR: Final = "min.insync.replicas"
 SET, DELETE, APPEND, SUBTRACT = range(4)
 OPERATIONS: Final = {APPEND: "append", SUBTRACT: "subtract"}
 _NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
+# Unlike Kafka: it changes its listeners while it runs, and lets nobody in who could set it back.
+FIXED_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
+_NO_WAY_BACK: Final = "it would let no client in; set it when the broker starts"
 # Unlike Kafka: numbers of threads may change by any factor, and why a value is refused is said in words of our own.
 _OF_TOPICS: Final = {name: one for one, name in TOPIC.values() if name is not None}
 """Broker properties that are only known here as what a topic's configuration begins with."""
@@ -180,6 +183,9 @@ def _check(level: str, values: Mapping[str, str]) -> None:
             "Cannot update these configs at default cluster level, broker id must be specified: "
             f"[{', '.join(per_broker)}]",
         )
+    for name, text in values.items():
+        if name in FIXED_HERE or (name == "max.connections" and text.strip() == "0"):
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {_NO_WAY_BACK}")
 
 
 def _read_only_names() -> frozenset[str]:

@@ -7,6 +7,7 @@ and one scrape is made at a time.
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -21,6 +22,7 @@ WAIT_S: Final = 10.0
 HEAD_MAX: Final = 8_192
 CLIENTS_MAX: Final = 16
 PATH: Final = "/metrics"
+_IPV6: Final = re.compile(r"\[[0-9a-f:.]+\](:[0-9]+)?$")
 PRIVATE_DOMAINS: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test")
 TEXT: Final = "text/plain; charset=utf-8"
 
@@ -98,6 +100,6 @@ def _is_of_this_machine(host: bytes) -> bool:
     """
     name = host.decode("latin-1").strip().lower()
     if name.startswith("["):
-        return True
+        return bool(_IPV6.match(name))
     name = name.partition(":")[0].rstrip(".")
     return "." not in name or name.replace(".", "").isdigit() or name.endswith(PRIVATE_DOMAINS)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 ALWAYS_GIVEN: Final = 65_536
 """Size up to which a buffer grows whatever the others hold."""
-NO_LIMIT: Final = -1
+NO_LIMIT: Final = 0
+"""Nor is there a limit below it."""
 
 
 class RequestMemory:
@@ -23,7 +24,7 @@ class RequestMemory:
 
     def __init__(self, limit: int, connections: Iterable[Connection], log: Callable[..., Any]) -> None:
         self.limit = limit
-        """Bytes, or NO_LIMIT."""
+        """Bytes; no limit from NO_LIMIT down."""
         self.used = 0
         self._connections = connections
         self._log = log
@@ -71,7 +72,7 @@ class RequestMemory:
             self._favoured.memory_freed()
 
     def _has_room(self, more: int) -> bool:
-        return self.limit == NO_LIMIT or self.used + more <= self.limit
+        return self.limit <= NO_LIMIT or self.used + more <= self.limit
 
     def _reclaim(self, more: int) -> bool:
         """Take large buffers back from connections that need them no more; whether that was enough."""

@@ -154,6 +154,8 @@ REFUSED: list[tuple[tuple[str, ...], tuple[tuple[str, int, str | None], ...], Ou
         "[ssl.keystore.type]")),
     (("",), (("listeners", SET, "PLAINTEXT://:1"),), (
         INVALID_REQUEST, "Cannot update these configs at default cluster level, broker id must be specified: [listeners]")),
+    (("1",), (("listeners", SET, "SSL://:1"),), (INVALID_REQUEST, "Invalid value SSL://:1 for configuration listeners: ")),
+    (ANY, (("max.connections", SET, "0"),), (INVALID_REQUEST, "Invalid value 0 for configuration max.connections: ")),
     (("1",), ((MIN_ISR, SET, "1"),), (
         INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")),
     (("",), ((MIN_ISR, DELETE, None),), (

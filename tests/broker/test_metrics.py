@@ -271,7 +271,7 @@ async def test_what_is_no_scrape_gets_its_status_and_the_next_scrape_is_answered
     (
         (b"localhost:9100", 200), (b"127.0.0.1:9100", 200), (b"[::1]:9100", 200), (b"broker:9100", 200), (b"10.0.0.7", 200),
         (b"kafka.default.svc.cluster.local:9100", 200), (b"evil.example.com", 421), (b"127.0.0.1.nip.io:9100", 421),
-        (b"localhost.evil.com", 421), (b"EVIL.COM.", 421),
+        (b"localhost.evil.com", 421), (b"EVIL.COM.", 421), (b"[evil.com", 421),
     ),
 )  # fmt: skip
 async def test_a_scrape_under_a_public_name_is_refused(host: bytes, status: int, data_dir: Path) -> None:

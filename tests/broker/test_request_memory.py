@@ -10,6 +10,7 @@ from broker_harness import Client, Rig, decode, frame, rig
 from group_requests import GROUP
 from valid_requests import TOPIC, batch
 
+from stuntbroker.broker.config import BrokerConfig, ConfigError
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
 from stuntbroker.broker.server import IDLE_CHECK_MS
 from stuntbroker.protocol.errors import ErrorCode
@@ -19,7 +20,7 @@ from stuntbroker.protocol.messages.produce_request import PartitionProduceData, 
 
 MIB = 1 << 20
 LIMIT = 8 * MIB
-PROPERTIES = {"queued.max.request.bytes": str(LIMIT)}
+PROPERTIES = {"queued.max.request.bytes": str(LIMIT), "socket.request.max.bytes": str(LIMIT)}
 
 
 def large_produce() -> bytes:
@@ -32,7 +33,7 @@ def held(made: Rig) -> int:
     return sum(len(connection.buffer) for connection in made.broker.connections)
 
 
-def half_sent(made: Rig, count: int, size: int = 90 * MIB) -> list[Client]:
+def half_sent(made: Rig, count: int, size: int = 7 * MIB) -> list[Client]:
     """Clients that declare a large frame, send a quarter of it, as far as they are read from, and fall silent."""
     clients = [made.client() for _ in range(count)]
     for client in clients:
@@ -56,7 +57,7 @@ async def test_half_sent_requests_hold_no_more_than_the_limit_and_small_ones_go_
 async def test_who_waits_for_memory_goes_on_when_others_give_it_back(data_dir: Path) -> None:
     async with rig(data_dir, PROPERTIES) as made:
         made.topic(TOPIC, max_message_bytes=str(4 * MIB))
-        holders = half_sent(made, 3, 12 * MIB)
+        holders = half_sent(made, 3, 6 * MIB)
         client, request = made.client(), memoryview(large_produce())
         at = len(request)
         client.feed(request, step=60_000)
@@ -73,7 +74,7 @@ async def test_who_waits_for_memory_goes_on_when_others_give_it_back(data_dir: P
 async def test_requests_that_stopped_in_the_middle_lose_their_connections_while_others_wait(data_dir: Path) -> None:
     async with rig(data_dir, PROPERTIES) as made:
         stalled = half_sent(made, 2, 2 * MIB)
-        waiting = half_sent(made, 6, 90 * MIB)
+        waiting = half_sent(made, 6, 7 * MIB)
         assert any(not client.transport.reading for client in waiting)
         made.pass_time(IDLE_CHECK_MS)
         made.pass_time(IDLE_CHECK_MS)
@@ -83,7 +84,7 @@ async def test_requests_that_stopped_in_the_middle_lose_their_connections_while_
 
 async def test_when_all_wait_for_one_another_one_goes_beyond_the_limit(data_dir: Path) -> None:
     async with rig(data_dir, PROPERTIES) as made:
-        clients = half_sent(made, 30, 90 * MIB)
+        clients = half_sent(made, 30, 7 * MIB)
         waiting = [client for client in clients if not client.transport.reading]
         for client in clients:
             if client not in waiting:
@@ -120,3 +121,16 @@ async def test_what_members_bring_along_has_a_limit_for_all_groups_together(data
         assert join("other", 1) == 0
         made.pass_time(30_001)  # Both are gone with their sessions.
         assert join("third", limit) == 0
+
+
+@pytest.mark.parametrize("limit", ["1", str((100 << 20) - 1)])
+def test_a_limit_that_one_request_may_exceed_is_refused_at_the_start(limit: str) -> None:
+    with pytest.raises(ConfigError, match=r"^queued\.max\.request\.bytes: .*socket\.request\.max\.bytes"):
+        BrokerConfig({"queued.max.request.bytes": limit})
+
+
+@pytest.mark.parametrize("limit", ["0", "-1"])
+async def test_there_may_be_no_limit(limit: str, data_dir: Path) -> None:
+    async with rig(data_dir, {"queued.max.request.bytes": limit}) as made:
+        clients = half_sent(made, 3, 40 * MIB)
+        assert all(client.transport.reading for client in clients)

@@ -405,3 +405,13 @@ def test_offset_delete_of_a_group_that_does_not_exist(client: Client) -> None:
     answer = client.ask("k47_offset_delete", request, 0)
 
     assert (answer.error_code, list(answer.topics)) == (E.GROUP_ID_NOT_FOUND, [])
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_group_of_which_everything_is_asked_for_twice_is_answered_once(version: int) -> None:
+    client = Client(World())
+    named = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
+    asked = (("g", None), ("h", None), ("g", None), ("g", named))
+    wanted = [OffsetFetchRequestGroup(name, topics=topics) for name, topics in asked]
+    found = client.ask("k09_offset_fetch", OffsetFetchRequest(groups=wanted), version).groups
+    assert [(group.group_id, len(group.topics)) for group in found] == [("g", 0), ("h", 0), ("g", 1)]
