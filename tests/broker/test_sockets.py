@@ -119,12 +119,15 @@ def test_garbage_and_resets_from_many_clients_hurt_nobody() -> None:
         assert broker.end() == (0, "", "")
 
 
-def test_that_no_file_can_be_opened_is_told_once_and_so_is_when_one_can_again() -> None:
+def test_that_no_file_can_be_opened_is_told_once_and_so_is_when_one_can_again(tmp_path: Path) -> None:
     """A new client is reset by then without anybody hearing of it; those that are there go on."""
-    with serving("--log-level", "info") as broker, Peer(broker.address) as peer:
+    nothing_to_tidy_up = str(tmp_path)  # Else a thread that removes what killed brokers left closes files meanwhile.
+    with serving("--log-level", "info", TMPDIR=nothing_to_tidy_up) as broker, Peer(broker.address) as peer:
         work_before = peer.ask(ApiVersionsRequest(), 0).error_code
         pid, kind = broker.process.pid, resource.RLIMIT_NOFILE
         allowed = resource.prlimit(pid, kind)
+        open_now = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+        first_free = min(set(range(len(open_now) + 1)) - open_now)
         assert broker.process.stderr is not None
         os.set_blocking(broker.process.stderr.fileno(), False)
         said = bytearray()
@@ -133,12 +136,8 @@ def test_that_no_file_can_be_opened_is_told_once_and_so_is_when_one_can_again() 
             said.extend(broker.process.stderr.read() or b"")  # type: ignore[union-attr]
             return what in said
 
-        def use_up() -> None:
-            """Each time anew: a thread that tidies up after the start may still close files."""
-            open_now = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
-            resource.prlimit(pid, kind, (min(set(range(len(open_now) + 1)) - open_now), allowed[1]))
-
-        until(lambda: use_up() or told(b"file_descriptors_used_up"), "the line that says so")
+        resource.prlimit(pid, kind, (first_free, allowed[1]))
+        until(lambda: told(b"file_descriptors_used_up"), "the line that says so")
         assert peer.ask(ApiVersionsRequest(), 0).error_code == work_before == 0
         resource.prlimit(pid, kind, allowed)
         until(lambda: told(b"file_descriptors_free_again"), "the line that says that it is over")
