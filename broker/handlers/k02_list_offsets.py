@@ -54,7 +54,7 @@ def _each(connection: Connection, request: ListOffsetsRequest, version: int) -> 
         times = Counter(part.partition_index for part in topic.partitions)
         partitions = []
         for part in {part.partition_index: part for part in topic.partitions}.values():
-            log = topics.log(topic.name, part.partition_index)
+            log, cost = topics.log(topic.name, part.partition_index), SEEN
             if times[part.partition_index] > 1:
                 answer = _error(part, ErrorCode.INVALID_REQUEST)
             elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, 1 if part.timestamp >= -2 else 99):
@@ -67,8 +67,10 @@ def _each(connection: Connection, request: ListOffsetsRequest, version: int) -> 
                 answer = _error(part, ErrorCode.FENCED_LEADER_EPOCH)
             else:
                 answer = _look_up(log, part, committed, left)
-                yield SEEN if part.timestamp < 0 and part.timestamp != MAX_TIMESTAMP else LOOKED_UP
+                if part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP:
+                    cost = LOOKED_UP
             partitions.append(answer)
+            yield cost
         if partitions:
             responses.append(ListOffsetsTopicResponse(topic.name, partitions))
     return ListOffsetsResponse(topics=responses)

@@ -37,6 +37,7 @@ def _each(broker: Broker, request: DescribeProducersRequest) -> Steps:
             log = broker.topics.log(topic.name, index)
             if log is None:
                 partitions.append(PartitionResponse(index, missing))
+                yield SEEN
                 continue
             producers = [
                 ProducerState(

@@ -18,6 +18,9 @@ from stuntbroker.protocol.messages.create_partitions_request import CreatePartit
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
+from stuntbroker.protocol.messages.describe_producers_request import TopicRequest as ProducersTopic
+from stuntbroker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.primitives import Message
 from stuntbroker.storage.errors import StorageError
@@ -124,6 +127,22 @@ async def test_requests_that_only_describe_are_worked_off_in_slices_too(data_dir
             key = KEYS[type(request).__name__.removesuffix("Request")]
             response = await finish(client, version, key)
             assert [one.error_code for one in getattr(response, results)] == [0] * COUNT
+
+
+async def test_partitions_that_do_not_exist_take_their_part_of_a_slice_too(data_dir: Path) -> None:
+    count = 2 * SLICE_COST
+    async with rig(data_dir) as made:
+        client = made.client()
+        partitions = [ListOffsetsPartition(index, 0, -1) for index in range(count)]
+        for version, request in (
+            (6, ListOffsetsRequest(-1, 0, [ListOffsetsTopic("missing", partitions)])),
+            (0, DescribeProducersRequest([ProducersTopic("missing", list(range(count)))])),
+        ):
+            client.feed(frame(request, version))
+            assert client.connection.open and not client.answers()
+            response = await finish(client, version, KEYS[type(request).__name__.removesuffix("Request")])
+            errors = [one.error_code for one in response.topics[0].partitions]
+            assert errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * count
 
 
 @every
