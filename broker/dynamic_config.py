@@ -31,7 +31,6 @@ _NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
 # Unlike Kafka: it changes its listeners while it runs, and lets nobody in who could set it back.
 FIXED_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 _NO_WAY_BACK: Final = "it would let no client in; set it when the broker starts"
-# Unlike Kafka: numbers of threads may change by any factor, and why a value is refused is said in words of our own.
 _OF_TOPICS: Final = {name: one for one, name in TOPIC.values() if name is not None}
 """Broker properties that are only known here as what a topic's configuration begins with."""
 
@@ -80,7 +79,7 @@ class DynamicConfig:
         """Makes all of the changes or none. Raises Refusal, and StorageError."""
         after = dict(self.levels[level])
         for change in changes:
-            _change(after, change, self._config)
+            _change(after, change)
         self._put(level, after, [change for change in changes if change.operation != DELETE], changes, validate_only)
 
     def replace(self, level: str, values: Mapping[str, str], validate_only: bool) -> None:
@@ -132,7 +131,8 @@ def _read(known: Property, name: str, text: str) -> Any:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Invalid value {text} for configuration {name}: {fault}") from None
 
 
-def _change(after: dict[str, str], change: Change, config: BrokerConfig) -> None:
+def _change(after: dict[str, str], change: Change) -> None:
+    """Makes one change to the values of a level. Raises Refusal."""
     name, operation, value = change
     if operation == DELETE:
         after.pop(name, None)
@@ -160,6 +160,7 @@ def _change(after: dict[str, str], change: Change, config: BrokerConfig) -> None
 
 def _check(level: str, values: Mapping[str, str]) -> None:
     """Whether these may be set on a level, in Kafka's order of checks. Names that Kafka does not know may be."""
+    # Unlike Kafka: numbers of threads may change by any factor, and why a value is refused is said in words of our own.
     read_only = [name for name in values if (name in BROKER and name not in DYNAMIC) or name in _read_only_names()]
     if read_only:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(read_only)}]")
