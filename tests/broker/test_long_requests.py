@@ -20,7 +20,11 @@ from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequ
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_request import TopicRequest as ProducersTopic
-from stuntbroker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from stuntbroker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.primitives import Message
 from stuntbroker.storage.errors import StorageError
