@@ -82,7 +82,7 @@ def cluster_configs(broker: Broker) -> list[Entry]:
     ]  # fmt: skip
 
 
-def _values_by_level(broker: Broker, name: str, one: Property | None) -> list[Synonym]:
+def _values_by_level(broker: Broker, name: str, known: Property | None) -> list[Synonym]:
     """Every value of a broker property that there is, the one in force first."""
     dynamic = broker.dynamic_config
     synonyms = []
@@ -93,6 +93,6 @@ def _values_by_level(broker: Broker, name: str, one: Property | None) -> list[Sy
         synonyms.append(Synonym(name, broker.config.given[name].strip(), STATIC_BROKER_CONFIG))
     if synonyms and name in IN_HOURS:
         synonyms.append(Synonym(*IN_HOURS[name], DEFAULT_CONFIG))
-    if one is not None and one.default != "" and name not in WITHOUT_DEFAULT and name != "node.id":
-        synonyms.append(Synonym(name, show(BROKER.get(name, one).default), DEFAULT_CONFIG))
+    if known is not None and known.default != "" and name not in WITHOUT_DEFAULT and name != "node.id":
+        synonyms.append(Synonym(name, show(BROKER.get(name, known).default), DEFAULT_CONFIG))
     return synonyms

@@ -12,7 +12,7 @@ LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 WINDOW_MS: Final = 10_000
 LINES_PER_WINDOW: Final = 1_000
-"""Lines of one event that are written in a window; those beyond are counted, and their number is told."""
+"""Lines of one event that are written in a window. Lines beyond are counted, and `events_left_out` logs their number."""
 
 
 class _Window:
@@ -54,8 +54,8 @@ class Events:
         if window is not None and window.lines > LINES_PER_WINDOW:
             self._write("warning", "events_left_out", {"left_out": event, "count": window.lines - LINES_PER_WINDOW})
 
-    def tell_left_out(self, at_end: bool = False) -> None:
-        """Tells how many lines were left out in windows that are over; `at_end`: in all of them."""
+    def log_suppressed(self, at_end: bool = False) -> None:
+        """Logs how many lines were left out in windows that are over; `at_end`: in all windows."""
         now_ms = self._now_ms()
         for event in [name for name, one in self._windows.items() if at_end or now_ms - one.began_ms >= WINDOW_MS]:
             self._end_window(event)

@@ -38,30 +38,30 @@ class Fence(NamedTuple):
 
 
 class Fences:
-    """The last fence of each transactional id, until it was told."""
+    """The last fence of each transactional id, until it is logged."""
 
     def __init__(self) -> None:
-        self._untold: dict[str, Fence] = {}
-        self._told: dict[str, None] = {}
+        self._unlogged: dict[str, Fence] = {}
+        self._logged: dict[str, None] = {}
 
     def add(self, transactional_id: str, cause: str, connection: Connection | None, now_ms: int) -> None:
         """Note that the producers of this id are fenced from now on, by a client or by the broker itself."""
         by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
-        self._told.pop(transactional_id, None)
-        self._untold.pop(transactional_id, None)
-        self._untold[transactional_id] = Fence(cause, by_client_id, by_client, now_ms)
-        if len(self._untold) > FENCES_MAX:
-            del self._untold[next(iter(self._untold))]
+        self._logged.pop(transactional_id, None)
+        self._unlogged.pop(transactional_id, None)
+        self._unlogged[transactional_id] = Fence(cause, by_client_id, by_client, now_ms)
+        if len(self._unlogged) > FENCES_MAX:
+            del self._unlogged[next(iter(self._unlogged))]
 
-    def tell(self, connection: Connection, transactional_id: str) -> None:
+    def log_refusal(self, connection: Connection, transactional_id: str) -> None:
         """Write one line for a producer that is refused, the first time after it was fenced."""
-        if transactional_id in self._told:
+        if transactional_id in self._logged:
             return
-        self._told[transactional_id] = None
-        if len(self._told) > FENCES_MAX:
-            del self._told[next(iter(self._told))]
+        self._logged[transactional_id] = None
+        if len(self._logged) > FENCES_MAX:
+            del self._logged[next(iter(self._logged))]
         facts: dict[str, object] = {"cause": "unknown"}
-        fence = self._untold.pop(transactional_id, None)
+        fence = self._unlogged.pop(transactional_id, None)
         broker = connection.broker
         if fence is not None:
             facts = {"cause": fence.cause, "fenced_before_ms": broker.clock.monotonic_ms() - fence.at_ms}

@@ -29,7 +29,7 @@ def fencing_code(connection: Connection, transactional_id: str, error: int, know
     """`error` of the coordinator as a request may carry it; `knows_fencing`: its version has PRODUCER_FENCED."""
     transactions = connection.broker.transactions
     if error in FENCED:
-        transactions.fences.tell(connection, transactional_id)
+        transactions.fences.log_refusal(connection, transactional_id)
     if error == TRANSACTION_TIMED_OUT:
         actor = transactions.find(transactional_id) if transactions.remembers_time_outs else None
         init_version = actor.txn.init_version if actor is not None else -1

@@ -99,7 +99,7 @@ class Housekeeping:
             elif 0 <= idle_ms < now_ms - connection.active_ms and not connection.open:
                 connection.abort()
         self.broker.request_memory.close_stalled()
-        self.broker.events.tell_left_out()
+        self.broker.events.log_suppressed()
 
     def look_at_descriptors(self) -> None:
         """Says when no file can be opened any more: new clients are reset then, before anybody hears of them (libuv)."""

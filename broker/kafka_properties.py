@@ -154,5 +154,5 @@ def nearest_property(name: str) -> str | None:
     spelt = name.strip().lower().replace("_", ".")
     prefix = "stuntbroker." if spelt.startswith("stuntbroker.") else ""  # What all of them have makes none of them near.
     known = sorted(one.removeprefix(prefix) for one in BROKER.keys() | KAFKA_4_3_1 if one.startswith(prefix))
-    found = get_close_matches(spelt.removeprefix(prefix), known, n=1)
-    return prefix + found[0] if found else None
+    matches = get_close_matches(spelt.removeprefix(prefix), known, n=1)
+    return prefix + matches[0] if matches else None

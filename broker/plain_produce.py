@@ -114,7 +114,7 @@ def _added(
 def _refusal(connection: Connection, transactional_id: str, error: int) -> int:
     """The coordinator's code as Produce carries it."""
     if error in FENCED:
-        connection.broker.transactions.fences.tell(connection, transactional_id)
+        connection.broker.transactions.fences.log_refusal(connection, transactional_id)
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
 

@@ -226,7 +226,7 @@ class Broker:
         if self._keeper is not None:
             self._keeper.close()
         await asyncio.sleep(0)  # Lets the transports send what is written.
-        self.events.tell_left_out(at_end=True)
+        self.events.log_suppressed(at_end=True)
         self._forget_temporary()
 
     def _forget_temporary(self) -> None:

@@ -144,7 +144,7 @@ def _produce(connection: Connection, asked: Asked, version: int) -> Any:
             return None
     failed |= _append_all(broker, taken, now_ms, version >= IMPLICIT_ADD_FROM)
     if failed:
-        _tell_fence(connection, transactional_id, taken)
+        _log_fencing(connection, transactional_id, taken)
     if acks == 0:
         return _unacknowledged(connection, failed)
     return answer
@@ -219,10 +219,10 @@ def _append_all(broker: Broker, taken: list[Taken], now_ms: int, implicit: bool)
     return failed
 
 
-def _tell_fence(connection: Connection, transactional_id: str | None, taken: list[Taken]) -> None:
+def _log_fencing(connection: Connection, transactional_id: str | None, taken: list[Taken]) -> None:
     """One line in the log when the batches are those of a producer that was fenced."""
     if transactional_id is not None and any(one[0].error_code == INVALID_PRODUCER_EPOCH for one in taken):
-        connection.broker.transactions.fences.tell(connection, transactional_id)
+        connection.broker.transactions.fences.log_refusal(connection, transactional_id)
 
 
 def _unacknowledged(connection: Connection, failed: bool) -> Any:
@@ -355,7 +355,7 @@ class _Enlisting:
                 log.producers.renew_doubt(header)
         failed = _append_all(broker, self.taken, now_ms, implicit)
         if failed:
-            _tell_fence(self.connection, self.transactional_id, self.taken)
+            _log_fencing(self.connection, self.transactional_id, self.taken)
         if self.is_verified:
             for _, log, _, header in self.to_add:
                 log.producers.doubt(header, implicit, now_ms)

@@ -170,8 +170,8 @@ class _Fetch:
             try:
                 next(steps)
             except StopIteration as end:
-                found: tuple[FetchResponse | None, list[PartitionLog]] = end.value
-                return found
+                result: tuple[FetchResponse | None, list[PartitionLog]] = end.value
+                return result
 
     def _steps(self) -> Steps:
         """Returns the response, None when there is too little and time to wait for more; and the logs that were read."""

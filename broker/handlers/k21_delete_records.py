@@ -33,7 +33,7 @@ def handle(connection: Connection, request: DeleteRecordsRequest, version: int) 
 
 def _each(broker: Broker, topics: Sequence[DeleteRecordsTopic]) -> Steps:
     results: list[DeleteRecordsTopicResult] = []
-    moved: list[DeleteRecordsPartitionResult] = []
+    advanced: list[DeleteRecordsPartitionResult] = []
     for topic in topics:
         partitions: list[DeleteRecordsPartitionResult] = []
         for part in {part.partition_index: part for part in topic.partitions}.values():
@@ -43,17 +43,17 @@ def _each(broker: Broker, topics: Sequence[DeleteRecordsTopic]) -> Steps:
             partitions.append(answer)
             if log is not None and not answer.error_code:
                 answer.low_watermark = log.log_start_offset
-                moved.append(answer)
+                advanced.append(answer)
                 segments -= len(log.segments)
             yield SEEN + MADE * segments
         if partitions:
             results.append(DeleteRecordsTopicResult(topic.name, partitions))
     try:
-        if moved:
+        if advanced:
             broker.data_dir.write_start_offsets()
     except StorageError as fault:
         broker.events.error("start_offsets_not_written", fault=str(fault))
-        for answer in moved:
+        for answer in advanced:
             answer.error_code, answer.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
     return DeleteRecordsResponse(topics=results)
 

@@ -134,7 +134,7 @@ class _Commit:
 
     def _fail(self, error: int) -> None:
         if error in FENCED:
-            self.connection.broker.transactions.fences.tell(self.connection, self.request.transactional_id)
+            self.connection.broker.transactions.fences.log_refusal(self.connection, self.request.transactional_id)
         for answer in self.answers:
             answer.error_code = error
         self.connection.reply(self.response)

@@ -102,14 +102,14 @@ def _documentation(kind: int) -> Mapping[str, str]:
     return {TOPIC: TOPIC_DOCS, BROKER: BROKER_DOCS}.get(kind, {})
 
 
-def _result(one: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:
+def _result(entry: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
-        one.name,
-        one.value,
-        one.read_only,
-        one.source,
+        entry.name,
+        entry.value,
+        entry.read_only,
+        entry.source,
         False,
-        [DescribeConfigsSynonym(s.name, s.value, s.source) for s in one.synonyms] if synonyms else [],
-        one.kind,
+        [DescribeConfigsSynonym(s.name, s.value, s.source) for s in entry.synonyms] if synonyms else [],
+        entry.kind,
         documentation,
     )

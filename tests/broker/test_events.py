@@ -38,13 +38,13 @@ def test_an_event_that_comes_too_often_is_counted_and_the_others_are_written(cap
     for _ in range(LINES_PER_WINDOW + 7):
         events.warning("frame_refused", size=1)
     events.warning("group_state_changed")
-    events.tell_left_out()
+    events.log_suppressed()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == LINES_PER_WINDOW + 1
 
     clock.ms += WINDOW_MS
-    events.tell_left_out()
-    events.tell_left_out()
+    events.log_suppressed()
+    events.log_suppressed()
     [line] = capsys.readouterr().err.splitlines()
     assert "events_left_out" in line and "left_out=frame_refused" in line and "count=7" in line
 

@@ -62,7 +62,7 @@ async def test_a_fenced_producer_is_told_once_with_who_took_its_place(data_dir: 
         }]  # fmt: skip
 
 
-async def test_every_fence_is_told(data_dir: Path) -> None:
+async def test_every_fence_is_logged(data_dir: Path) -> None:
     async with rig(data_dir) as made:
         made.topic(TOPIC)
         zombie = made.client(peer=ZOMBIE)
