@@ -63,7 +63,7 @@ CELLS = [
 def connection(remembers: bool, init_version: int) -> Any:
     txn = new_txn(TXN, 1)._replace(init_version=init_version)
     actor = None if init_version == -2 else SimpleNamespace(txn=txn)
-    fences = SimpleNamespace(tell=lambda *_: None)
+    fences = SimpleNamespace(log_refusal=lambda *_: None)
     transactions = SimpleNamespace(
         remembers_time_outs=remembers, find=lambda name: actor if name == TXN else None, fences=fences
     )
