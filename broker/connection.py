@@ -1,7 +1,8 @@
 """One client: frames in, answers out in order.
 
 A frame is an int32 length and that many bytes: api key, api version, correlation id, client id, from the flexible versions on
-tagged fields, then the request. The receive buffer starts small and grows as bytes arrive, never by what a length declares.
+tagged fields, then the request. The receive buffer starts small and grows as bytes arrive. The memory of a large one is reserved
+by the length that the frame declares, so that nothing has to be moved; it is used, and counted, as bytes arrive.
 
 Requests of a connection are worked on one at a time. Most are answered before their handler returns; while one waits (a long
 poll, a join, a sync of the disk) no further frame is cut, so answers keep their order without a queue. A client that does not
@@ -11,12 +12,14 @@ read its answers is not read from either.
 from __future__ import annotations
 
 import asyncio
+import mmap
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER, ROUTES, Route, route
+from stuntbroker.broker.read_pace import READ_AT_ONCE
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
 from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
 from stuntbroker.storage.errors import StorageError
@@ -30,7 +33,7 @@ COPIED_BELOW: Final = 8_192
 """Smaller frames are copied out of the receive buffer, larger ones are looked at where they are."""
 GROWTH: Final = 8
 KEPT_BUFFER: Final = 65_536
-"""A larger buffer is given back when its connection falls silent."""
+"""A larger buffer is reserved for a whole frame, and given back when its connection falls silent."""
 HEADER_MIN: Final = 10
 START_SIZE: Final = 12
 """The size of a frame and what its header begins with."""
@@ -61,16 +64,18 @@ def refusal_reason(start: bytes) -> str:
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_client_id_raw", "_client_id_stop", "_counted", "_cutting", "_high", "_leaving", "_low", "_paused",
-        "_seen_high", "_turn", "_view", "_waits_for_memory", "active_ms", "broker", "buffer", "client_id",
-        "correlation", "host", "local", "on_close", "open", "peer", "route", "transport",
+        "_client_id_raw", "_client_id_stop", "_counted", "_cutting", "_empty_view", "_high", "_leaving", "_low",
+        "_paused", "_seen_high", "_turn", "_view", "_waits_to_read", "active_ms", "broker", "client_id", "correlation",
+        "host", "local", "on_close", "open", "peer", "room", "route", "transport",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.transport: Any = None
-        self.buffer = bytearray(FIRST_BUFFER)
-        self._view = memoryview(self.buffer)
+        self._view = self._empty_view = memoryview(bytearray(FIRST_BUFFER))
+        """The receive buffer, and what of it may be filled at once while it is empty."""
+        self.room = FIRST_BUFFER
+        """Bytes of the receive buffer that may be filled; the others are only reserved."""
         self._low = 0
         self._high = 0
         self._cutting = False
@@ -97,7 +102,8 @@ class Connection(asyncio.BufferedProtocol):
         """When `moved` last said that there was something, by the monotonic clock."""
         self._counted = 0
         self._seen_high = 0
-        self._waits_for_memory = False
+        self._waits_to_read = False
+        """For memory, or for the next turn."""
 
     # --- what the event loop calls
 
@@ -116,17 +122,17 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, hint: int) -> memoryview:
         high = self._high
         if not high:
-            return self._view
-        if high == len(self.buffer):  # Not in the middle of a request: `_cut` has made room for that, or reading is paused.
+            return self._empty_view
+        if high == self.room:  # Not in the middle of a request: `_cut` has made room for that, or reading is paused.
             self._make_room(max(high - self._low + 1, high))
             high = self._high
-        return self._view[high:]
+        return self._view[high : min(self.room, high + READ_AT_ONCE)]
 
     def buffer_updated(self, count: int) -> None:
         high = self._high = self._high + count
         if not self.open and not self._paused:
             if high == count >= START_SIZE:
-                size, key, version, correlation = _unpack_start(self.buffer, 0)
+                size, key, version, correlation = _unpack_start(self._view, 0)
                 if size + 4 == high and size <= self.broker.frame_size_max:  # One whole frame, as nearly always.
                     self._low, self.correlation, self._cutting = high, correlation, True
                     if self._frame(4, high, key, version) and not self.open:
@@ -134,7 +140,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._cutting = False
                     return
             self._cut()
-        elif high == len(self.buffer):
+        elif high == self.room:
             self.transport.pause_reading()  # It has sent ahead more than the buffer holds.
 
     def eof_received(self) -> bool:
@@ -158,32 +164,42 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- frames
 
-    def _make_room(self, size: int) -> None:
-        """Moves what was received and not cut to the front of a buffer of `size` bytes.
+    def _make_room(self, room: int, reserved: int = 0) -> None:
+        """Moves what was received and not cut to the front of another buffer, which may be filled up to `room`.
 
-        Always a new one: a request that waits may still look at the old.
+        Always a new one: a request that waits may still look at the old. `reserved`: bytes that it can have in the end.
         """
-        self.broker.request_memory.resize(self, len(self.buffer), size)
-        fresh = bytearray(size)
+        self.broker.request_memory.resize(self, self.room, room)
+        size = max(room, reserved)
+        # The pages of a mapping come into being when they are first written to; a bytearray is filled with zeros at once.
+        memory = bytearray(size) if size <= KEPT_BUFFER else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        view = memoryview(memory)
         left = self._high - self._low
-        fresh[:left] = self._view[self._low : self._high]
-        self.buffer = fresh
-        self._view = memoryview(fresh)
+        view[:left] = self._view[self._low : self._high]
+        self._view, self._empty_view = view, view[: min(room, READ_AT_ONCE)]
+        self.room = room
         self._low, self._high = 0, left
 
-    def _grow(self, size: int) -> None:
-        """Makes room for more of a request; stops reading when all connections together may hold no more."""
+    def _grow(self, room: int, frame: int) -> None:
+        """Gives more room to a frame of so many bytes, or stops reading when all connections together may hold no more."""
         memory = self.broker.request_memory
-        if size <= len(self.buffer) or memory.may_resize(self, len(self.buffer), size):
-            self._make_room(size)
-        elif not self._waits_for_memory:
-            self._waits_for_memory = True
+        if room > self.room and not memory.may_resize(self, self.room, room):
+            self._wait_to_read()
+        elif not self._low and frame <= len(self._view):
+            memory.resize(self, self.room, room)
+            self.room = room
+        else:
+            self._make_room(room, frame if room > KEPT_BUFFER else 0)
+
+    def _wait_to_read(self) -> None:
+        if not self._waits_to_read:
+            self._waits_to_read = True
             self.transport.pause_reading()
 
-    def memory_freed(self) -> None:
-        """Others have given memory back: the request that waited for it may go on."""
-        if self._waits_for_memory and self.transport is not None:
-            self._waits_for_memory = False
+    def read_on(self) -> None:
+        """What a request waited for in its middle is there: memory, or the next turn."""
+        if self._waits_to_read and self.transport is not None:
+            self._waits_to_read = False
             self.transport.resume_reading()
             if not self.open and not self._paused:
                 self._cut()
@@ -201,9 +217,9 @@ class Connection(asyncio.BufferedProtocol):
             while not self._paused:
                 left = high - low
                 if left >= START_SIZE:
-                    size, key, version, correlation = _unpack_start(self.buffer, low)
+                    size, key, version, correlation = _unpack_start(self._view, low)
                 elif left >= 4:
-                    size, key, version, correlation = _unpack_i(self.buffer, low)[0], 0, 0, 0
+                    size, key, version, correlation = _unpack_i(self._view, low)[0], 0, 0, 0
                 else:
                     break
                 if not 0 <= size <= self.broker.frame_size_max:
@@ -213,8 +229,10 @@ class Connection(asyncio.BufferedProtocol):
                 stop = low + 4 + size
                 if stop > high:
                     # Only a full buffer grows: a frame that drips in is not copied again for every drop.
-                    if stop > len(self.buffer) and (low or high == len(self.buffer)):
-                        self._grow(max(len(self.buffer), min(4 + size, GROWTH * max(left, FIRST_BUFFER))))
+                    if stop > self.room and (low or high == self.room):
+                        self._grow(max(self.room, min(4 + size, GROWTH * max(left, FIRST_BUFFER))), 4 + size)
+                    if left > KEPT_BUFFER and not self.broker.read_pace.may_read_on(self):
+                        self._wait_to_read()
                     return
                 self._low, self.correlation = stop, correlation
                 if not self._frame(low + 4, stop, key, version) or self.open:
@@ -371,7 +389,7 @@ class Connection(asyncio.BufferedProtocol):
         """The way is free for the frames that came meanwhile."""
         if self.transport is None:
             return
-        if self._high == len(self.buffer) and not self._waits_for_memory:
+        if self._high == self.room and not self._waits_to_read:
             self.transport.resume_reading()
         self._cut()
 
@@ -403,6 +421,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_back(self) -> None:
         """A silent connection keeps no large buffer."""
-        if len(self.buffer) > KEPT_BUFFER and self._low == self._high and not self.open:
+        if self.room > KEPT_BUFFER and self._low == self._high and not self.open:
             self._low = self._high = 0
             self._make_room(FIRST_BUFFER)

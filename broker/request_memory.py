@@ -34,7 +34,7 @@ class RequestMemory:
         self._is_used_up = False
 
     def may_resize(self, connection: Connection, before: int, after: int) -> bool:
-        """Whether a buffer may change its size, in bytes; if not, its connection waits for memory until `memory_freed`."""
+        """Whether a buffer may change its size, in bytes; if not, its connection waits until `read_on` is called."""
         more = after - before
         if after <= ALWAYS_GIVEN or connection is self._favoured or self._has_room(more) or self._reclaim(more):
             return True
@@ -69,7 +69,7 @@ class RequestMemory:
         if not stalled:
             self._favoured = next(iter(self._waiting))
             del self._waiting[self._favoured]
-            self._favoured.memory_freed()
+            self._favoured.read_on()
 
     def _has_room(self, more: int) -> bool:
         return self.limit <= NO_LIMIT or self.used + more <= self.limit
@@ -83,4 +83,4 @@ class RequestMemory:
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for connection in waiting:
-            connection.memory_freed()
+            connection.read_on()

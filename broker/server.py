@@ -18,6 +18,7 @@ from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.image import ImageError, image_of
 from stuntbroker.broker.listener import Address, Advertised, bind, protocols_by_listener
 from stuntbroker.broker.quotas import ClientQuotas
+from stuntbroker.broker.read_pace import ReadPace
 from stuntbroker.broker.request_memory import RequestMemory
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.topics import OFFSETS, Topics
@@ -65,6 +66,7 @@ class Broker:
         )
         self.connections: set[Connection] = set()
         self.request_memory = RequestMemory(config["queued.max.request.bytes"], self.connections, self.events.warning)
+        self.read_pace = ReadPace(self._in_next_turn)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.long_requests: deque[tuple[Connection, Steps]] = deque()
         """Of which more is to be done (slices.py)."""
@@ -96,7 +98,7 @@ class Broker:
         self.cluster_id = self._identify()
         if self.syncer is not None and self._is_new:
             self.syncer.made(os.path.dirname(os.path.abspath(self.data_dir.path)))
-        self.turn = Turn(self._at_end_of_turn, self._write_failed)
+        self.turn = Turn(self._in_next_turn, self._write_failed)
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn)
         try:
             image = image_of(self.data_dir.read_journal())
@@ -257,13 +259,13 @@ class Broker:
             return False
         connection.active_ms = self.clock.monotonic_ms()
         self.connections.add(connection)
-        self.request_memory.resize(connection, 0, len(connection.buffer))
+        self.request_memory.resize(connection, 0, connection.room)
         return True
 
     def disconnected(self, connection: Connection) -> None:
         if connection in self.connections:
             self.connections.remove(connection)
-            self.request_memory.forget(connection, len(connection.buffer))
+            self.request_memory.forget(connection, connection.room)
 
     def topic_deleted(self, name: str) -> None:
         """What was known of the topic elsewhere goes too."""
@@ -275,8 +277,8 @@ class Broker:
 
     # --- durability
 
-    def _at_end_of_turn(self, end: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(end)
+    def _in_next_turn(self, call: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(call)
 
     def _write_failed(self, fault: StorageError) -> None:
         """A log that cannot be written ends the broker, as it ends Kafka when it has no other folder."""

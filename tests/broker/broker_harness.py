@@ -178,12 +178,18 @@ class Client:
     def feed(self, data: bytes | memoryview, step: int = 1 << 30) -> None:
         """Bytes from the network, at most `step` at a time, for as long as the broker reads."""
         connection, at = self.connection, 0
-        while at < len(data) and not self.transport.closed and self.transport.reading:
+        while at < len(data) and not self.transport.closed and self._is_read():
             room = connection.get_buffer(-1)
             count = min(len(room), len(data) - at, step)
             room[:count] = data[at : at + count]
             at += count
             connection.buffer_updated(count)
+
+    def _is_read(self) -> bool:
+        """Whether the broker reads, now or in the next turn."""
+        if not self.transport.reading:
+            self.broker.read_pace.begin_turn()
+        return self.transport.reading
 
     def answers(self) -> list[bytes]:
         """What was answered since the last time, frame by frame. The turn of the event loop ends here."""

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from valid_requests import CASES, TOPIC, batch, valid_request
 
 from stuntbroker.broker.connection import FIRST_BUFFER, KEPT_BUFFER
+from stuntbroker.broker.read_pace import READ_AT_ONCE, READS_IN_A_TURN
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -53,7 +54,7 @@ async def test_a_size_that_no_frame_may_have_closes_the_connection_with_one_line
         client.feed(pack(">i", size))
         assert client.transport.closed
         assert made.events.names() == ["frame_refused"]
-        assert len(client.connection.buffer) == FIRST_BUFFER
+        assert client.connection.room == FIRST_BUFFER
 
 
 SPOKEN = {CLIENT_HELLO: "speaks TLS", HTTP: "speaks HTTP", b"POST / HTTP/1.1\r\n": "speaks HTTP", b"\xff" * 8: "no request has"}
@@ -112,18 +113,64 @@ async def test_a_declared_length_allocates_nothing_until_the_bytes_come(data_dir
     async with rig(data_dir) as made:
         client = made.client()
         client.feed(pack(">i", 104_857_600) + b"abc")
-        assert len(client.connection.buffer) <= 8 * FIRST_BUFFER
+        assert client.connection.room <= 8 * FIRST_BUFFER
         client.feed(bytes(100_000))
-        assert len(client.connection.buffer) <= 1_000_000
+        assert client.connection.room <= 1_000_000
+
+
+async def test_a_large_frame_is_received_where_it_began(data_dir: Path) -> None:
+    """To move tens of megabytes, for each of twenty clients at once, held everybody else up."""
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.feed(pack(">i", 50_000_000) + bytes(100_000))
+        before = client.connection._view
+        client.feed(bytes(45_000_000))
+        assert client.connection._view is before
+
+
+async def test_a_read_of_a_large_frame_takes_little(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.feed(pack(">i", 50_000_000) + bytes(10_000_000))
+        assert len(client.connection.get_buffer(-1)) == READ_AT_ONCE
+
+
+async def test_large_frames_take_only_so_much_of_a_turn_and_small_ones_are_always_read(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        clients = [made.client() for _ in range(4)]
+        for client in clients:
+            client.feed(pack(">i", 50_000_000) + bytes(1_000_000))
+        made.broker.read_pace.begin_turn()
+        reads = 0
+        while any(client.transport.reading for client in clients):
+            for client in clients:
+                if client.transport.reading:
+                    client.connection.buffer_updated(len(client.connection.get_buffer(-1)))
+                    reads += 1
+        assert READS_IN_A_TURN <= reads < READS_IN_A_TURN + len(clients)
+        assert made.client().ask(ApiVersionsRequest(), 0).error_code == 0
+        made.broker.read_pace.begin_turn()
+        assert all(client.transport.reading for client in clients)
+
+
+async def test_a_connection_that_waited_for_the_next_turn_and_was_closed_stays_closed(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        client = made.client()
+        client.feed(pack(">i", 50_000_000))
+        while client.transport.reading:
+            client.connection.buffer_updated(len(client.connection.get_buffer(-1)))
+        client.connection.close()
+        made.broker.read_pace.begin_turn()
+        assert not client.transport.reading
 
 
 async def test_a_frame_that_drips_in_is_not_copied_for_every_drop(data_dir: Path) -> None:
     async with rig(data_dir) as made:
         client = made.client()
         client.feed(pack(">i", 50_000_000) + bytes(1_000_000))
-        before = client.connection.buffer
+        before = client.connection._view
         client.feed(bytes(1_000), step=1)
-        assert client.connection.buffer is before
+        assert client.connection._view is before
 
 
 @pytest.mark.parametrize("count", [TAGS_MAX + 1, 2**32 - 1])
@@ -312,7 +359,7 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_from_either(d
         client.feed(memoryview(one * count))
         assert not client.transport.reading
         assert client.transport.unsent < 200_000
-        assert len(client.connection.buffer) <= FIRST_BUFFER
+        assert client.connection.room <= FIRST_BUFFER
         bystander.work()
         answered = len(client.answers())
         client.transport.read_again()
@@ -326,7 +373,7 @@ async def test_a_client_that_sends_ahead_while_it_waits_fills_one_buffer_and_no_
         client = made.client()
         client.feed(frame(fetch(60_000), 12) + frame(ApiVersionsRequest(), 0) * 10_000)
         assert not client.transport.reading
-        assert len(client.connection.buffer) == FIRST_BUFFER
+        assert client.connection.room == FIRST_BUFFER
         made.client().ask(produce(batch()), 9)
         await turn()
         assert client.transport.reading
@@ -338,9 +385,9 @@ async def test_a_silent_connection_gives_a_large_buffer_back(data_dir: Path) -> 
         made.topic(TOPIC)
         client = made.client()
         client.ask(produce(batch(1, size=500_000)), 9)
-        assert len(client.connection.buffer) > KEPT_BUFFER
+        assert client.connection.room > KEPT_BUFFER
         made.pass_time(10_000)
-        assert len(client.connection.buffer) == FIRST_BUFFER
+        assert client.connection.room == FIRST_BUFFER
         assert client.ask(ApiVersionsRequest(), 0).error_code == 0
 
 

@@ -30,7 +30,7 @@ def large_produce() -> bytes:
 
 
 def held(made: Rig) -> int:
-    return sum(len(connection.buffer) for connection in made.broker.connections)
+    return sum(connection.room for connection in made.broker.connections)
 
 
 def half_sent(made: Rig, count: int, size: int = 7 * MIB) -> list[Client]:

@@ -30,7 +30,7 @@ OURS = {
     "stuntbroker.broker.events", "stuntbroker.broker.fetch_sessions", "stuntbroker.broker.features",
     "stuntbroker.broker.fences", "stuntbroker.broker.fencing", "stuntbroker.broker.file_limits",
     "stuntbroker.broker.housekeeping", "stuntbroker.broker.image", "stuntbroker.broker.listener", "stuntbroker.broker.quotas",
-    "stuntbroker.broker.request_memory", "stuntbroker.broker.server", "stuntbroker.broker.timers",
+    "stuntbroker.broker.read_pace", "stuntbroker.broker.request_memory", "stuntbroker.broker.server", "stuntbroker.broker.timers",
     "stuntbroker.broker.topics", "stuntbroker.broker.transactions", "stuntbroker.coordinator.actor",
     "stuntbroker.coordinator.machine", "stuntbroker.coordinator.records", "stuntbroker.coordinator.requests",
     "stuntbroker.coordinator.state", "stuntbroker.protocol.api_keys", "stuntbroker.protocol.crc",
