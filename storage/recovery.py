@@ -29,7 +29,7 @@ from stuntbroker.storage.disk import not_regular, read_file
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
-from stuntbroker.storage.segment import CRC_FROM, SUFFIXES, Segment
+from stuntbroker.storage.segment import CRC_FROM, SUFFIXES, Segment, TooManyCandidates
 from stuntbroker.storage.segmented_log import NO_SEGMENT
 
 _OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})")
@@ -100,14 +100,22 @@ def _read_segments(
 
 def _refuse_damage(segment: Segment, later: list[Segment], clean: bool) -> None:
     """Raises StorageError unless what follows the valid beginning of a segment is a write that a crash did not let finish."""
-    why = "it was closed in order" if clean else None
-    for other in (segment, *later):
-        position = None if why else other.find_valid_batch(segment.size if other is segment else 0)
-        if position is not None:
-            file = "" if other is segment else f" of {other.path}.log"
-            why = f"valid records follow at position {position}{file}"
+    why = "it was closed in order" if clean else _records_behind(segment, later)
     if why:
         raise damaged(segment, segment.size, _end_of([segment]), f"{why}, so that no crash can have cut a write short here")
+
+
+def _records_behind(segment: Segment, later: list[Segment]) -> str | None:
+    """What shows that there are records behind the valid beginning of a segment; None when nothing does."""
+    for other in (segment, *later):
+        file = "" if other is segment else f" of {other.path}.log"
+        try:
+            position = other.find_valid_batch(segment.size if other is segment else 0)
+        except TooManyCandidates:
+            return f"what follows{file} is full of what looks like batches"
+        if position is not None:
+            return f"valid records follow at position {position}{file}"
+    return None
 
 
 def damaged(segment: Segment, position: int, end: int, why: str) -> StorageError:

@@ -41,6 +41,8 @@ MAP_FROM: Final = 65_536
 """Reads from this size on are mapped, smaller ones copied."""
 PAGE: Final = mmap.ALLOCATIONGRANULARITY
 SCAN_BYTES: Final = 1 << 20
+CANDIDATE_READS_MAX: Final = 8
+"""How often a damaged file is read for what looks like a batch in it."""
 OFFSETS_MAX: Final = 0x7FFF_FFFF
 """Offsets of one segment, counted from its first."""
 INDEXES: Final = (".index", ".timeindex", ".txnindex")
@@ -61,6 +63,10 @@ _new_tuple = tuple.__new__
 
 def segment_name(base_offset: int) -> str:
     return f"{base_offset:020d}"
+
+
+class TooManyCandidates(Exception):
+    """So much of a damaged file looks like batches that not all of it was tried."""
 
 
 class Segment:
@@ -316,13 +322,22 @@ class Segment:
         base_offset, _, leader_epoch, magic, crc, _, _, _, _, _, _, _, _ = header
         return (
             len(batch) >= HEADER_SIZE and magic == 2 and leader_epoch == LEADER_EPOCH
-            and self.base_offset <= base_offset <= self.base_offset + OFFSETS_MAX and crc == crc32c(batch[CRC_FROM:])
+            and self._may_hold(base_offset) and crc == crc32c(batch[CRC_FROM:])
         )  # fmt: skip
 
+    def _may_hold(self, base_offset: int) -> bool:
+        """Whether a batch of this segment may begin with this offset."""
+        return self.base_offset <= base_offset <= self.base_offset + OFFSETS_MAX
+
     def find_valid_batch(self, position: int) -> int | None:
-        """Position of the first valid batch from `position` on, at whatever byte it begins; None when there is none."""
+        """Position of the first valid batch from `position` on, at whatever byte it begins; None when there is none.
+
+        Data can be full of what looks like headers of large batches: raises TooManyCandidates when CANDIDATE_READS_MAX times
+        the file was read for them and none was valid.
+        """
         fd = self.open()
         length = os.fstat(fd).st_size
+        left = SCAN_BYTES + CANDIDATE_READS_MAX * length
         while position + HEADER_SIZE <= length:
             window = os.pread(fd, SCAN_BYTES, position)
             at = window.find(_EPOCH_AND_MAGIC, EPOCH_AT)
@@ -330,7 +345,10 @@ class Segment:
                 start = at - EPOCH_AT
                 header = _unpack_header(window, start)
                 size = header[1] + LOG_OVERHEAD
-                if HEADER_SIZE <= size <= length - position - start:
+                if HEADER_SIZE <= size <= length - position - start and self._may_hold(header[0]):
+                    left -= size
+                    if left < 0:
+                        raise TooManyCandidates
                     if self._is_valid(header, os.pread(fd, size, position + start)):
                         return position + start
                 at = window.find(_EPOCH_AND_MAGIC, at + 1)

@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from storage_harness import NOW_MS, View, batch, ended, files_of, killed, mark, 
 from stuntbroker.storage import segment as segment_module
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.segment import Segment
+from stuntbroker.storage.segment import CANDIDATE_READS_MAX, SCAN_BYTES, Segment
 
 SEGMENT_BYTES = 600
 Step = Callable[[PartitionLog], object]
@@ -146,6 +147,34 @@ def test_rubbish_at_the_end_is_cut(
 
     assert view(reopened(tmp_path, segment_bytes=SEGMENT_BYTES), batches_remembered=1) == prefixes[-1]
     assert (tmp_path / last).read_bytes() == story_files[last]
+
+
+def test_a_tail_full_of_what_looks_like_batches_is_damage_and_not_read_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = told(tmp_path / "t-0", [data(-1, -1, 3, txn=False)])
+    killed(log)
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    content = path.read_bytes()
+    header = content[:61]
+    count = 10_000
+    tail = b"".join(header[:8] + pack(">i", 61 * (count - at) - 12) + header[12:] for at in range(count))
+    path.write_bytes(content + tail)
+    read = 0
+    pread = os.pread
+
+    def counted(fd: int, size: int, position: int) -> bytes:
+        nonlocal read
+        read += size
+        return pread(fd, size, position)
+
+    monkeypatch.setattr(os, "pread", counted)
+
+    with pytest.raises(StorageError, match="what follows is full of what looks like batches"):
+        reopened(tmp_path / "t-0")
+    assert read < (CANDIDATE_READS_MAX + 4) * (len(content) + len(tail)) + 4 * SCAN_BYTES
+    killed(reopened(tmp_path / "t-0", truncate=True))
+    assert path.read_bytes() == content
 
 
 def test_batches_whose_offsets_go_back_are_damage(tmp_path: Path) -> None:
