@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.fences import Fences
@@ -54,6 +53,8 @@ COORDINATOR_EPOCH = 0
 """Leader epoch of every partition of the transaction log: this process is the only leader they ever have."""
 IDS_PER_SLICE = 1_000
 """Ids that are looked at, or forgotten, before others have their turn."""
+COST_OF_FILES = 10
+"""Of a marker in a partition that has no files yet, where a marker in any other costs one."""
 
 
 def _without_profile(txn: Txn) -> Txn:
@@ -250,7 +251,7 @@ class Transactions:
         partitions = iter(txn.partitions)
 
         def go_on() -> None:
-            some = list(islice(partitions, MARKERS_AT_ONCE_MAX))
+            some = self._next_slice(partitions)
             try:
                 self._write_markers(txn, some)
             except StorageError as fault:
@@ -265,6 +266,19 @@ class Transactions:
                 self.when_synced(written)
 
         self.broker.timers.call_later(0, go_on)
+
+    def _next_slice(self, partitions: Iterator[TopicPartition]) -> list[TopicPartition]:
+        """Those that get their markers in one turn of the event loop."""
+        log_of = self.broker.topics.logs.get
+        some: list[TopicPartition] = []
+        left = MARKERS_AT_ONCE_MAX
+        for partition in partitions:
+            some.append(partition)
+            log = log_of(partition)
+            left -= 1 if log is None or log.segments else COST_OF_FILES
+            if left <= 0:
+                break
+        return some
 
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
         broker = self.broker
