@@ -84,7 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self._client_id_raw: bytes = NO_CLIENT_ID
         """As it came, with its length: nearly every request brings the same."""
         self._client_id_stop = HEADER_MIN
-        self.client_id = ""
+        self.client_id: str = ""
         self.host = ""
         """Address of the client."""
         self.local: tuple[str, int] = ("", 0)
@@ -112,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
         self.host = peer[0]
-        self.peer = f"{peer[0]}:{peer[1]}"
+        self.peer: str = f"{peer[0]}:{peer[1]}"
         self.local = (local[0], local[1])
         if not self.broker.connected(self):
             transport.abort()

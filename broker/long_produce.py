@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
-from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps
+from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Part, Steps
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
 from stuntbroker.protocol.produce_codec import Answer, Asked, Wanted
 from stuntbroker.storage.errors import StorageError
@@ -26,23 +26,6 @@ BEGIN_COST: Final = 100
 """Of the files of a new partition, in the units of a slice."""
 
 
-class _Part:
-    """Stands for the connection while a part of a request is handled: it keeps the answer."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.broker = connection.broker
-        self.client_id = connection.client_id
-        self.peer = connection.peer
-        self.answer: Any = None
-
-    def reply(self, answer: Any) -> None:
-        self.answer = answer
-
-    def fail(self, event: str, **facts: Any) -> None:
-        self.connection.fail(event, **facts)
-
-
 def long_steps(connection: Connection, asked: Asked, version: int, new: list[PartitionLog], produce: Callable[..., Any]) -> Steps:
     """`new`: the logs that have no file yet; `produce` handles a part."""
     for log in new:
@@ -56,12 +39,13 @@ def long_steps(connection: Connection, asked: Asked, version: int, new: list[Par
     transactional_id, acks, wanted = asked
     topics: list[TopicProduceResponse] = []
     for some in _parts_of(wanted):
-        part = _Part(connection)
+        part = Part(connection)
         answer = produce(part, (transactional_id, acks, some), version)
-        while (answer := answer or part.answer) is None:
-            if connection.transport is None:
-                return ANSWERED_ELSEWHERE  # It was closed.
-            yield SLICE_COST  # The transaction is busy, or the disk syncs: the answer comes later.
+        if answer is None:  # The transaction may be busy, or the disk syncs: the answer comes later.
+            yield part.answer
+            answer = part.answer.value
+        if answer is None:
+            return ANSWERED_ELSEWHERE  # The connection was closed.
         if answer is not NO_ANSWER:
             _add(topics, answer.responses)
         yield SLICE_COST

@@ -4,11 +4,13 @@ A handler with a lot to do is a generator that yields before every step what the
 single step, and what fits into one slice, is answered at once. Otherwise the connection's request stays open until the last
 slice, so its answers keep their order. A client that goes away meanwhile has asked nevertheless: the work goes on. When the
 broker stops it does not: what was done is in the journal, and nothing was promised.
+
+Steps that need an answer from elsewhere, which may come later, yield an Awaited and go on when it is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.protocol.primitives import write_uvarint
@@ -19,7 +21,29 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.server import Broker
 
-Steps = Generator[int, None, Any]
+
+
+class Awaited:
+    """An answer that may come later. Who has it calls `set` once, before or after somebody began to wait for it."""
+
+    __slots__ = ("_go_on", "is_there", "value")
+
+    def __init__(self) -> None:
+        self.is_there = False
+        self.value: Any = None
+        self._go_on: Callable[[], None] | None = None
+
+    def set(self, value: Any) -> None:
+        self.is_there, self.value = True, value
+        if self._go_on is not None:
+            self._go_on()
+
+    def then(self, go_on: Callable[[], None]) -> None:
+        """Calls `go_on` when the answer comes, which is not there yet."""
+        self._go_on = go_on
+
+
+Steps = Generator[int | Awaited, None, Any]
 ANSWERED_ELSEWHERE: Final = object()
 """What steps return that have seen to their answer themselves."""
 
@@ -42,11 +66,37 @@ def work_off(connection: Connection, steps: Steps) -> Any:
     if response is ANSWERED_ELSEWHERE:
         return None
     if response is None:
-        waiting = connection.broker.long_requests
-        waiting.append((connection, steps))
-        if len(waiting) == 1:
-            _later(connection.broker)
+        _queue(connection, steps)
+    elif isinstance(response, Awaited):
+        response.then(lambda: _queue(connection, steps))
+        return None
     return response
+
+
+def _queue(connection: Connection, steps: Steps) -> None:
+    """The next slice comes in a turn of its own."""
+    waiting = connection.broker.long_requests
+    waiting.append((connection, steps))
+    if len(waiting) == 1:
+        _later(connection.broker)
+
+
+class Part:
+    """Stands for the connection of a request that is handled in parts, and keeps the answer to one of them."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.broker = connection.broker
+        self.client_id: str = connection.client_id
+        self.peer: str = connection.peer
+        self.answer = Awaited()
+
+    def reply(self, answer: Any) -> None:
+        self.answer.set(answer)
+
+    def fail(self, event: str, **facts: Any) -> None:
+        self.connection.fail(event, **facts)
+        self.answer.set(None)
 
 
 class _Encoded:
@@ -125,7 +175,9 @@ def _go_on(broker: Broker) -> None:
         waiting.append((connection, steps))
     if waiting:
         _later(broker)
-    if response is not None and response is not ANSWERED_ELSEWHERE:
+    if isinstance(response, Awaited):
+        response.then(lambda: _queue(connection, steps))
+    elif response is not None and response is not ANSWERED_ELSEWHERE:
         connection.reply(response)
 
 
@@ -137,11 +189,15 @@ def cost_of_change(broker: Broker, partitions: int) -> int:
 
 
 def _slice(steps: Steps) -> Any:
-    """Steps until they cost too much; the response when it was the last one."""
+    """Steps until they cost too much or have to wait; the response when it was the last one, or what they wait for."""
     left = SLICE_COST
     try:
         while left > 0:
-            left -= next(steps)
+            cost = next(steps)
+            if not isinstance(cost, Awaited):
+                left -= cost
+            elif not cost.is_there:
+                return cost
     except StopIteration as end:
         return end.value
     return None

@@ -6,14 +6,21 @@ the offsets partition to the transaction (KIP-890).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.fences import FENCED
+from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Part, Steps, work_off
 from stuntbroker.broker.topics import OFFSETS
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.groups.requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from stuntbroker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+)
 from stuntbroker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -28,17 +35,47 @@ KEY: Final = 28
 VERSIONS = range(0, 6)
 ABORTABLE_FROM: Final = 4
 IMPLICIT_ADD_FROM: Final = 5
+COMMITTED_AT_ONCE: Final = 1_000
+"""Offsets that are written in one batch."""
 
 
-def handle(
-    connection: Connection, request: TxnOffsetCommitRequest, version: int
-) -> TxnOffsetCommitResponse | None:
+def handle(connection: Connection, request: TxnOffsetCommitRequest, version: int) -> Any:
+    if sum(len(topic.partitions) for topic in request.topics) > COMMITTED_AT_ONCE:
+        return work_off(connection, _in_parts(connection, request, version))
     _Commit(connection, request, version).start()
     return None
 
 
+def _in_parts(connection: Connection, request: TxnOffsetCommitRequest, version: int) -> Steps:
+    """A part of the offsets at a time. The transaction is asked for each: it may have ended between two of them."""
+    # Unlike Kafka: it writes all offsets of a request in one batch.
+    topics: list[TxnOffsetCommitResponseTopic] = []
+    for some in _parts_of(request.topics):
+        request.topics = some
+        part: Any = Part(connection)
+        _Commit(part, request, version).start()
+        yield part.answer
+        if part.answer.value is None:
+            return ANSWERED_ELSEWHERE  # The connection was closed.
+        for topic in part.answer.value.topics:
+            if topics and topics[-1].name == topic.name:
+                topics[-1].partitions = [*topics[-1].partitions, *topic.partitions]
+            else:
+                topics.append(topic)
+        yield SLICE_COST
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+def _parts_of(topics: Sequence[TxnOffsetCommitRequestTopic]) -> Iterator[list[TxnOffsetCommitRequestTopic]]:
+    """The topics in their order, with up to COMMITTED_AT_ONCE partitions at a time."""
+    places = [(topic.name, partition) for topic in topics for partition in topic.partitions]
+    for start in range(0, len(places), COMMITTED_AT_ONCE):
+        some = groupby(places[start : start + COMMITTED_AT_ONCE], key=itemgetter(0))
+        yield [TxnOffsetCommitRequestTopic(name, partitions=[partition for _, partition in group]) for name, group in some]
+
+
 class _Commit:
-    """One request: first the transaction is asked, then the group."""
+    """Up to COMMITTED_AT_ONCE offsets: first the transaction is asked, then the group."""
 
     __slots__ = ("answers", "commits", "connection", "request", "response", "version")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, Rig, frame, rig
+from broker_harness import Client, Rig, SyncedAtOnce, decode, frame, rig, turn
 from group_requests import (
     GROUP,
     Pair,
@@ -21,7 +21,9 @@ from group_requests import (
 )
 from valid_requests import TOPIC
 
+from stuntbroker.broker.handlers.k28_txn_offset_commit import COMMITTED_AT_ONCE
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -44,6 +46,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
 E = ErrorCode
 OK = ErrorCode.NONE
 TXN = "payments"
+LONG = "long"
 OFFSETS = "__consumer_offsets"
 VERSIONS = range(6)
 TOO_LONG = "m" * 4_097
@@ -90,6 +93,61 @@ async def test_places_that_cannot_be_are_told_apart_from_those_that_can(version:
         assert several(client, owner, version, *places) == [OK, unknown, unknown, unknown, E.OFFSET_METADATA_TOO_LARGE]
         assert end(client, TXN, owner, version=4).error_code == OK
         assert (fetch_offset(client), fetch_offset(client, index=1)) == ((OK, 5), (OK, -1))
+
+
+def long_request(owner: Pair, count: int) -> bytes:
+    """Offsets for `count` partitions of one topic, a partition that does not exist, and one of another topic."""
+    topics = [
+        TxnOffsetCommitRequestTopic(
+            name, partitions=[TxnOffsetCommitRequestPartition(index, 5, -1, None) for index in range(partitions)]
+        )
+        for name, partitions in ((LONG, count + 1), (TOPIC, 1))
+    ]
+    return frame(TxnOffsetCommitRequest(TXN, GROUP, *owner, topics=topics), 3)
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+async def test_a_long_request_is_written_in_parts_and_others_have_their_turn(durability: str, data_dir: Path) -> None:
+    count = 2 * COMMITTED_AT_ONCE + 5
+    executor = SyncedAtOnce() if durability == "power" else None
+    async with rig(data_dir, durability=durability, executor=executor) as made:
+        client, other = made.client(), made.client()
+        owner = opened(made, client)
+        made.topic(LONG, count)
+        client.feed(long_request(owner, count))
+        turns = 0
+        while client.connection.open:
+            assert other.ask(ApiVersionsRequest(), 0).error_code == OK
+            await turn(1)
+            turns += 1
+            assert turns < 1_000
+        (answer,) = client.answers()
+        response = decode(answer, 28, 3)
+        codes = [(topic.name, [part.error_code for part in topic.partitions]) for topic in response.topics]
+        assert codes == [(LONG, [OK] * count + [E.UNKNOWN_TOPIC_OR_PARTITION]), (TOPIC, [OK])]
+        assert turns > 2
+        assert end(client, TXN, owner, version=3).error_code == OK
+        groups = made.broker.groups
+        assert len(groups.fetch_all(GROUP, True)[0].partitions) == count
+
+
+async def test_what_is_left_of_a_long_request_is_refused_when_its_transaction_has_ended(data_dir: Path) -> None:
+    """Written all the same, it would be in a transaction that nobody ends."""
+    count = 2 * COMMITTED_AT_ONCE
+    async with rig(data_dir) as made:
+        client, other = made.client(), made.client()
+        owner = opened(made, client)
+        made.topic(LONG, count)
+        client.feed(long_request(owner, count))
+        assert client.connection.open
+        assert end(other, TXN, owner, version=3).error_code == OK
+        while client.connection.open:
+            await turn(1)
+        (answer,) = client.answers()
+        partitions = decode(answer, 28, 3).topics[0].partitions
+        assert {part.error_code for part in partitions[:COMMITTED_AT_ONCE]} == {OK}
+        assert {part.error_code for part in partitions[COMMITTED_AT_ONCE:count]} == {E.INVALID_TXN_STATE}
+        assert not any(made.broker.groups.pending_producers(GROUP, [(LONG, index)]) for index in range(count))
 
 
 async def test_nobody_is_asked_when_no_place_is_known(data_dir: Path) -> None:
