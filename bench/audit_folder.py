@@ -155,11 +155,16 @@ def state_batch(status: str) -> tuple[bytes, dict[str, int]]:
     key, value = bytearray(2), bytearray(b"\x00\x01")
     TransactionLogKey("bench-########").encode(key, 0)
     TransactionLogValue(
-        producer_id=pid, producer_epoch=epoch, previous_producer_id=pid if status != "Empty" else -1,
-        transaction_timeout_ms=60_000, transaction_status=STATES.index(status), transaction_start_timestamp_ms=start,
-        transaction_last_update_timestamp_ms=update, client_transaction_version=0 if status == "Empty" else 2,
+        producer_id=pid,
+        producer_epoch=epoch,
+        previous_producer_id=pid if status != "Empty" else -1,
+        transaction_timeout_ms=60_000,
+        transaction_status=STATES.index(status),
+        transaction_start_timestamp_ms=start,
+        transaction_last_update_timestamp_ms=update,
+        client_transaction_version=0 if status == "Empty" else 2,
         transaction_partitions=[PartitionsSchema(topic, [ids]) for topic in TOPICS] if is_listed else None,
-    ).encode(value, 1)  # fmt: skip
+    ).encode(value, 1)
     batch = bytes(build_batch([(key, value)], 0))
     places = {"id": batch.index(b"########"), "epoch": batch.index(epoch.to_bytes(2, "big"))}
     for name, mark in (("pid", pid), ("update", update), ("start", start)):

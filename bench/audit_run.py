@@ -26,7 +26,10 @@ def main() -> None:
     parser.add_argument("arguments", nargs="*")
     asked = parser.parse_args()
     for _ in range(asked.runs):
-        print(json.dumps(run([sys.executable, "-m", "stuntbroker.cli", "audit", asked.folder, *asked.arguments])), flush=True)
+        print(
+            json.dumps(run([sys.executable, "-m", "stuntbroker.cli", "audit", asked.folder, *asked.arguments])),
+            flush=True,
+        )
 
 
 def run(command: list[str]) -> dict[str, object]:

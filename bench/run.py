@@ -27,8 +27,16 @@ from figures import Line, Report, markdown, plain
 from systems import CACHE, System, Unavailable, measuring_client, prepare
 
 WORKLOADS = (
-    "ready", "txn-latency", "txn-concurrent", "inits", "eos", "conns", "produce", "consume", "produce-small",
-)  # fmt: skip
+    "ready",
+    "txn-latency",
+    "txn-concurrent",
+    "inits",
+    "eos",
+    "conns",
+    "produce",
+    "consume",
+    "produce-small",
+)
 
 SESSIONS = {
     # Memory per id and the second pass need a server that has done nothing larger before.
@@ -41,9 +49,16 @@ SESSIONS = {
 FULL = "-n 2000 -t 200 -cap 10s -k 100000 -m 500 -ids 20000 -secs 5"
 QUICK = "-n 2000 -t 100 -cap 2s -k 50000 -m 100 -ids 5000 -secs 1"
 SHOWN = (
-    "ready_ms", "txn_per_s", "txn_p50_ms", "inits_per_s", "records_per_s", "mb_per_s", "all_acked_ms",
-    "server_cpu_s", "stop_ms",
-)  # fmt: skip
+    "ready_ms",
+    "txn_per_s",
+    "txn_p50_ms",
+    "inits_per_s",
+    "records_per_s",
+    "mb_per_s",
+    "all_acked_ms",
+    "server_cpu_s",
+    "stop_ms",
+)
 LOG_LINES_SHOWN = 15
 COMMAND_HELP = "one more system, or another command for one of them; {port} and {data} are filled in"
 

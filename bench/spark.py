@@ -119,9 +119,11 @@ class Bench:
     def read(self, kind: str, topic: str) -> float:
         """Rows a second of one micro-batch into nothing, read committed."""
         options = {
-            "kafka.bootstrap.servers": self.bootstrap, "subscribe": topic, "startingOffsets": "earliest",
+            "kafka.bootstrap.servers": self.bootstrap,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
             "kafka.isolation.level": "read_committed",
-        }  # fmt: skip
+        }
         frame = self.spark.readStream.format(SPARK if kind == "own" else OURS).options(**options).load()
         return self.rows / self.run(frame.select("key", "value", "offset"), "noop", {})
 
@@ -211,8 +213,9 @@ def measure(bench: Bench, rounds: int, two_phase: bool) -> Figures:
     topic = bench.topic("read")
     bench.run(
         bench.spark.readStream.schema("key binary, value binary").parquet(str(bench.scratch / "input")),
-        SPARK, {"kafka.bootstrap.servers": bench.bootstrap, "topic": topic},
-    )  # fmt: skip
+        SPARK,
+        {"kafka.bootstrap.servers": bench.bootstrap, "topic": topic},
+    )
     acts: dict[str, Callable[[], float]] = {f"sink {kind}": lambda kind=kind: bench.write(kind) for kind in sinks}
     acts |= {f"source {kind}": lambda kind=kind: bench.read(kind, topic) for kind in ("own", "ours")}
     if two_phase:

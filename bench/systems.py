@@ -82,7 +82,9 @@ def _kafka() -> str:
     home = os.environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else "java"  # As serve.sh takes it.
     if shutil.which(java) is None:
-        raise Unavailable(f"no JDK ({java} is not there)" if home else "no JDK (java is not on the path, JAVA_HOME is not set)")
+        raise Unavailable(
+            f"no JDK ({java} is not there)" if home else "no JDK (java is not on the path, JAVA_HOME is not set)"
+        )
     settings = _run([java, "-XshowSettings:properties", "-version"])
     version = re.search(r"java\.specification\.version = (?:1\.)?(\d+)", settings)
     if version is None or int(version[1]) < JAVA_VERSION_MIN:

@@ -82,7 +82,15 @@ class Route:
     __slots__ = ("decode", "flexible_request", "flexible_response", "handle", "in_parts", "key", "reads", "version")
 
     def __init__(
-        self, key: int, version: int, decode: Callable[..., Any], handle: Handler, *, flexible: bool, in_parts: bool, reads: bool
+        self,
+        key: int,
+        version: int,
+        decode: Callable[..., Any],
+        handle: Handler,
+        *,
+        flexible: bool,
+        in_parts: bool,
+        reads: bool,
     ) -> None:
         self.key = key
         self.version = version

@@ -88,7 +88,9 @@ def _ids_or_prefixes(text: str) -> str:
     """A list of names, of which those that end with `*` stand for all that begin so."""
     for part in map(str.strip, text.split(",")):
         if "*" in part[:-1]:
-            raise ConfigError(f"{part!r} has a * before its end: only PREFIX*, for all that begin so, and whole names are taken")
+            raise ConfigError(
+                f"{part!r} has a * before its end: only PREFIX*, for all that begin so, and whole names are taken"
+            )
     return text
 
 
@@ -164,7 +166,9 @@ BROKER: Final[dict[str, Property]] = {
     # Unlike Kafka: 10,000, where it has no limit.
     "group.max.size": _int(10_000, 1),
     "group.min.session.timeout.ms": _int(6_000, 1),
-    "listener.security.protocol.map": _string("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"),
+    "listener.security.protocol.map": _string(
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    ),
     "listeners": _list("", _text),
     # Unlike Kafka: 500, not 15000: the internal logs stay small.
     "log.cleaner.backoff.ms": _long(500, 1),
@@ -330,7 +334,9 @@ class BrokerConfig:
         self._convert_units()
         low, high = (self.values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
         if low > high:  # Unlike Kafka: it starts, and no member can ever join.
-            raise ConfigError(f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}")
+            raise ConfigError(
+                f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}"
+            )
         most, request = self.values["queued.max.request.bytes"], self.values["socket.request.max.bytes"]
         if 0 < most < request:
             raise ConfigError(
@@ -395,5 +401,7 @@ def check_topic_config(configs: Mapping[str, str | None]) -> dict[str, str]:
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
     )
     if low > high:
-        raise ConfigError(f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})")
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
     return kept

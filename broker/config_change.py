@@ -21,10 +21,12 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 WITHOUT_CONFIGS: Final = {
     BROKER_LOGGER: ("This is not the id of this node.", ErrorCode.INVALID_CONFIG, "Logger {} does not exist!"),
     CLIENT_METRICS: (
-        "Subscription name can't be empty", ErrorCode.INVALID_REQUEST, "Unknown client metrics configuration: {}",
+        "Subscription name can't be empty",
+        ErrorCode.INVALID_REQUEST,
+        "Unknown client metrics configuration: {}",
     ),
     GROUP: ("Default group resources are not allowed.", ErrorCode.INVALID_CONFIG, "Unknown group config name: {}"),
-}  # fmt: skip
+}
 """What is said to a name that cannot be, the error for whatever is to be set, and what is said then."""
 LIST: Final = 7
 LISTS: Final = frozenset(name for name, (one, _) in TOPIC_CONFIGS.items() if one.kind == LIST)
@@ -96,7 +98,9 @@ def change_broker(broker: Broker, name: str, change: Callable[[DynamicConfig, st
         if node_id is None:
             return Outcome(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
         if node_id != broker.node_id:
-            return Outcome(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+            return Outcome(
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+            )
         level = broker.dynamic_config.node
     try:
         change(broker.dynamic_config, level)

@@ -67,7 +67,9 @@ def broker_configs(broker: Broker) -> list[Entry]:
     for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER):
         synonyms = _values_by_level(broker, name, None)
         value = synonyms[0].value if name in DYNAMIC else None
-        entries.append(Entry(name, value, True, synonyms[0].source, DYNAMIC.get(name, 0), name not in DYNAMIC, synonyms))
+        entries.append(
+            Entry(name, value, True, synonyms[0].source, DYNAMIC.get(name, 0), name not in DYNAMIC, synonyms)
+        )
     return entries
 
 
@@ -75,11 +77,16 @@ def cluster_configs(broker: Broker) -> list[Entry]:
     """What was set for all brokers while this one ran."""
     return [
         Entry(
-            name, text, True, DYNAMIC_DEFAULT_BROKER_CONFIG, DYNAMIC.get(name, 0), name not in DYNAMIC,
+            name,
+            text,
+            True,
+            DYNAMIC_DEFAULT_BROKER_CONFIG,
+            DYNAMIC.get(name, 0),
+            name not in DYNAMIC,
             [Synonym(name, text, DYNAMIC_DEFAULT_BROKER_CONFIG)],
         )
         for name, text in broker.dynamic_config.levels[CLUSTER].items()
-    ]  # fmt: skip
+    ]
 
 
 def _values_by_level(broker: Broker, name: str, known: Property | None) -> list[Synonym]:

@@ -42,7 +42,9 @@ NO_CLIENT_ID: Final = b"\xff\xff"
 # Unlike Kafka: it keeps all of it.
 CLIENT_ID_KEPT: Final = 255
 """Characters of a client id that are kept: it comes back in member ids and in every line of the log."""
-HTTP_METHODS: Final = frozenset((b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI "))
+HTTP_METHODS: Final = frozenset(
+    (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI ")
+)
 """How a request of HTTP begins; the last one is HTTP/2."""
 
 _unpack_i = Struct(">i").unpack_from
@@ -64,10 +66,32 @@ def refusal_reason(start: bytes) -> str:
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_client_id_raw", "_client_id_stop", "_counted", "_cutting", "_empty_view", "_high", "_leaving", "_low",
-        "_paused", "_seen_high", "_turn", "_view", "_waits_to_read", "active_ms", "broker", "client_id", "correlation",
-        "host", "local", "on_close", "open", "peer", "room", "route", "transport",
-    )  # fmt: skip
+        "_client_id_raw",
+        "_client_id_stop",
+        "_counted",
+        "_cutting",
+        "_empty_view",
+        "_high",
+        "_leaving",
+        "_low",
+        "_paused",
+        "_seen_high",
+        "_turn",
+        "_view",
+        "_waits_to_read",
+        "active_ms",
+        "broker",
+        "client_id",
+        "correlation",
+        "host",
+        "local",
+        "on_close",
+        "open",
+        "peer",
+        "room",
+        "route",
+        "transport",
+    )
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -172,7 +196,9 @@ class Connection(asyncio.BufferedProtocol):
         self.broker.request_memory.resize(self, self.room, room)
         size = max(room, reserved)
         # The pages of a mapping come into being when they are first written to; a bytearray is filled with zeros at once.
-        memory = bytearray(size) if size <= KEPT_BUFFER else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = (
+            bytearray(size) if size <= KEPT_BUFFER else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        )
         view = memoryview(memory)
         left = self._high - self._low
         view[:left] = self._view[self._low : self._high]

@@ -55,9 +55,12 @@ class DynamicConfig:
     """What was changed, by level, and the values that follow from it in `config.values`."""
 
     def __init__(
-        self, config: BrokerConfig, node_id: int, known: Mapping[str, Mapping[str, str]],
+        self,
+        config: BrokerConfig,
+        node_id: int,
+        known: Mapping[str, Mapping[str, str]],
         journal: Callable[[dict[str, Any]], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`known`: what the journal says. `journal` writes a change; it raises StorageError."""
         self.node = str(node_id)
         self.levels: Levels = {level: dict(known.get(level, {})) for level in (CLUSTER, self.node)}
@@ -89,7 +92,12 @@ class DynamicConfig:
         self._put(level, dict(values), changes, [*changes, *gone], validate_only)
 
     def _put(
-        self, level: str, after: dict[str, str], written: Sequence[Change], changes: Sequence[Change], validate_only: bool
+        self,
+        level: str,
+        after: dict[str, str],
+        written: Sequence[Change],
+        changes: Sequence[Change],
+        validate_only: bool,
     ) -> None:
         _check(level, {change.name: after[change.name] for change in written})
         _check_min_isr(level, after, changes)
@@ -210,13 +218,19 @@ def _check_type(name: str, kind: int, text: str) -> None:
 
 def _is_number(value: str, kind: int) -> bool:
     try:
-        return bool(value.isascii() and (float(value) if kind == DOUBLE else int(value)) is not None and "_" not in value)
+        return bool(
+            value.isascii() and (float(value) if kind == DOUBLE else int(value)) is not None and "_" not in value
+        )
     except ValueError:
         return False
 
 
 def _check_min_isr(level: str, after: Mapping[str, str], changes: Sequence[Change]) -> None:
     if level != CLUSTER and any(change.name == MIN_ISR for change in changes):
-        raise Refusal(ErrorCode.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        )
     if level == CLUSTER and MIN_ISR not in after:
-        raise Refusal(ErrorCode.INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        )

@@ -86,8 +86,17 @@ CLUSTER_WIDE: Final = _by_name(_CLUSTER_WIDE)
 PER_BROKER: Final = _by_name(_PER_BROKER)
 DYNAMIC: Final = CLUSTER_WIDE | PER_BROKER
 PER_LISTENER: Final = frozenset(
-    ["ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location",
-    "ssl.keystore.password", "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location",
-    "ssl.truststore.password", "ssl.truststore.type"]
+    [
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    ]
 )
 """Accepted only behind `listener.name.<name>.`"""

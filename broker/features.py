@@ -62,7 +62,11 @@ class Features:
         if level < 0:
             return "A feature version cannot be less than 0."
         if feature != TRANSACTION_VERSION:
-            return f"Local controller {node_id} does not support this feature." if level else f"Feature {feature} not found."
+            return (
+                f"Local controller {node_id} does not support this feature."
+                if level
+                else f"Feature {feature} not found."
+            )
         if level > LEVEL_MAX:
             return f"Local controller {node_id} only supports versions 0-{LEVEL_MAX}"
         if level < self.transaction_version and upgrade_type == UPGRADE:

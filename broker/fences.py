@@ -68,7 +68,11 @@ class Fences:
             if fence.by_client:
                 facts |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
         broker.events.warning(
-            "producer_fenced", transactional_id=transactional_id, client_id=connection.client_id, client=connection.peer, **facts
+            "producer_fenced",
+            transactional_id=transactional_id,
+            client_id=connection.client_id,
+            client=connection.peer,
+            **facts,
         )
 
 

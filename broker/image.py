@@ -112,8 +112,10 @@ def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:
 
 
 def _entity(names: Any) -> Entity:
-    known = isinstance(names, dict) and names and all(
-        kind in ENTITY_TYPES and isinstance(name, str | None) for kind, name in names.items()
+    known = (
+        isinstance(names, dict)
+        and names
+        and all(kind in ENTITY_TYPES and isinstance(name, str | None) for kind, name in names.items())
     )
     if not known:
         raise _Senseless(f"not an entity with quotas: {names!r}")

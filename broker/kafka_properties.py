@@ -135,9 +135,17 @@ OUTSIDE_THE_DEFINITION: Final = frozenset(
 """Properties of older versions, of ZooKeeper's times among them, and those that Kafka's own plug-ins read."""
 
 FAMILIES: Final = (
-    "config.providers.", "confluent.", "listener.name.", "metrics.jmx.", "password.encoder.", "rlmm.config.", "rsm.config.",
-    "sasl.", "ssl.", "zookeeper.",
-)  # fmt: skip
+    "config.providers.",
+    "confluent.",
+    "listener.name.",
+    "metrics.jmx.",
+    "password.encoder.",
+    "rlmm.config.",
+    "rsm.config.",
+    "sasl.",
+    "ssl.",
+    "zookeeper.",
+)
 """How the names of properties begin that have parts which nobody can list."""
 
 
@@ -152,7 +160,9 @@ def nearest_property(name: str) -> str | None:
     if name in TOPIC:  # Somebody wants the configuration of a topic for all topics.
         return TOPIC[name][1]
     spelt = name.strip().lower().replace("_", ".")
-    prefix = "stuntbroker." if spelt.startswith("stuntbroker.") else ""  # What all of them have makes none of them near.
+    prefix = (
+        "stuntbroker." if spelt.startswith("stuntbroker.") else ""
+    )  # What all of them have makes none of them near.
     known = sorted(one.removeprefix(prefix) for one in BROKER.keys() | KAFKA_4_3_1 if one.startswith(prefix))
     matches = get_close_matches(spelt.removeprefix(prefix), known, n=1)
     return prefix + matches[0] if matches else None

@@ -10,8 +10,9 @@ from stuntbroker.broker.config import BrokerConfig, ConfigError
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 USUAL_NAMES: Final[dict[str, str]] = {
-    **{name: name for name in PROTOCOLS}, **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
-}  # fmt: skip
+    **{name: name for name in PROTOCOLS},
+    **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
+}
 """Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
 
 
@@ -47,7 +48,9 @@ def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
     for entry in filter(None, map(str.strip, config["listener.security.protocol.map"].split(","))):
         name, _, protocol = entry.upper().partition(":")
         if not name or protocol not in PROTOCOLS:
-            raise ConfigError(f"listener.security.protocol.map: {entry!r} is not NAME:PROTOCOL, of {', '.join(PROTOCOLS)}")
+            raise ConfigError(
+                f"listener.security.protocol.map: {entry!r} is not NAME:PROTOCOL, of {', '.join(PROTOCOLS)}"
+            )
         protocols[name] = protocol
     return protocols
 
@@ -108,9 +111,7 @@ class Advertised:
 
     __slots__ = ("_fixed", "_gateway", "_mapped_port")
 
-    def __init__(
-        self, advertised_listeners: str, mapped_port: int, protocols: Mapping[str, str] = USUAL_NAMES
-    ) -> None:
+    def __init__(self, advertised_listeners: str, mapped_port: int, protocols: Mapping[str, str] = USUAL_NAMES) -> None:
         first = advertised_listeners.split(",")[0]
         self._fixed = parse_address(first, "advertised.listeners", protocols) if first.strip() else None
         self._gateway = gateway() if mapped_port or _in_container() else None

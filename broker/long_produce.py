@@ -26,7 +26,9 @@ BEGIN_COST: Final = 100
 """Of the files of a new partition, in the units of a slice."""
 
 
-def long_steps(connection: Connection, asked: Asked, version: int, new: list[PartitionLog], produce: Callable[..., Any]) -> Steps:
+def long_steps(
+    connection: Connection, asked: Asked, version: int, new: list[PartitionLog], produce: Callable[..., Any]
+) -> Steps:
     """`new`: the logs that have no file yet; `produce` handles a part."""
     for log in new:
         if connection.broker.topics.log(log.topic, log.index) is not log:

@@ -49,14 +49,21 @@ class Metrics:
 
     async def text(self) -> bytes:
         """A whole scrape. Long tables are read in slices, and put into words beside the event loop."""
-        families = [*self._of_broker(), *await self._of_transactions(), *await self._of_partitions(), *self._of_groups()]
+        families = [
+            *self._of_broker(),
+            *await self._of_transactions(),
+            *await self._of_partitions(),
+            *self._of_groups(),
+        ]
         families += self._process.collect()
         return await asyncio.get_running_loop().run_in_executor(None, generate_latest, _Families(families))
 
     def _of_broker(self) -> list[Metric]:
         broker = self._broker
         requests = CounterMetricFamily(
-            "kafka_network_requestmetrics_requests", "Requests that were handed to their handler", labels=("request", "version")
+            "kafka_network_requestmetrics_requests",
+            "Requests that were handed to their handler",
+            labels=("request", "version"),
         )
         for code, count in (broker.request_counts or {}).items():
             requests.add_metric((APIS[code >> 16].name, str(code & 0xFFFF)), count)
@@ -64,25 +71,32 @@ class Metrics:
         return [
             requests,
             GaugeMetricFamily(
-                "kafka_server_app_info_start_time_ms", "When the broker began, in milliseconds since 1970", self._started_ms
+                "kafka_server_app_info_start_time_ms",
+                "When the broker began, in milliseconds since 1970",
+                self._started_ms,
             ),
             GaugeMetricFamily(
                 "stuntbroker_uptime_seconds", "Time since then", (broker.clock.monotonic_ms() - self._began_ms) / 1_000
             ),
             GaugeMetricFamily(
-                "kafka_server_socket_server_metrics_connection_count", "Open connections of clients", len(broker.connections)
+                "kafka_server_socket_server_metrics_connection_count",
+                "Open connections of clients",
+                len(broker.connections),
             ),
             GaugeMetricFamily(
-                "kafka_server_fetchsessioncache_num_incremental_fetch_sessions", "Incremental fetch sessions", len(sessions)
+                "kafka_server_fetchsessioncache_num_incremental_fetch_sessions",
+                "Incremental fetch sessions",
+                len(sessions),
             ),
             GaugeMetricFamily(
-                "kafka_server_fetchsessioncache_num_incremental_fetch_partitions_cached", "Partitions in all of them",
+                "kafka_server_fetchsessioncache_num_incremental_fetch_partitions_cached",
+                "Partitions in all of them",
                 sum(len(session.partitions) for session in sessions),
             ),
             GaugeMetricFamily(
                 "stuntbroker_transaction_version", "Finalized level of the feature", broker.features.transaction_version
             ),
-        ]  # fmt: skip
+        ]
 
     async def _of_transactions(self) -> list[Metric]:
         transactions = self._broker.transactions
@@ -107,7 +121,8 @@ class Metrics:
         return [
             GaugeMetricFamily(
                 f"{coordinator}_active_transaction_open_time_max",
-                "Longest time that a transaction which is open now has been open, in milliseconds; 0 without one", open_ms,
+                "Longest time that a transaction which is open now has been open, in milliseconds; 0 without one",
+                open_ms,
             ),
             GaugeMetricFamily(
                 f"{coordinator}_partition_load_time_max",
@@ -115,24 +130,29 @@ class Metrics:
                 max(loads, default=0),
             ),
             GaugeMetricFamily(
-                f"{coordinator}_partition_load_time_avg", "The mean of these times, in milliseconds",
+                f"{coordinator}_partition_load_time_avg",
+                "The mean of these times, in milliseconds",
                 sum(loads) / len(loads) if loads else 0,
             ),
             ids,
             GaugeMetricFamily("stuntbroker_transactional_id_count", "All transactional ids", len(all_ids)),
             GaugeMetricFamily("stuntbroker_open_transactions", "Transactions that are open", len(transactions.open)),
             GaugeMetricFamily(
-                "stuntbroker_two_phase_transactions", "Open ones that no time-out ends: two-phase commit decides on them",
+                "stuntbroker_two_phase_transactions",
+                "Open ones that no time-out ends: two-phase commit decides on them",
                 two_phase,
             ),
             CounterMetricFamily(
-                "stuntbroker_transactions_timed_out", "Transactions that their time-out ended", transactions.timed_out_count
+                "stuntbroker_transactions_timed_out",
+                "Transactions that their time-out ended",
+                transactions.timed_out_count,
             ),
             CounterMetricFamily(
-                "stuntbroker_transactional_ids_expired", "Transactional ids forgotten after long silence",
+                "stuntbroker_transactional_ids_expired",
+                "Transactional ids forgotten after long silence",
                 transactions.expired_count,
             ),
-        ]  # fmt: skip
+        ]
 
     async def _of_partitions(self) -> list[Metric]:
         lag = GaugeMetricFamily(
@@ -161,13 +181,20 @@ class Metrics:
                 await asyncio.sleep(0)
         return [
             GaugeMetricFamily("kafka_server_replicamanager_partition_count", "Partitions", len(logs)),
-            GaugeMetricFamily("kafka_controller_kafkacontroller_global_topic_count", "Topics", len(self._broker.topics.by_name)),
+            GaugeMetricFamily(
+                "kafka_controller_kafkacontroller_global_topic_count", "Topics", len(self._broker.topics.by_name)
+            ),
             GaugeMetricFamily(
                 "kafka_server_replicamanager_producer_id_count", "Producer ids that partitions remember, in all", ids
             ),
             GaugeMetricFamily("stuntbroker_last_stable_offset_lag_max", "The largest of these lags", lag_max),
-            lag, end, start, size, segments, producers,
-        ]  # fmt: skip
+            lag,
+            end,
+            start,
+            size,
+            segments,
+            producers,
+        ]
 
     def _of_groups(self) -> list[Metric]:
         states = Counter(group.state for group in self._broker.known_groups())

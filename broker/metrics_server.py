@@ -61,7 +61,9 @@ class MetricsServer:
         try:
             async with asyncio.timeout(self._wait_s):
                 status, kind, body = await self._answer(reader)
-            head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            head = (
+                f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            )
             async with asyncio.timeout(self._wait_s):
                 writer.write(head.encode() + body)
                 await writer.drain()
@@ -84,7 +86,11 @@ class MetricsServer:
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return "400 Bad Request", TEXT, b"not HTTP/1.1\n"
         if not all(_is_of_this_machine(line[5:]) for line in lines[1:] if line[:5].lower() == b"host:"):
-            return "421 Misdirected Request", TEXT, b"the Host header must be an address, or a name that is not public\n"
+            return (
+                "421 Misdirected Request",
+                TEXT,
+                b"the Host header must be an address, or a name that is not public\n",
+            )
         if words[0] != b"GET":
             return "405 Method Not Allowed", TEXT, b"only GET\n"
         if words[1].partition(b"?")[0] != PATH.encode():

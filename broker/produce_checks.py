@@ -73,9 +73,7 @@ def check_content(batch: Buffer, header: BatchHeader, config: LogConfig, now_ms:
     return Verdict(ErrorCode.INVALID_TIMESTAMP, "a client cannot set the time of the log") if stamped else _FINE
 
 
-def _read(
-    batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], left: Allowance
-) -> Walked:
+def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], left: Allowance) -> Walked:
     """Opens a batch and walks through its records. Raises Spent, and CompressionError for what is not of its codec."""
     payload, pos = left.opened(header, batch, BYTES_MAX if compact else OPENED_MAX)
     found = walk(payload, pos, header, left.steps, compact, times)

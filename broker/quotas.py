@@ -16,8 +16,11 @@ CLIENT_ID, USER, IP = ENTITY_TYPES = ("client-id", "user", "ip")
 """In the order in which Kafka's responses have them."""
 LONG, INT, DOUBLE = "LONG", "INT", "DOUBLE"
 CLIENT_KEYS: Final = {
-    "producer_byte_rate": LONG, "consumer_byte_rate": LONG, "request_percentage": DOUBLE, "controller_mutation_rate": DOUBLE,
-}  # fmt: skip
+    "producer_byte_rate": LONG,
+    "consumer_byte_rate": LONG,
+    "request_percentage": DOUBLE,
+    "controller_mutation_rate": DOUBLE,
+}
 """Quotas of users, client ids and both, and the type of the value."""
 IP_KEYS: Final = {"connection_creation_rate": INT}
 

@@ -41,7 +41,11 @@ class RequestMemory:
         self._waiting[connection] = None
         if not self._is_used_up:
             self._is_used_up = True
-            self._log("request_memory_used_up", limit=self.limit, hint="raise queued.max.request.bytes, or send smaller requests")
+            self._log(
+                "request_memory_used_up",
+                limit=self.limit,
+                hint="raise queued.max.request.bytes, or send smaller requests",
+            )
         return False
 
     def resize(self, connection: Connection, before: int, after: int) -> None:

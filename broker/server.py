@@ -54,8 +54,15 @@ def _temporary_folder() -> str:
 class Broker:
     """One node that is a whole cluster. `start` and `stop` belong to the event loop's thread."""
 
-    def __init__(self, config: BrokerConfig, data_dir: str | None = None, durability: str = "process",
-                 events: Events | None = None, clock: Clock | None = None, truncate_damaged: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        config: BrokerConfig,
+        data_dir: str | None = None,
+        durability: str = "process",
+        events: Events | None = None,
+        clock: Clock | None = None,
+        truncate_damaged: bool = False,
+    ) -> None:
         self.config = config
         self.events = events or Events()
         self.clock = clock or Clock()
@@ -111,7 +118,9 @@ class Broker:
         if self._is_new:
             if image.topics or image.others or image.quotas:
                 self.events.warning("cluster_id_lost", folder=self.data_dir.path, now=self.cluster_id)
-            self.data_dir.write_properties({"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)})
+            self.data_dir.write_properties(
+                {"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)}
+            )
         first = max(image.others.get("producer_ids_below", 0), self.config["stuntbroker.initial.producer.id"])
         self.features = Features(self.topics.journal, image.others)
         self.quotas = ClientQuotas(self.topics.journal, image.quotas)
@@ -123,7 +132,9 @@ class Broker:
         before = self.features.start_at(self.config)
         if before is not None and not self._is_new:
             after = self.features.transaction_version
-            self.events.warning("feature_set_by_property", feature=TRANSACTION_VERSION, from_level=before, to_level=after)
+            self.events.warning(
+                "feature_set_by_property", feature=TRANSACTION_VERSION, from_level=before, to_level=after
+            )
         self.transactions = Transactions(self, ProducerIds(first, self._reserve_producer_ids))
 
     def _identify(self) -> str:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
 
-
 class Awaited:
     """An answer that may come later. Who has it calls `set` once, before or after somebody began to wait for it."""
 
@@ -134,7 +133,9 @@ def _encoded(response: Any, field: str, route: Route) -> Steps:
     empty, single = encoded([]), encoded(elements[:1])
     differs = next(at for at, (one, other) in enumerate(zip(empty, single, strict=False)) if one != other)
     count_size = 1 if route.flexible_response else 4
-    head = differs + 1 - count_size  # The number of elements is the first thing that is another, and its last byte at that.
+    head = (
+        differs + 1 - count_size
+    )  # The number of elements is the first thing that is another, and its last byte at that.
     tail = len(empty) - head - count_size
     content = empty[:head]
     if route.flexible_response:

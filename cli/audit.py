@@ -45,8 +45,15 @@ NEEDS: Final = "audit needs more packages: install stuntbroker[audit]"
 HARMLESS: Final = "information"
 FLAGS: Final = ("--json", "--records")
 VALUES: Final = (
-    "--html", "--tables", "--timeline", "--spark", "--eos-group", "--eos-input", "--eos-output", "--eos-compare",
-)  # fmt: skip
+    "--html",
+    "--tables",
+    "--timeline",
+    "--spark",
+    "--eos-group",
+    "--eos-input",
+    "--eos-output",
+    "--eos-compare",
+)
 MASTER_DEFAULT: Final = "local[*]"
 _MASTER = re.compile(r"local(\[.*\])?|yarn|(spark|k8s)://.*")
 UPDATE_S: Final = 0.2
@@ -170,9 +177,7 @@ def _tables(asked: Asked) -> TableWriter | None:
     return tables
 
 
-def _made(
-    asked: Asked, folder: Folder, tables: TableWriter | None, progress: Progress
-) -> tuple[Audit, list[Finding]]:
+def _made(asked: Asked, folder: Folder, tables: TableWriter | None, progress: Progress) -> tuple[Audit, list[Finding]]:
     """(the audit, findings of the comparison that was asked for), with tables written on the way."""
     if asked.master is None:
         from stuntbroker.pipeline.audit.run import audit as audit_of
@@ -195,9 +200,15 @@ def parse(arguments: list[str]) -> Asked:
         raise UsageError("--records needs --tables")
     texts = {name: single(found, name, "") if name in found else None for name in ("--html", "--tables", "--spark")}
     return Asked(
-        places[0], "--json" in found, texts["--html"], texts["--tables"], "--records" in found,
-        found.get("--timeline", []), texts["--spark"], _chain(found),
-    )  # fmt: skip
+        places[0],
+        "--json" in found,
+        texts["--html"],
+        texts["--tables"],
+        "--records" in found,
+        found.get("--timeline", []),
+        texts["--spark"],
+        _chain(found),
+    )
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -236,5 +247,3 @@ def _chain(found: dict[str, list[str]]) -> Chain | None:
 def _failed(text: str) -> int:
     sys.stderr.write(f"stuntbroker: {shown(text)}\n")
     return 1
-
-

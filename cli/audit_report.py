@@ -27,7 +27,9 @@ def report_of(folder: Folder, made: Audit, findings: pa.Table, timelines: list[s
     from stuntbroker.pipeline.audit.reports import aborted_of, is_internal, last_stable_offsets
 
     aborted = aborted_of(made.transactions).to_pylist()
-    held = [one for one in last_stable_offsets(made.transactions, made.bounds).to_pylist() if one["producer_id"] is not None]
+    held = [
+        one for one in last_stable_offsets(made.transactions, made.bounds).to_pylist() if one["producer_id"] is not None
+    ]
     held.sort(key=lambda one: is_internal(one["topic"]))
     rows = findings.to_pylist()
     names = ("transactions", "aborted_transactions", "bytes", "aborted_bytes")
@@ -61,7 +63,11 @@ def _fencing(fencing: pa.Table) -> Report:
     counts = {one["values"]: one["counts"] for one in pc.value_counts(fencing["reason"]).to_pylist()}
     others = fencing.filter(pc.invert(pc.is_in(fencing["reason"], pa.array(EVERY_DAY))))
     newest = others.sort_by([("update_ms", "descending"), ("log_offset", "descending")]).slice(0, ROWS_MAX)
-    return {"reasons": dict(sorted(counts.items())), "rows": newest.to_pylist(), "rows_left_out": len(others) - len(newest)}
+    return {
+        "reasons": dict(sorted(counts.items())),
+        "rows": newest.to_pylist(),
+        "rows_left_out": len(others) - len(newest),
+    }
 
 
 def _timeline(fencing: pa.Table, name: str) -> list[Report]:
@@ -114,22 +120,30 @@ def _findings(findings: list[Report]) -> str:
 
     rows = [
         (
-            one["severity"], one["kind"], _place(one) + (f" and {number - 1} more" if number > 1 else ""),
-            one["transactional_id"] or "-", _pair(one), one["evidence"],
+            one["severity"],
+            one["kind"],
+            _place(one) + (f" and {number - 1} more" if number > 1 else ""),
+            one["transactional_id"] or "-",
+            _pair(one),
+            one["evidence"],
         )
         for one, number in grouped(findings)
-    ]  # fmt: skip
+    ]
     return _section(("SEVERITY", "KIND", "WHERE", "TRANSACTIONAL-ID", "PRODUCER", "EVIDENCE"), rows)
 
 
 def _held(held: list[Report]) -> str:
     rows = [
         (
-            f"{one['topic']}-{one['partition']}", one["last_stable_offset"], one["log_end_offset"],
-            one["transactional_id"] or "-", _pair(one), instant(one["first_timestamp"]),
+            f"{one['topic']}-{one['partition']}",
+            one["last_stable_offset"],
+            one["log_end_offset"],
+            one["transactional_id"] or "-",
+            _pair(one),
+            instant(one["first_timestamp"]),
         )
         for one in held
-    ]  # fmt: skip
+    ]
     return _section(("PARTITION", "LAST-STABLE-OFFSET", "LOG-END-OFFSET", "HELD-BY", "PRODUCER", "SINCE"), rows)
 
 
@@ -149,7 +163,8 @@ def _fenced(fenced: list[Report]) -> str:
 def _latencies(latencies: list[Report]) -> str:
     names = ("p50_ms", "p90_ms", "p99_ms", "p100_ms")
     rows = [
-        (one["transactional_id"], one["transactions"], *(one[name] for name in names)) for one in latencies[:SLOWEST_MAX]
+        (one["transactional_id"], one["transactions"], *(one[name] for name in names))
+        for one in latencies[:SLOWEST_MAX]
     ]
     return _section(("SLOWEST-TRANSACTIONAL-IDS", "TRANSACTIONS", "P50-MS", "P90-MS", "P99-MS", "MAX-MS"), rows)
 

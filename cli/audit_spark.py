@@ -65,7 +65,9 @@ def session(master: str) -> Iterator[SparkSession]:
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as fault:
-        raise SparkError(f"audit --spark needs pyspark: install stuntbroker[pipeline] ({fault.name} is not there)") from fault
+        raise SparkError(
+            f"audit --spark needs pyspark: install stuntbroker[pipeline] ({fault.name} is not there)"
+        ) from fault
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="stuntbroker-audit-") as scratch:
         settings: dict[str, bool | float | int | str | None] = {

@@ -70,9 +70,18 @@ def _run(arguments: list[str]) -> int:
 
 
 SERVE_OPTIONS: Final = (
-    "--host", "--port", "--data-dir", "--durability", "--config", "--set", "--ready-file", "--log-format", "--log-level",
-    "--metrics-port", "--recover",
-)  # fmt: skip
+    "--host",
+    "--port",
+    "--data-dir",
+    "--durability",
+    "--config",
+    "--set",
+    "--ready-file",
+    "--log-format",
+    "--log-level",
+    "--metrics-port",
+    "--recover",
+)
 WAIT_OPTIONS: Final = ("--bootstrap", "--timeout")
 
 

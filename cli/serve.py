@@ -71,17 +71,22 @@ def serve(found: dict[str, list[str]]) -> int:
     shares = share(open_files, config["max.connections"])
     if shares.connections < config["max.connections"]:
         events.warning(
-            "max_connections_lowered", max_connections=shares.connections,
+            "max_connections_lowered",
+            max_connections=shares.connections,
             hint="the system lets this process have too few open files: raise the limit (ulimit -n)",
-        )  # fmt: skip
+        )
         config.values["max.connections"] = shares.connections
     config.ceilings["max.connections"] = share(open_files, 1 << 30).connections
     OPEN_FILES.limit = shares.segments
     try:
         _remove_ready_file(ready_file)  # A broker that did not end in order left it behind.
-        return _run(config, Folder(data_dir, durability, truncate), events, Listening(host, port, metrics_port, ready_file))
+        return _run(
+            config, Folder(data_dir, durability, truncate), events, Listening(host, port, metrics_port, ready_file)
+        )
     except _CannotStop as fault:
-        sys.stderr.write(f"stuntbroker: stopped, but not in order: {fault}; the next start reads the folder as after a crash\n")
+        sys.stderr.write(
+            f"stuntbroker: stopped, but not in order: {fault}; the next start reads the folder as after a crash\n"
+        )
         return 1
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
@@ -94,7 +99,9 @@ def _address(found: dict[str, list[str]], config: BrokerConfig) -> Address:
     """Where to listen: `--host` and `--port`, and what is not given of them from the property `listeners`."""
     listeners = client_listeners(config)
     if len(listeners) > 1 and not found.keys() >= {"--host", "--port"}:
-        raise UsageError(f"listeners: {len(listeners)} are for clients, and one is served: leave one, or give --host and --port")
+        raise UsageError(
+            f"listeners: {len(listeners)} are for clients, and one is served: leave one, or give --host and --port"
+        )
     default = listeners[0] if listeners else Address("localhost", 9092)
     return Address(single(found, "--host", default.host), number(found, "--port", default.port, 0, 65_535))
 

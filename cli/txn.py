@@ -174,17 +174,30 @@ def _describe(found: Options) -> Operation:
 
 def _descriptions(described: list[Description], now_ms: int) -> str:
     headers = (
-        "TRANSACTIONAL-ID", "COORDINATOR", "STATE", "PRODUCER-ID", "EPOCH", "TIMEOUT-MS", "STARTED", "RUNNING-MS",
+        "TRANSACTIONAL-ID",
+        "COORDINATOR",
+        "STATE",
+        "PRODUCER-ID",
+        "EPOCH",
+        "TIMEOUT-MS",
+        "STARTED",
+        "RUNNING-MS",
         "PARTITIONS",
-    )  # fmt: skip
+    )
     rows = [
         (
-            one.transactional_id, one.coordinator_id, one.state, one.producer_id, one.producer_epoch,
-            "none (two-phase)" if one.two_phase else one.timeout_ms, instant(one.started_at_ms),
-            "-" if (running_ms := _running_ms(one, now_ms)) is None else running_ms, _joined(one.partitions) or "-",
+            one.transactional_id,
+            one.coordinator_id,
+            one.state,
+            one.producer_id,
+            one.producer_epoch,
+            "none (two-phase)" if one.two_phase else one.timeout_ms,
+            instant(one.started_at_ms),
+            "-" if (running_ms := _running_ms(one, now_ms)) is None else running_ms,
+            _joined(one.partitions) or "-",
         )
         for one in described
-    ]  # fmt: skip
+    ]
     return table(headers, rows)
 
 
@@ -298,15 +311,28 @@ def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: str,
     if not transactions:
         return f"no hanging transactions {looked_for}"
     headers = (
-        "TOPIC", "PARTITION", "PRODUCER-ID", "EPOCH", "COORDINATOR-EPOCH", "START-OFFSET", "LAST-RECORD", "IDLE-MS",
-    )  # fmt: skip
+        "TOPIC",
+        "PARTITION",
+        "PRODUCER-ID",
+        "EPOCH",
+        "COORDINATOR-EPOCH",
+        "START-OFFSET",
+        "LAST-RECORD",
+        "IDLE-MS",
+    )
     rows = [
         (
-            one.topic, one.partition, one.producer_id, one.producer_epoch, one.coordinator_epoch, one.start_offset,
-            instant(one.last_timestamp_ms), now_ms - one.last_timestamp_ms,
+            one.topic,
+            one.partition,
+            one.producer_id,
+            one.producer_epoch,
+            one.coordinator_epoch,
+            one.start_offset,
+            instant(one.last_timestamp_ms),
+            now_ms - one.last_timestamp_ms,
         )
         for one in transactions
-    ]  # fmt: skip
+    ]
     commands = "".join(f"  {_abort_command(one, given)}\n" for one in transactions)
     return f"open transactions {looked_for}{table(headers, rows)}\nto abort them:\n{commands}"
 

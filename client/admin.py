@@ -337,16 +337,27 @@ def _description(one: TransactionState, node_id: int) -> Description:
     started_at_ms = one.transaction_start_time_ms if one.transaction_start_time_ms >= 0 else None
     partitions = sorted((topic.topic, index) for topic in one.topics for index in topic.partitions)
     return Description(
-        one.transactional_id, node_id, one.transaction_state, one.producer_id, one.producer_epoch,
-        one.transaction_timeout_ms, started_at_ms, tuple(partitions),
-    )  # fmt: skip
+        one.transactional_id,
+        node_id,
+        one.transaction_state,
+        one.producer_id,
+        one.producer_epoch,
+        one.transaction_timeout_ms,
+        started_at_ms,
+        tuple(partitions),
+    )
 
 
 def _open_transaction(topic: str, index: int, one: ProducerState) -> OpenTransaction:
     return OpenTransaction(
-        topic, index, one.producer_id, one.producer_epoch, one.coordinator_epoch, one.current_txn_start_offset,
+        topic,
+        index,
+        one.producer_id,
+        one.producer_epoch,
+        one.coordinator_epoch,
+        one.current_txn_start_offset,
         one.last_timestamp,
-    )  # fmt: skip
+    )
 
 
 def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:

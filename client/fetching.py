@@ -163,9 +163,12 @@ class PartitionFetch:
         part_bytes_max = min(sizes.partition_bytes_max, bytes_max)
         wanted = FetchPartition(partition, -1, offset, partition_max_bytes=part_bytes_max)
         request = FetchRequest(
-            max_wait_ms=sizes.wait_ms_max, min_bytes=sizes.bytes_min, max_bytes=sizes.bytes_max,
-            isolation_level=self._isolation, topics=[FetchTopic(topic, partitions=[wanted])],
-        )  # fmt: skip
+            max_wait_ms=sizes.wait_ms_max,
+            min_bytes=sizes.bytes_min,
+            max_bytes=sizes.bytes_max,
+            isolation_level=self._isolation,
+            topics=[FetchTopic(topic, partitions=[wanted])],
+        )
         return channel.send(FETCH, channel.version(FETCH, most=FETCH_NAMES_MAX), request, FetchResponse)
 
     def _answer(self, offset: int, pending: Pending[FetchResponse]) -> PartitionData:

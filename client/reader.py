@@ -85,7 +85,9 @@ class LastValues:
         written, deadline = end_offset(cluster, topic, partition, READ_UNCOMMITTED), cluster.start_operation()
         while (stable := end_offset(cluster, topic, partition)) < written:
             if not deadline.left_s():
-                raise TimedOut(f"{topic}-{partition} cannot be read behind offset {stable}: a transaction is open there")
+                raise TimedOut(
+                    f"{topic}-{partition} cannot be read behind offset {stable}: a transaction is open there"
+                )
             cluster.pause(LOOK_AGAIN_S)
         self.read_on()
 
@@ -117,9 +119,12 @@ def _fetch(cluster: ChannelCluster, topic: str, partition: int, offset: int, iso
     node_id = cluster.leader(topic, partition)
     wanted = FetchPartition(partition, -1, offset, partition_max_bytes=FETCH_BYTES_MAX)
     request = FetchRequest(
-        max_wait_ms=500, min_bytes=1, max_bytes=FETCH_BYTES_MAX, isolation_level=isolation,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES_MAX,
+        isolation_level=isolation,
         topics=[FetchTopic(topic, partitions=[wanted])],
-    )  # fmt: skip
+    )
     answer = cluster.ask(node_id, FETCH, request, FetchResponse, most=FETCH_NAMES_MAX)
     check(f"Fetch of {topic}-{partition}", answer.error_code)
     if not answer.responses:

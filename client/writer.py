@@ -237,7 +237,9 @@ class TransactionalWriter:
         if not (self._partitions or self.ongoing):
             return None
         if not (self._prepared or self.ongoing):
-            raise ClientError(f"the transaction of {self.transactional_id!r} is not prepared: call prepare() before complete()")
+            raise ClientError(
+                f"the transaction of {self.transactional_id!r} is not prepared: call prepare() before complete()"
+            )
         commit = decided == (self.ongoing or self.pair)
         if commit:
             self.commit()
@@ -330,9 +332,12 @@ class TransactionalWriter:
         topics = [AddPartitionsToTxnTopic(topic, some) for topic, some in by_topic.items()]
         request = AddPartitionsToTxnRequest((), self.transactional_id, *self.pair, topics)
         answer = self._cluster.ask(
-            self._coordinator(), ADD_PARTITIONS_TO_TXN, request, AddPartitionsToTxnResponse,
+            self._coordinator(),
+            ADD_PARTITIONS_TO_TXN,
+            request,
+            AddPartitionsToTxnResponse,
             most=ADD_PARTITIONS_CLIENT_MAX,
-        )  # fmt: skip
+        )
         for topic_result in answer.results_by_topic_v3_and_below:
             for one in topic_result.results_by_partition:
                 if one.partition_error_code:

@@ -88,7 +88,13 @@ def fetch_all(store: OffsetStore, group_id: str, require_stable: bool, unstable:
 
 
 def _fetch_one(
-    store: OffsetStore, group_id: str, name: str, topic_id: bytes, number: int, require_stable: bool, unstable: ErrorCode
+    store: OffsetStore,
+    group_id: str,
+    name: str,
+    topic_id: bytes,
+    number: int,
+    require_stable: bool,
+    unstable: ErrorCode,
 ) -> FetchedOffset:
     place = (name, number)
     if require_stable and store.is_pending(group_id, place):

@@ -46,12 +46,12 @@ class GroupState(Enum):
 
 S = GroupState
 SUCCESSORS: Final[dict[GroupState, frozenset[GroupState]]] = {
-    S.EMPTY:                frozenset({S.PREPARING_REBALANCE, S.DEAD}),
-    S.PREPARING_REBALANCE:  frozenset({S.EMPTY, S.COMPLETING_REBALANCE, S.DEAD}),
+    S.EMPTY: frozenset({S.PREPARING_REBALANCE, S.DEAD}),
+    S.PREPARING_REBALANCE: frozenset({S.EMPTY, S.COMPLETING_REBALANCE, S.DEAD}),
     S.COMPLETING_REBALANCE: frozenset({S.PREPARING_REBALANCE, S.STABLE, S.DEAD}),
-    S.STABLE:               frozenset({S.PREPARING_REBALANCE, S.DEAD}),
-    S.DEAD:                 frozenset(),
-}  # fmt: skip
+    S.STABLE: frozenset({S.PREPARING_REBALANCE, S.DEAD}),
+    S.DEAD: frozenset(),
+}
 
 
 class Protocol(NamedTuple):
@@ -146,7 +146,8 @@ class Group:
 def members_bytes(group: Group) -> int:
     """Bytes of metadata and assignments that the members of a group brought along."""
     return sum(
-        len(member.assignment) + sum(len(protocol.metadata) for protocol in member.protocols) for member in group.members.values()
+        len(member.assignment) + sum(len(protocol.metadata) for protocol in member.protocols)
+        for member in group.members.values()
     )
 
 

@@ -144,7 +144,9 @@ def make_decision_topic(cluster: ChannelCluster, topic: str) -> None:
     create_topic(cluster, topic, 1, CONFIGS)
     policy = topic_config(cluster, topic, "cleanup.policy")
     if policy != "compact":
-        raise DecisionError(f"topic {topic!r} has cleanup.policy={policy}: decisions would be deleted, it has to be compact")
+        raise DecisionError(
+            f"topic {topic!r} has cleanup.policy={policy}: decisions would be deleted, it has to be compact"
+        )
 
 
 def stored(state: State) -> Stored | None:

@@ -207,9 +207,11 @@ def is_new(last: Stored | None, decision: Decision) -> bool:
 
 def to_json(decision: Decision) -> dict[str, object]:
     found: dict[str, object] = {
-        "sink": decision.sink_id, "query": decision.query_id, "batch": decision.batch_id,
+        "sink": decision.sink_id,
+        "query": decision.query_id,
+        "batch": decision.batch_id,
         "transactions": [list(one) for one in decision.transactions],
-    }  # fmt: skip
+    }
     return found | {"writes": dict(decision.writes)} if decision.writes else found
 
 

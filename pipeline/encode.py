@@ -112,10 +112,14 @@ def encode(
         stop = min(max(stop, first + 1), count)
         rows = slice(first, stop)
         yield _batch(
-            None if key is None else key[rows], key_sizes[rows], None if value is None else value[rows],
-            value_sizes[rows], rest[rows], timestamps_ms if times is None else times[rows],
+            None if key is None else key[rows],
+            key_sizes[rows],
+            None if value is None else value[rows],
+            value_sizes[rows],
+            rest[rows],
+            timestamps_ms if times is None else times[rows],
             b"\x00" if heads is None else heads[rows],
-        )  # fmt: skip
+        )
         first = stop
 
 
@@ -143,9 +147,7 @@ def _batch(
     joined = pc.binary_join_element_wise(*parts, heads, b"", null_handling="replace", null_replacement=b"")
     data = bytearray(HEADER_SIZE)
     data += _bytes_of(joined)
-    HEADER.pack_into(
-        data, 0, 0, len(data) - LOG_OVERHEAD, 0, 2, 0, 0, count - 1, base, latest, -1, -1, -1, count
-    )  # fmt: skip
+    HEADER.pack_into(data, 0, 0, len(data) - LOG_OVERHEAD, 0, 2, 0, 0, count - 1, base, latest, -1, -1, -1, count)
     return Encoded(data, count)
 
 

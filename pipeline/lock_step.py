@@ -86,8 +86,16 @@ def _fields(view: Array, begins: Array, deltas_max: Array) -> tuple[tuple[Array,
     wrong = (header_count < 0) | (header_count > room) | ((header_count == 0) & (room != 0))
     wrong |= (offset_delta < 0) | (offset_delta > deltas_max)
     return (
-        timestamp_delta, offset_delta, key_at, key_size, value_at, value_size, headers_at, header_count, stop
-    ), wrong  # fmt: skip
+        timestamp_delta,
+        offset_delta,
+        key_at,
+        key_size,
+        value_at,
+        value_size,
+        headers_at,
+        header_count,
+        stop,
+    ), wrong
 
 
 def find_headers(data: Array, starts: Array, stops: Array, counts: Array) -> tuple[HeaderPlaces, Array]:

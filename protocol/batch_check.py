@@ -74,8 +74,20 @@ def check_batch(records: Buffer | None, version: int, size_max: int) -> Verdict:
         return _check_short(records)
     header = _new_tuple(BatchHeader, _unpack_header(records, 0))
     (
-        base_offset, length, _, magic, crc, attributes, last_offset_delta, _, _, producer_id, _, base_sequence, count,
-    ) = header  # fmt: skip
+        base_offset,
+        length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        _,
+        _,
+        producer_id,
+        _,
+        base_sequence,
+        count,
+    ) = header
     size = length + LOG_OVERHEAD
     if length < LENGTH_MIN or size > len(records) or magic != 2 or size < HEADER_SIZE:
         return _check_short(records)
@@ -112,7 +124,21 @@ def plain_header(records: Buffer, size_max: int, timestamp_max: int) -> HeaderFi
     if size < HEADER_SIZE:
         return None
     fields: HeaderFields = _unpack_header(records, 0)
-    base_offset, length, _, magic, crc, attributes, last_offset_delta, _, timestamp, producer_id, _, base_sequence, count = fields
+    (
+        base_offset,
+        length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        _,
+        timestamp,
+        producer_id,
+        _,
+        base_sequence,
+        count,
+    ) = fields
     if (
         length + LOG_OVERHEAD != size
         or magic != 2

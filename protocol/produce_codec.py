@@ -150,9 +150,11 @@ def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) 
     for one in partitions:
         if one.error_message is not None or one.record_errors or one.current_leader is not None:
             return False
-        parts.append(pack_partition(
-            one.index, one.error_code, one.base_offset, one.log_append_time_ms, one.log_start_offset, 1, 0, 0
-        ))  # fmt: skip
+        parts.append(
+            pack_partition(
+                one.index, one.error_code, one.base_offset, one.log_append_time_ms, one.log_start_offset, 1, 0, 0
+            )
+        )
     if len(parts) >= COUNT_MAX or len(head) >= COUNT_MAX:
         return False
     out += _one_topic(version, head, parts)

@@ -145,7 +145,14 @@ def _usual(payload: Buffer, pos: int, number: int, limit: int, keys_needed: bool
                 pos += 1
             if not size & 1:
                 pos += size >> 1
-            if payload[pos] or pos + 1 != stop or delta != number << 1 or long > 0x7F or length & 1 or key & keyless_bits:
+            if (
+                payload[pos]
+                or pos + 1 != stop
+                or delta != number << 1
+                or long > 0x7F
+                or length & 1
+                or key & keyless_bits
+            ):
                 return number, start
             pos = start = stop
             number += 1

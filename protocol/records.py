@@ -208,9 +208,22 @@ def build_batch(
         out += body
         count += 1
     HEADER.pack_into(
-        out, 0, base_offset, len(out) - LOG_OVERHEAD, leader_epoch, 2, 0, attributes, count - 1,
-        timestamp_ms, timestamp_ms, producer_id, producer_epoch, base_sequence, count,
-    )  # fmt: skip
+        out,
+        0,
+        base_offset,
+        len(out) - LOG_OVERHEAD,
+        leader_epoch,
+        2,
+        0,
+        attributes,
+        count - 1,
+        timestamp_ms,
+        timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
     seal(out)
     return out
 
@@ -285,9 +298,17 @@ def marker_body(
     The base offset goes before it. As the CRC does not cover that, this is the same in every partition.
     """
     tail = _pack_marker(
-        TRANSACTIONAL | CONTROL | time_type, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1,
-        _MARKER_COMMIT if commit else _MARKER_ABORT, coordinator_epoch,
-    )  # fmt: skip
+        TRANSACTIONAL | CONTROL | time_type,
+        0,
+        timestamp_ms,
+        timestamp_ms,
+        producer_id,
+        producer_epoch,
+        -1,
+        1,
+        _MARKER_COMMIT if commit else _MARKER_ABORT,
+        coordinator_epoch,
+    )
     return _pack_body_head(66, leader_epoch, 2, crc32c(tail)) + tail
 
 

@@ -313,7 +313,9 @@ def _rebuilt(header: BatchHeader, body: bytes, count: int, max_timestamp: int) -
 def old_enough(log: PartitionLog, now_ms: int) -> list[Segment]:
     """The segments, from the first on, that `min.compaction.lag.ms` lets be cleaned: a young one keeps what follows it too."""
     lag_ms = log.config.min_compaction_lag_ms
-    return list(takewhile(lambda segment: segment.newest_ms <= now_ms - lag_ms, log.segments) if lag_ms else log.segments)
+    return list(
+        takewhile(lambda segment: segment.newest_ms <= now_ms - lag_ms, log.segments) if lag_ms else log.segments
+    )
 
 
 def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:

@@ -181,7 +181,9 @@ def _was_written_by_kafka(properties: str) -> bool:
 
 
 def _kafka_s(path: str, evidence: str) -> StorageError:
-    return StorageError(f"the data folder {path} is Apache Kafka's: {evidence}; nothing was changed: give another --data-dir")
+    return StorageError(
+        f"the data folder {path} is Apache Kafka's: {evidence}; nothing was changed: give another --data-dir"
+    )
 
 
 def _without_journal(path: str, name: str) -> StorageError:

@@ -53,9 +53,24 @@ class PartitionLog(SegmentedLog):
     """Everything about the records of one partition. Not safe for threads: one event loop owns it."""
 
     __slots__ = (
-        "batch_of", "clean_size", "config", "create", "dirty", "exists", "failed", "folder", "index", "late", "leads", "name",
-        "producers", "topic", "touched", "turn", "waiters",
-    )  # fmt: skip
+        "batch_of",
+        "clean_size",
+        "config",
+        "create",
+        "dirty",
+        "exists",
+        "failed",
+        "folder",
+        "index",
+        "late",
+        "leads",
+        "name",
+        "producers",
+        "topic",
+        "touched",
+        "turn",
+        "waiters",
+    )
 
     def __init__(
         self, topic: str, index: int, folder: str, config: LogConfig, create: Callable[[PartitionLog], None]
@@ -251,9 +266,14 @@ class PartitionLog(SegmentedLog):
         producers = self.producers
         producer = producers.producers.get(producer_id)
         if (
-            producer is None or producer.epoch >= epoch or producer.coordinator_epoch > coordinator_epoch
-            or not commit or producer.txn_first_offset < 0 or producers.doubts or self.config.log_append_time
-        ):  # fmt: skip
+            producer is None
+            or producer.epoch >= epoch
+            or producer.coordinator_epoch > coordinator_epoch
+            or not commit
+            or producer.txn_first_offset < 0
+            or producers.doubts
+            or self.config.log_append_time
+        ):
             return self._append_other_marker(marker)
         # As that does it, for what nearly every marker is: the commit of an open transaction, which bumps the epoch.
         offset, segment = self.next_offset, self.active
@@ -444,4 +464,3 @@ class PartitionLog(SegmentedLog):
         for segment in self.segments:
             segment.delete()
         self.segments, self.active, self.records = [], NO_SEGMENT, []
-

@@ -35,7 +35,15 @@ RememberedBatch = tuple[int, int, int, int, int]
 class Producer:
     """One producer id in one partition. Offsets are -1 where there are none."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "next_sequence", "sealed", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "next_sequence",
+        "sealed",
+        "txn_first_offset",
+    )
 
     def __init__(
         self, epoch: int, last_timestamp: int, coordinator_epoch: int = -1, txn_first_offset: int = -1
@@ -231,9 +239,7 @@ class ProducerStates:
         if producer_id in self.open_txns:
             self.producers[producer_id].sealed = True
 
-    def check_marker(
-        self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int
-    ) -> ErrorCode:
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> ErrorCode:
         """Whether a marker may be appended. From transaction version 2 on its epoch must be a new one (KIP-1228)."""
         producer = self.producers.get(producer_id)
         if producer is None:
@@ -323,9 +329,7 @@ class ProducerStates:
         states = cls()
         opened = []
         for entry in ProducerSnapshot.decode(data, SNAPSHOT_VERSION, 2).producer_entries:
-            producer = Producer(
-                entry.epoch, entry.timestamp, entry.coordinator_epoch, entry.current_txn_first_offset
-            )
+            producer = Producer(entry.epoch, entry.timestamp, entry.coordinator_epoch, entry.current_txn_first_offset)
             if entry.last_offset >= 0:
                 producer.next_sequence = add_sequence(entry.last_sequence, 1)
                 first = entry.last_sequence - entry.offset_delta

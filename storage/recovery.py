@@ -102,7 +102,9 @@ def _refuse_damage(segment: Segment, later: list[Segment], clean: bool) -> None:
     """Raises StorageError unless what follows the valid beginning of a segment is a write that a crash did not let finish."""
     why = "it was closed in order" if clean else _records_behind(segment, later)
     if why:
-        raise damaged(segment, segment.size, _end_of([segment]), f"{why}, so that no crash can have cut a write short here")
+        raise damaged(
+            segment, segment.size, _end_of([segment]), f"{why}, so that no crash can have cut a write short here"
+        )
 
 
 def _records_behind(segment: Segment, later: list[Segment]) -> str | None:

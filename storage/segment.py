@@ -73,10 +73,25 @@ class Segment:
     """`size` bytes of batches whose offsets begin at `base_offset`."""
 
     __slots__ = (
-        "aborted", "base_offset", "fd", "first_timestamp", "gathered", "has_producers", "index_offsets", "index_positions",
-        "index_times", "indexed_to", "is_checked", "is_new", "look_after", "look_at", "max_timestamp", "max_timestamp_offset",
-        "path", "size",
-    )  # fmt: skip
+        "aborted",
+        "base_offset",
+        "fd",
+        "first_timestamp",
+        "gathered",
+        "has_producers",
+        "index_offsets",
+        "index_positions",
+        "index_times",
+        "indexed_to",
+        "is_checked",
+        "is_new",
+        "look_after",
+        "look_at",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "path",
+        "size",
+    )
 
     def __init__(self, folder: str, base_offset: int) -> None:
         self.path = f"{folder}/{segment_name(base_offset)}"
@@ -209,7 +224,9 @@ class Segment:
                     return
             header = _new_tuple(BatchHeader, _unpack_header(window, at))
             size = header.length + LOG_OVERHEAD
-            if size < HEADER_SIZE:  # The disk gives back something else than was written: nobody knows where the next one is.
+            if (
+                size < HEADER_SIZE
+            ):  # The disk gives back something else than was written: nobody knows where the next one is.
                 return
             yield position, header
             position += size
@@ -321,9 +338,12 @@ class Segment:
         """Whether a batch of this log is as it was written; its header has no CRC for the fields before `attributes`."""
         base_offset, _, leader_epoch, magic, crc, _, _, _, _, _, _, _, _ = header
         return (
-            len(batch) >= HEADER_SIZE and magic == 2 and leader_epoch == LEADER_EPOCH
-            and self._may_hold(base_offset) and crc == crc32c(batch[CRC_FROM:])
-        )  # fmt: skip
+            len(batch) >= HEADER_SIZE
+            and magic == 2
+            and leader_epoch == LEADER_EPOCH
+            and self._may_hold(base_offset)
+            and crc == crc32c(batch[CRC_FROM:])
+        )
 
     def _may_hold(self, base_offset: int) -> bool:
         """Whether a batch of this segment may begin with this offset."""

@@ -15,11 +15,36 @@ from schema import FIXED, Field, Message, Range, Struct
 
 INDENT = "    "
 PYTHON = {
-    "bool": "bool", "int8": "int", "int16": "int", "uint16": "int", "int32": "int", "uint32": "int",
-    "int64": "int", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes", "records": "Buffer",
-}  # fmt: skip
+    "bool": "bool",
+    "int8": "int",
+    "int16": "int",
+    "uint16": "int",
+    "int32": "int",
+    "uint32": "int",
+    "int64": "int",
+    "float64": "float",
+    "uuid": "bytes",
+    "string": "str",
+    "bytes": "bytes",
+    "records": "Buffer",
+}
 
-LOCALS = {"after", "buf", "bytes", "count", "end", "left", "len", "list", "message", "pos", "range", "stop", "tags", "version"}
+LOCALS = {
+    "after",
+    "buf",
+    "bytes",
+    "count",
+    "end",
+    "left",
+    "len",
+    "list",
+    "message",
+    "pos",
+    "range",
+    "stop",
+    "tags",
+    "version",
+}
 """Names that the generated functions use themselves, so that no field of a message may have them."""
 
 
@@ -386,9 +411,7 @@ class Encoder:
                 pending.append(("x", ""))
         flush()
 
-    def tags(
-        self, fields: list[Field], versions: Range, prefix: str, source: str, short: dict[str, str]
-    ) -> None:
+    def tags(self, fields: list[Field], versions: Range, prefix: str, source: str, short: dict[str, str]) -> None:
         w = self.w
         tests = [self.differs(one, versions, f"{source}.{one.name}") for one in fields]
         w(f"if {' or '.join(tests)}:")

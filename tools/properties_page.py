@@ -187,7 +187,9 @@ def topic_table(names: list[str]) -> str:
     for name in names:
         one, broker_name = TOPIC[name]
         source = code(broker_name) if broker_name in BROKER else ""
-        rows.append(f"| {code(name)} | {TYPES[one.kind]} | {code(show(one.default))} | {source} | {prose(TOPIC_DOCS[name])} |")
+        rows.append(
+            f"| {code(name)} | {TYPES[one.kind]} | {code(show(one.default))} | {source} | {prose(TOPIC_DOCS[name])} |"
+        )
     return "\n".join(rows) + "\n"
 
 
@@ -195,7 +197,9 @@ def broker_table(names: list[str]) -> str:
     rows = ["| property | type | default | in Kafka | what it does |", "|---|---|---|---|---|"]
     for name in names:
         one, default = BROKER[name], default_of(name)
-        rows.append(f"| {code(name)} | {TYPES[one.kind]} | {code(default)} | {in_kafka(name)} | {prose(BROKER_DOCS[name])} |")
+        rows.append(
+            f"| {code(name)} | {TYPES[one.kind]} | {code(default)} | {in_kafka(name)} | {prose(BROKER_DOCS[name])} |"
+        )
     return "\n".join(rows) + "\n"
 
 

@@ -20,9 +20,16 @@ from pathlib import Path
 
 LAST_VERSION = 32_767
 FIXED = {
-    "bool": ("?", 1), "int8": ("b", 1), "int16": ("h", 2), "uint16": ("H", 2), "int32": ("i", 4),
-    "uint32": ("I", 4), "int64": ("q", 8), "float64": ("d", 8), "uuid": ("16s", 16),
-}  # fmt: skip
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+    "uuid": ("16s", 16),
+}
 PLAIN = {*FIXED, "string", "bytes", "records"}
 """Types that are no structure. A structure's name starts with a capital letter."""
 NAMES = {"Enable2Pc": "enable_2pc"}

@@ -45,9 +45,13 @@ PARTITIONS_AT_ONCE: Final = 500
 PARTITIONS_PER_STEP: Final = 50
 STEP_COST: Final = 60
 """Of a step in the units of a slice: ten microseconds a partition."""
-WITHOUT_ABORTED: Final = frozenset({
-    ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH,
-})  # fmt: skip
+WITHOUT_ABORTED: Final = frozenset(
+    {
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
 """Errors with which the list of aborted transactions is null, not empty."""
 
 
@@ -75,15 +79,15 @@ def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     told = request.topics if version < TOPIC_IDS_FROM else ()
     topics = [
-        FetchableTopicResponse(topic.topic, bytes(16), [PartitionData(part.partition, error, -1) for part in topic.partitions])
+        FetchableTopicResponse(
+            topic.topic, bytes(16), [PartitionData(part.partition, error, -1) for part in topic.partitions]
+        )
         for topic in told
     ]
     return FetchResponse(error_code=error, responses=topics)
 
 
-def _session(
-    broker: Broker, request: FetchRequest, version: int
-) -> tuple[FetchSession | None, ErrorCode]:
+def _session(broker: Broker, request: FetchRequest, version: int) -> tuple[FetchSession | None, ErrorCode]:
     """The session that the request works in; None for a full fetch without one."""
     if version < SESSIONS_FROM or request.session_epoch == FINAL_EPOCH:
         if request.session_id:
@@ -122,8 +126,18 @@ class _Fetch:
     """One request, read again whenever one of its logs grew, until there is enough or its time is over."""
 
     __slots__ = (
-        "_awake", "_over", "_reading", "connection", "is_long", "logs", "partial", "request", "session", "timer", "version",
-    )  # fmt: skip
+        "_awake",
+        "_over",
+        "_reading",
+        "connection",
+        "is_long",
+        "logs",
+        "partial",
+        "request",
+        "session",
+        "timer",
+        "version",
+    )
 
     def __init__(
         self, connection: Connection, request: FetchRequest, version: int, session: FetchSession | None
@@ -160,7 +174,8 @@ class _Fetch:
         topics = self.connection.broker.topics
         find = topics.by_id if self.version >= TOPIC_IDS_FROM else topics.get
         return any(
-            (topic := find(name)) is not None and 0 <= index < len(topic.partitions) for (name, index), _ in self._wanted()
+            (topic := find(name)) is not None and 0 <= index < len(topic.partitions)
+            for (name, index), _ in self._wanted()
         )
 
     def read(self) -> tuple[FetchResponse | None, list[PartitionLog]]:

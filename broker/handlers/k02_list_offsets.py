@@ -80,7 +80,9 @@ def _unreadable(request: ListOffsetsRequest) -> ListOffsetsResponse:
     """For an isolation level that does not exist: it spoils everything, as often as it was asked for."""
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(topic.name, [_error(part, ErrorCode.UNKNOWN_SERVER_ERROR) for part in topic.partitions])
+            ListOffsetsTopicResponse(
+                topic.name, [_error(part, ErrorCode.UNKNOWN_SERVER_ERROR) for part in topic.partitions]
+            )
             for topic in request.topics
         ]
     )

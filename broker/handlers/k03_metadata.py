@@ -86,7 +86,11 @@ def _too_many(broker: Broker, topics: list[MetadataRequestTopic]) -> bool:
     if len(topics) * each <= PARTITIONS_MAX:
         return False
     names = (topic.name for topic in topics if topic.topic_id == ZERO_UUID and topic.name is not None)
-    wanted = [name for name in names if name not in broker.topics.by_name and missing(name) != ErrorCode.INVALID_TOPIC_EXCEPTION]
+    wanted = [
+        name
+        for name in names
+        if name not in broker.topics.by_name and missing(name) != ErrorCode.INVALID_TOPIC_EXCEPTION
+    ]
     count = each * len(wanted)
     if count > PARTITIONS_MAX:
         broker.events.warning("topics_not_created", partitions=count, partitions_max=PARTITIONS_MAX, on_demand=True)
@@ -129,9 +133,7 @@ def _once(topics: Sequence[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
     return list(found.values())
 
 
-def _one(
-    broker: Broker, wanted: MetadataRequestTopic, may_create: bool, operations: int
-) -> MetadataResponseTopic:
+def _one(broker: Broker, wanted: MetadataRequestTopic, may_create: bool, operations: int) -> MetadataResponseTopic:
     name = wanted.name
     if wanted.topic_id != ZERO_UUID:
         by_id = broker.topics.by_id(wanted.topic_id)

@@ -32,7 +32,9 @@ def handle(connection: Connection, request: FindCoordinatorRequest, version: int
 
 def _find(connection: Connection, key_type: int, key: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
-        return Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
+        return Coordinator(
+            key, -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served"
+        )
     broker = connection.broker
     broker.topics.internal(OFFSETS if key_type == GROUP else TXN_STATE)
     address = broker.address_for(connection)

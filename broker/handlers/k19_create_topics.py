@@ -100,8 +100,7 @@ def _one(
     result = CreatableTopicResult(wanted.name, topic.id, ErrorCode.NONE, None, 0, count, 1, [])
     if version >= DETAILS_FROM:
         result.configs = [
-            CreatableTopicConfigs(one.name, one.value, False, one.source, False)
-            for one in topic_configs(broker, topic)
+            CreatableTopicConfigs(one.name, one.value, False, one.source, False) for one in topic_configs(broker, topic)
         ]
     return result
 
@@ -137,13 +136,16 @@ def _partitions(broker: Broker, wanted: CreatableTopic) -> int:
             )
         indexes = sorted(one.partition_index for one in wanted.assignments)
         if indexes != list(range(len(indexes))):
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+            )
         if any(list(one.broker_ids) != [broker.node_id] for one in wanted.assignments):
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {broker.node_id}")
         return len(indexes)
     if wanted.replication_factor == 0 or wanted.replication_factor < -1:
         raise Refused(
-            ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
         )
     count = wanted.num_partitions
     if count == -1:

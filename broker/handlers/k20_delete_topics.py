@@ -35,7 +35,9 @@ def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -
     if not broker.config["delete.topic.enable"]:
         error = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
         return DeleteTopicsResponse(
-            responses=[DeletableTopicResult(w.name or "", w.topic_id, error, "Topic deletion is disabled.") for w in wanted]
+            responses=[
+                DeletableTopicResult(w.name or "", w.topic_id, error, "Topic deletion is disabled.") for w in wanted
+            ]
         )
     if request.timeout_ms <= 0:
         late = ErrorCode.REQUEST_TIMED_OUT
@@ -57,13 +59,14 @@ def _each(broker: Broker, wanted: list[DeleteTopicState]) -> Steps:
         broker.events.error("start_offsets_not_written", fault=str(fault))
         for result in results:
             if not result.error_code:
-                result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, f"{result.name} is deleted, but {fault}"
+                result.error_code, result.error_message = (
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{result.name} is deleted, but {fault}",
+                )
     return DeleteTopicsResponse(responses=results)
 
 
-def _twice(
-    broker: Broker, wanted: list[DeleteTopicState]
-) -> tuple[list[DeletableTopicResult], list[DeleteTopicState]]:
+def _twice(broker: Broker, wanted: list[DeleteTopicState]) -> tuple[list[DeletableTopicResult], list[DeleteTopicState]]:
     """Refusals of what stands in a request more than once, and the rest of the request."""
     names = Counter(one.name for one in wanted if one.topic_id == ZERO_UUID)
     ids = Counter(one.topic_id for one in wanted if one.name is None)
@@ -97,18 +100,26 @@ def _one(broker: Broker, wanted: DeleteTopicState) -> Generator[int, None, Delet
     topic: Topic | None
     if name is None:
         if topic_id == ZERO_UUID:
-            return DeletableTopicResult(None, topic_id, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+            return DeletableTopicResult(
+                None, topic_id, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
+            )
         topic = broker.topics.by_id(topic_id)
         missing = ErrorCode.UNKNOWN_TOPIC_ID
     else:
         topic = broker.topics.get(name)
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
-        what = "This server does not host this topic ID." if name is None else "This server does not host this topic-partition."
+        what = (
+            "This server does not host this topic ID."
+            if name is None
+            else "This server does not host this topic-partition."
+        )
         return DeletableTopicResult(name, topic_id, missing, what)
     if topic.internal:
         # Unlike Kafka: it lets an administrator delete the internal topics, and breaks.
-        return DeletableTopicResult(topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is the broker's own")
+        return DeletableTopicResult(
+            topic.name, topic.id, ErrorCode.INVALID_REQUEST, f"{topic.name} is the broker's own"
+        )
     try:
         for _ in broker.topics.delete_steps(topic):
             yield cost_of_change(broker, 1)

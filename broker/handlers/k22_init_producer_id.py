@@ -67,9 +67,12 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
             connection.reply(InitProducerIdResponse(0, *reply))
 
     asked = InitProducerId(
-        timeout_ms, request.producer_id, request.producer_epoch, request.keep_prepared_txn,
+        timeout_ms,
+        request.producer_id,
+        request.producer_epoch,
+        request.keep_prepared_txn,
         version if transactions.remembers_time_outs else -1,
-    )  # fmt: skip
+    )
     try:
         transactions.ask(transactional_id, asked, done if claim is None else partial(claim.fence, done=done))
     except StorageError as fault:
@@ -97,7 +100,9 @@ def _without_id(connection: Connection, claim: Claim | None) -> InitProducerIdRe
         return _not_stored(connection, fault)
     if claim is None:
         return InitProducerIdResponse(0, *fresh)
-    claim.fence(fresh, lambda reply: connection.reply(_error(reply.error) if reply.error else InitProducerIdResponse(0, *reply)))
+    claim.fence(
+        fresh, lambda reply: connection.reply(_error(reply.error) if reply.error else InitProducerIdResponse(0, *reply))
+    )
     return None
 
 

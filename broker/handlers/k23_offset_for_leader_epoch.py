@@ -23,9 +23,7 @@ KEY: Final = 23
 VERSIONS = range(2, 5)
 
 
-def handle(
-    connection: Connection, request: OffsetForLeaderEpochRequest, version: int
-) -> OffsetForLeaderEpochResponse:
+def handle(connection: Connection, request: OffsetForLeaderEpochRequest, version: int) -> OffsetForLeaderEpochResponse:
     topics = connection.broker.topics
     results = []
     for topic in request.topics:

@@ -41,7 +41,9 @@ def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
         for topic in marker.topics:
             partitions = topics.setdefault(topic.name, [])
             for index in topic.partition_indexes:
-                partitions.append(WritableTxnMarkerPartitionResult(index, _write(connection, marker, topic.name, index)))
+                partitions.append(
+                    WritableTxnMarkerPartitionResult(index, _write(connection, marker, topic.name, index))
+                )
                 yield WRITTEN
     return WriteTxnMarkersResponse(
         [

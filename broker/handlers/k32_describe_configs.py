@@ -37,15 +37,15 @@ UNNAMED: Final = {
 def handle(connection: Connection, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
     broker = connection.broker
     # Unlike Kafka: what is asked for twice is answered once. An answer is a hundred times as long as its question.
-    asked = {(one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources}
+    asked = {
+        (one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources
+    }
     steps = _each(broker, list(asked.values()), request)
     response: DescribeConfigsResponse | None = work_off(connection, steps)
     return response
 
 
-def _each(
-    broker: Broker, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest
-) -> Steps:
+def _each(broker: Broker, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest) -> Steps:
     results = []
     cost = 0
     for resource in resources:

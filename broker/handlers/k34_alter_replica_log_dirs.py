@@ -25,7 +25,9 @@ KEY: Final = 34
 VERSIONS = range(1, 3)
 
 
-def handle(connection: Connection, request: AlterReplicaLogDirsRequest, version: int) -> AlterReplicaLogDirsResponse | None:
+def handle(
+    connection: Connection, request: AlterReplicaLogDirsRequest, version: int
+) -> AlterReplicaLogDirsResponse | None:
     response: AlterReplicaLogDirsResponse | None = work_off(connection, _move_replicas(connection.broker, request))
     return response
 

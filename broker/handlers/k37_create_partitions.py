@@ -26,7 +26,9 @@ VERSIONS = range(0, 4)
 def handle(connection: Connection, request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse | None:
     if request.timeout_ms <= 0:
         late = ErrorCode.REQUEST_TIMED_OUT
-        return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(topic.name, late, None) for topic in request.topics])
+        return CreatePartitionsResponse(
+            results=[CreatePartitionsTopicResult(topic.name, late, None) for topic in request.topics]
+        )
     response: CreatePartitionsResponse | None = work_off(connection, _each(connection.broker, request))
     return response
 

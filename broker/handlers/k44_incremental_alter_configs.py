@@ -79,9 +79,7 @@ def _one(
     return change(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))
 
 
-def _changed(
-    broker: Broker, present: dict[str, str], configs: Sequence[AlterableConfig]
-) -> dict[str, str | None]:
+def _changed(broker: Broker, present: dict[str, str], configs: Sequence[AlterableConfig]) -> dict[str, str | None]:
     after: dict[str, str | None] = dict(present)
     for config in configs:
         name, operation, value = config.name, config.config_operation, config.value or ""

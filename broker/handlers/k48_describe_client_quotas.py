@@ -26,7 +26,9 @@ EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 """An entity of this name, the default entity of the type, any entity of the type."""
 
 
-def handle(connection: Connection, request: DescribeClientQuotasRequest, version: int) -> DescribeClientQuotasResponse | None:
+def handle(
+    connection: Connection, request: DescribeClientQuotasRequest, version: int
+) -> DescribeClientQuotasResponse | None:
     refusal = _refusal(request.components)
     if refusal is not None:
         return DescribeClientQuotasResponse(0, *refusal, None)

@@ -27,7 +27,9 @@ VERSIONS = range(0, 2)
 LARGEST: Final = {INT: ("an INT", 2.0**31 - 1), LONG: ("a LONG", 2.0**63)}
 """What Kafka calls the type, and the largest value that it accepts for it."""
 FRACTION_MAX: Final = 1e-6
-HOST_NAME: Final = re.compile(r"(?!.*\.invalid$)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*(?!\d+$)[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.I)
+HOST_NAME: Final = re.compile(
+    r"(?!.*\.invalid$)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*(?!\d+$)[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.I
+)
 HOST_LENGTH_MAX: Final = 253
 IPV4_PARTS_MAX: Final = 4
 

@@ -24,7 +24,9 @@ VERSIONS = range(0, 3)
 def handle(connection: Connection, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
     broker = connection.broker
     features, before = broker.features, broker.features.transaction_version
-    updates = {update.feature: update for update in request.feature_updates}  # Of several of a name the last one counts.
+    updates = {
+        update.feature: update for update in request.feature_updates
+    }  # Of several of a name the last one counts.
     for name, update in updates.items():
         level = update.max_version_level
         reason = features.refusal(name, level, update.upgrade_type, broker.node_id)
@@ -41,7 +43,10 @@ def handle(connection: Connection, request: UpdateFeaturesRequest, version: int)
             return UpdateFeaturesResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(fault))
         if features.transaction_version != before:
             broker.events.info(
-                "feature_finalized", feature=TRANSACTION_VERSION, from_level=before, to_level=features.transaction_version
+                "feature_finalized",
+                feature=TRANSACTION_VERSION,
+                from_level=before,
+                to_level=features.transaction_version,
             )
     return UpdateFeaturesResponse(
         error_message=None,

@@ -26,7 +26,8 @@ def handle(connection: Connection, request: DescribeClusterRequest, version: int
         )
     if request.endpoint_type != BROKERS:
         return DescribeClusterResponse(
-            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"Unsupported endpoint type {request.endpoint_type}"
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
     address = broker.address_for(connection)
     return DescribeClusterResponse(

@@ -27,7 +27,9 @@ PARTITIONS_PER_UNIT: Final = 10
 def handle(
     connection: Connection, request: DescribeTransactionsRequest, version: int
 ) -> DescribeTransactionsResponse | None:
-    response: DescribeTransactionsResponse | None = work_off(connection, _each(connection.broker, request.transactional_ids))
+    response: DescribeTransactionsResponse | None = work_off(
+        connection, _each(connection.broker, request.transactional_ids)
+    )
     return response
 
 

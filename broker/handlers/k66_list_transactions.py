@@ -86,7 +86,9 @@ def _each(transactions: Transactions, request: ListTransactionsRequest, pattern:
             shown = transactions.phase_and_producer_id(transactional_id)
             if shown is None or shown[0] not in phases or (producer_ids and shown[1] not in producer_ids):
                 continue
-            if request.duration_filter >= 0 and not _is_longer(transactions, transactional_id, now_ms - request.duration_filter):
+            if request.duration_filter >= 0 and not _is_longer(
+                transactions, transactional_id, now_ms - request.duration_filter
+            ):
                 continue
             if pattern is None or pattern.matches(transactional_id):
                 listing.add(transactional_id, shown[1], shown[0])

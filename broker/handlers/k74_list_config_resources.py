@@ -22,7 +22,9 @@ VERSIONS = range(0, 2)
 TYPES: Final = frozenset({GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC})
 
 
-def handle(connection: Connection, request: ListConfigResourcesRequest, version: int) -> ListConfigResourcesResponse | None:
+def handle(
+    connection: Connection, request: ListConfigResourcesRequest, version: int
+) -> ListConfigResourcesResponse | None:
     types = frozenset(request.resource_types) or TYPES
     if version == 0:
         types = frozenset({CLIENT_METRICS})

@@ -24,18 +24,20 @@ SWEEP_MS: Final = 10_000
 """How much longer than its time-out a transaction may live: brokers look for them at this interval."""
 PREPARED: Final = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
 
-LISTED: Final = pa.schema({
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "transactional_id": pa.string(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "state": pa.string(),
-    "marker": pa.string(),
-    "log_offset": pa.int64(),
-    "update_ms": pa.int64(),
-    "is_last": pa.bool_(),
-})  # fmt: skip
+LISTED: Final = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "transactional_id": pa.string(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "state": pa.string(),
+        "marker": pa.string(),
+        "log_offset": pa.int64(),
+        "update_ms": pa.int64(),
+        "is_last": pa.bool_(),
+    }
+)
 """A row for every partition that a record of the transaction log lists.
 
 `marker` is what is decided, null when nothing is yet. `is_last`: no newer record of the id follows.
@@ -129,7 +131,8 @@ class Coordination:
         marks = self.transactions.filter(pc.not_equal(self.transactions["marker"], "open"))
         names = ("topic", "partition", "producer_id")
         mine, theirs = codes_of_both(
-            (*(decisions[n] for n in names), decisions["producer_epoch"]), (*(marks[n] for n in names), marks["marker_epoch"])
+            (*(decisions[n] for n in names), decisions["producer_epoch"]),
+            (*(marks[n] for n in names), marks["marker_epoch"]),
         )
         size = int(max(mine.max(initial=-1), theirs.max(initial=-1))) + 1
         commits, says = (pc.equal(table["marker"], "commit").to_numpy() for table in (decisions, marks))
@@ -147,7 +150,8 @@ class Coordination:
     def _cut_off(self, bound: Array, decided_ms: Array) -> Array:
         """Whether a marker of that time may have been before what there is to see. Markers have the broker's time."""
         place, own = codes_of_both(
-            (self.transactions["topic"], self.transactions["partition"]), (self.bounds["topic"], self.bounds["partition"])
+            (self.transactions["topic"], self.transactions["partition"]),
+            (self.bounds["topic"], self.bounds["partition"]),
         )
         row, from_offset = find(own, place), values(self.bounds, "known_from")
         offset, time = values(self.transactions, "marker_offset"), values(self.transactions, "marker_timestamp")
@@ -160,7 +164,8 @@ class Coordination:
     def _before_all(self, bound: Array, decided_ms: Array) -> Array:
         """Whether a decision is older than all transactions in the partition: of a topic that had its name before."""
         place, own = codes_of_both(
-            (self.transactions["topic"], self.transactions["partition"]), (self.bounds["topic"], self.bounds["partition"])
+            (self.transactions["topic"], self.transactions["partition"]),
+            (self.bounds["topic"], self.bounds["partition"]),
         )
         row = find(own, place)
         began, ended = values(self.transactions, "first_timestamp"), values(self.transactions, "marker_timestamp")
@@ -177,14 +182,18 @@ class Coordination:
         counts = np.bincount(bound[unknown], minlength=len(self.bounds))
         return [
             finding(
-                "unknown_before", INFORMATION, row,
+                "unknown_before",
+                INFORMATION,
+                row,
                 f"{count(int(counts[at]), 'decision lists', 'decisions list')} the partition, whose markers would have been "
                 + _where(row),
                 first_offset=None if row["known_from"] else row["log_start_offset"],
                 last_offset=row["known_from"] - 1 if row["known_from"] else None,
             )
-            for at, row in zip(np.flatnonzero(counts).tolist(), rows_at(self.bounds, np.flatnonzero(counts)), strict=True)
-        ]  # fmt: skip
+            for at, row in zip(
+                np.flatnonzero(counts).tolist(), rows_at(self.bounds, np.flatnonzero(counts)), strict=True
+            )
+        ]
 
 
 def open_findings(
@@ -231,13 +240,17 @@ def undecided(transactions: pa.Table, lasts: pa.Table, bounds: pa.Table) -> list
     at = np.flatnonzero(above)
     return [
         finding(
-            "marker_undecided", ERROR, one,
+            "marker_undecided",
+            ERROR,
+            one,
             f"a marker ({one['marker']}) of epoch {one['marker_epoch']}, but {state['state']} with epoch "
             f"{state['producer_epoch']} at offset {state['log_offset']} of the transaction log is the last of its id",
-            producer_epoch=one["marker_epoch"], first_offset=one["marker_offset"], last_offset=one["marker_offset"],
+            producer_epoch=one["marker_epoch"],
+            first_offset=one["marker_offset"],
+            last_offset=one["marker_offset"],
         )
         for one, state in zip(rows_at(transactions, at), rows_at(lasts, row[at]), strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _where(bound: Finding) -> str:
@@ -286,9 +299,11 @@ def _hanging(row: Finding, state: Finding | None, behind: str) -> Finding:
     if state is None or state["producer_id"] < 0:
         why = "no transactional id has this producer id"
     elif state["state"] == "Ongoing":
-        why = "the transaction that is open has another epoch" if state["producer_epoch"] != row["last_epoch"] else (
-            "the partition was never added to the transaction"
-        )  # fmt: skip
+        why = (
+            "the transaction that is open has another epoch"
+            if state["producer_epoch"] != row["last_epoch"]
+            else ("the partition was never added to the transaction")
+        )
     else:
         why = f"its coordinator has {state['state']} with producer id {state['producer_id']}, epoch {state['producer_epoch']}"
     return finding("hanging", ERROR, row, f"{why}; {behind}")

@@ -27,22 +27,28 @@ SHOWN_BYTES: Final = 60
 COMPARED: Final = ("both", "key", "value")
 TALLY: Final = pa.schema({"key": pa.binary(), "value": pa.binary(), "wanted": pa.int64(), "found": pa.int64()})
 """How often a key and value should be in the output, and how often they are."""
-COMMITTED: Final = pa.schema({
-    "group_id": pa.string(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "committed_offset": pa.int64(),
-    "commit_ms": pa.int64(),
-})  # fmt: skip
+COMMITTED: Final = pa.schema(
+    {
+        "group_id": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "committed_offset": pa.int64(),
+        "commit_ms": pa.int64(),
+    }
+)
 
 
 def committed_offsets(offsets: pa.Table, transactions: pa.Table) -> pa.Table:
     """Rows of COMMITTED: the last offset of every group and partition that counts (KIP-447)."""
-    place = pa.table({
-        "topic": pa.repeat(offsets_log.TOPIC, len(offsets)), "partition": offsets["log_partition"],
-        "offset": offsets["log_offset"], "producer_id": offsets["producer_id"],
-        "is_transactional": pc.greater_equal(offsets["producer_id"], 0),
-    })  # fmt: skip
+    place = pa.table(
+        {
+            "topic": pa.repeat(offsets_log.TOPIC, len(offsets)),
+            "partition": offsets["log_partition"],
+            "offset": offsets["log_offset"],
+            "producer_id": offsets["producer_id"],
+            "is_transactional": pc.greater_equal(offsets["producer_id"], 0),
+        }
+    )
     counts = offsets.filter(pc.is_in(outcomes_of(place, transactions), pa.array(["plain", "commit"])))
     owner = codes(counts["group_id"], counts["topic"], counts["partition"])
     order = np.lexsort((values(counts, "log_offset"), owner))

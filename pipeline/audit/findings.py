@@ -36,19 +36,21 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-FINDINGS: Final = pa.schema({
-    "kind": pa.string(),
-    "severity": pa.string(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "transactional_id": pa.string(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "first_offset": pa.int64(),
-    "last_offset": pa.int64(),
-    "file": pa.string(),
-    "evidence": pa.string(),
-})  # fmt: skip
+FINDINGS: Final = pa.schema(
+    {
+        "kind": pa.string(),
+        "severity": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "transactional_id": pa.string(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "first_offset": pa.int64(),
+        "last_offset": pa.int64(),
+        "file": pa.string(),
+        "evidence": pa.string(),
+    }
+)
 """What a finding has nothing to say about is null."""
 ERROR, WARNING, INFORMATION = "error", "warning", "information"
 Finding = dict[str, Any]

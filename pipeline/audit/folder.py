@@ -130,7 +130,9 @@ def read_folder(path: str) -> Folder:
     if not partitions:
         raise FolderError(f"no partition in {path}: give a broker's data folder (log.dirs in Kafka, --data-dir here)")
     partitions.sort(key=lambda one: (one.topic, one.partition))
-    return Folder(path, tuple(partitions), tuple(skipped), _in_use(path), JOURNAL not in names and _is_partial(partitions))
+    return Folder(
+        path, tuple(partitions), tuple(skipped), _in_use(path), JOURNAL not in names and _is_partial(partitions)
+    )
 
 
 def _read_partition(

@@ -74,11 +74,14 @@ def offset_findings(batches: pa.Table) -> tuple[Array, list[Finding]]:
     pairs = zip(rows_at(batches, good[order[out]]), np.where(known, last[at], -1).tolist(), strict=True)
     return wrong, [
         finding(
-            "offset_order", ERROR, row, f"base offset {row['base_offset']} at position {row['position']} follows {before}",
+            "offset_order",
+            ERROR,
+            row,
+            f"base offset {row['base_offset']} at position {row['position']} follows {before}",
             first_offset=row["base_offset"],
         )
         for row, before in pairs
-    ]  # fmt: skip
+    ]
 
 
 def _rising(base: list[int], last: list[int]) -> list[int]:
@@ -119,9 +122,7 @@ def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
     rows = rows.filter(pc.greater_equal(rows["base_sequence"], 0))
     if not rows.num_rows:
         return []
-    place, here = codes_of_both(
-        (rows["topic"], rows["partition"]), (bounds["topic"], bounds["partition"])
-    )
+    place, here = codes_of_both((rows["topic"], rows["partition"]), (bounds["topic"], bounds["partition"]))
     owner = codes(place, rows["producer_id"], rows["producer_epoch"])
     order = np.argsort(owner, kind="stable")  # As they stand in the files: an offset may be wrong.
     owner = owner[order]
@@ -148,7 +149,9 @@ def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
             text = f"base sequence {row['base_sequence']} where {sequence % (SEQUENCE_MAX + 1)} should follow"
             found.append(finding(kind, ERROR, row, text, first_offset=row["base_offset"]))
     for row in rows_at(rows, order[np.flatnonzero((run > expected) & sure & is_first)]):
-        text = f"its first base sequence here is {row['base_sequence']}: those before may be of a topic that had this name"
+        text = (
+            f"its first base sequence here is {row['base_sequence']}: those before may be of a topic that had this name"
+        )
         found.append(finding("unknown_before", INFORMATION, row, text, first_offset=row["base_offset"]))
     return found
 
@@ -179,11 +182,14 @@ def epoch_findings(batches: pa.Table) -> list[Finding]:
     late = np.flatnonzero((epoch < seen) & ~values(rows, "is_control")[order])
     return [
         finding(
-            "stale_epoch", ERROR, row, f"epoch {row['producer_epoch']} where the partition had seen {before}",
+            "stale_epoch",
+            ERROR,
+            row,
+            f"epoch {row['producer_epoch']} where the partition had seen {before}",
             first_offset=row["base_offset"],
         )
         for row, before in zip(rows_at(rows, order[late]), seen[late].tolist(), strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _holes(batches: pa.Table, rows: pa.Table, order: Array) -> Array:

@@ -81,5 +81,7 @@ class Log:
         columns = [*mine.columns]
         for field in self.schema.names[len(self.place) :]:
             column = made[field]
-            columns.append(pa.array(column, self.schema.field(field).type) if isinstance(column, np.ndarray) else column)
+            columns.append(
+                pa.array(column, self.schema.field(field).type) if isinstance(column, np.ndarray) else column
+            )
         return pa.table(columns, schema=self.schema)

@@ -23,21 +23,25 @@ def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
     mixed = np.flatnonzero(is_mixed & (first >= known) & ~damaged)
     found = [
         finding(
-            "mixed_epochs", ERROR, row,
+            "mixed_epochs",
+            ERROR,
+            row,
             f"epoch {row['producer_epoch']} and then {row['last_epoch']} without a marker between",
         )
         for row in rows_at(transactions, mixed)
-    ]  # fmt: skip
+    ]
     marked = values(transactions, "marker_epoch")
     old = np.flatnonzero((marked >= 0) & (marked < values(transactions, "last_epoch")))
     found += [
         finding(
-            "marker_suspicious", WARNING, row,
+            "marker_suspicious",
+            WARNING,
+            row,
             f"a marker ({row['marker']}) of epoch {row['marker_epoch']} at offset {row['marker_offset']} ends records of epoch "
             f"{row['last_epoch']}",
         )
         for row in rows_at(transactions, old)
-    ]  # fmt: skip
+    ]
     owner = codes(place, transactions["producer_id"])
     order = np.lexsort((np.maximum(first, marker), owner))
     epochs = _highest_before(values(transactions, "marker_epoch"), owner, order)

@@ -19,21 +19,23 @@ _OFFSET_KEYS: Final = (b"\x00\x00", b"\x00\x01")
 _VALUE_VERSIONS = range(5)
 _PLAIN_VERSIONS = range(4)
 
-OFFSETS: Final = pa.schema({
-    "log_partition": pa.int32(),
-    "log_offset": pa.int64(),
-    "timestamp": pa.int64(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "group_id": pa.string(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "committed_offset": pa.int64(),
-    "leader_epoch": pa.int32(),
-    "metadata": pa.string(),
-    "commit_ms": pa.int64(),
-    "expire_ms": pa.int64(),
-})  # fmt: skip
+OFFSETS: Final = pa.schema(
+    {
+        "log_partition": pa.int32(),
+        "log_offset": pa.int64(),
+        "timestamp": pa.int64(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "group_id": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "committed_offset": pa.int64(),
+        "leader_epoch": pa.int32(),
+        "metadata": pa.string(),
+        "commit_ms": pa.int64(),
+        "expire_ms": pa.int64(),
+    }
+)
 """A row a record; in a tombstone the committed offset is null. The producer id is -1 outside a transaction."""
 
 
@@ -92,7 +94,12 @@ def _values(data: Array, starts: Array, ends: Array, version: int) -> tuple[dict
     commit_ms = lanes.read(every, INT64)
     expire_ms = lanes.read(every, INT64) if version == 1 else nothing
     good = lanes.finish()
-    numbers = {"committed_offset": committed, "leader_epoch": leader_epoch, "commit_ms": commit_ms, "expire_ms": expire_ms}
+    numbers = {
+        "committed_offset": committed,
+        "leader_epoch": leader_epoch,
+        "commit_ms": commit_ms,
+        "expire_ms": expire_ms,
+    }
     made: dict[str, Any] = {name: column[good] for name, column in numbers.items()}
     if good.any():
         made["metadata"] = _text(data, metadata_at, sizes, np.flatnonzero(good))
@@ -110,9 +117,15 @@ def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
         raise ValueError(f"{place.group}: a value of version {version}")
     one = OffsetCommitValue.decode(value, version, 2)
     return (
-        place.group, place.topic, place.partition, one.offset, one.leader_epoch, one.metadata, one.commit_timestamp,
+        place.group,
+        place.topic,
+        place.partition,
+        one.offset,
+        one.leader_epoch,
+        one.metadata,
+        one.commit_timestamp,
         one.expire_timestamp,
-    )  # fmt: skip
+    )
 
 
 LOG: Final = Log(

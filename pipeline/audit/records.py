@@ -29,20 +29,22 @@ CHUNK_BYTES: Final = 1 << 24
 """Uncompressed records that are held at once, unless one batch has more."""
 
 HEADERS: Final = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
-RECORDS: Final = pa.schema({
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "segment_base_offset": pa.int64(),
-    "offset": pa.int64(),
-    "timestamp": pa.int64(),
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "headers": HEADERS,
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "is_transactional": pa.bool_(),
-    "is_control": pa.bool_(),
-})  # fmt: skip
+RECORDS: Final = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "segment_base_offset": pa.int64(),
+        "offset": pa.int64(),
+        "timestamp": pa.int64(),
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "headers": HEADERS,
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "is_transactional": pa.bool_(),
+        "is_control": pa.bool_(),
+    }
+)
 
 
 class Undecodable(NamedTuple):
@@ -146,9 +148,7 @@ def _decode(segment: Segment, chunk: _Payloads) -> Decoded:
     counts, deltas = headers["count"].astype(np.int64), headers["last_offset_delta"].astype(np.int64)
     places, bad = find_records(chunk.data.data, chunk.starts, chunk.ends, counts, deltas)
     listed = np.flatnonzero((places.header_count > 0) & ~bad[places.batch])
-    found, wrong = find_headers(
-        chunk.data, places.headers_at[listed], places.stop[listed], places.header_count[listed]
-    )
+    found, wrong = find_headers(chunk.data, places.headers_at[listed], places.stop[listed], places.header_count[listed])
     bad[places.batch[listed[wrong]]] = True
     if bad.any():
         keep = np.flatnonzero(~bad)

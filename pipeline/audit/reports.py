@@ -15,18 +15,20 @@ from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, foll
 from stuntbroker.pipeline.audit.txn_log import DEAD, TOPIC
 from stuntbroker.protocol.records import CODEC_MASK
 
-FENCING: Final = pa.schema({
-    "transactional_id": pa.string(),
-    "log_partition": pa.int32(),
-    "log_offset": pa.int64(),
-    "update_ms": pa.int64(),
-    "state": pa.string(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "before_producer_id": pa.int64(),
-    "before_producer_epoch": pa.int16(),
-    "reason": pa.string(),
-})  # fmt: skip
+FENCING: Final = pa.schema(
+    {
+        "transactional_id": pa.string(),
+        "log_partition": pa.int32(),
+        "log_offset": pa.int64(),
+        "update_ms": pa.int64(),
+        "state": pa.string(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "before_producer_id": pa.int64(),
+        "before_producer_epoch": pa.int16(),
+        "reason": pa.string(),
+    }
+)
 """A row whenever an id got another producer id or epoch, or was kept (KIP-939). Before the first, -1.
 
 | reason | what |
@@ -45,62 +47,77 @@ FENCING: Final = pa.schema({
 | removed | a tombstone: the id was idle for too long |
 """
 
-LSO: Final = pa.schema({
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "last_stable_offset": pa.int64(),
-    "log_end_offset": pa.int64(),
-    "transactional_id": pa.string(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "first_timestamp": pa.int64(),
-})  # fmt: skip
+LSO: Final = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "last_stable_offset": pa.int64(),
+        "log_end_offset": pa.int64(),
+        "transactional_id": pa.string(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "first_timestamp": pa.int64(),
+    }
+)
 """A row a partition; the producer is the one whose transaction begins at the last stable offset, null without one."""
 
-ABORTED: Final = pa.schema({
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "transactions": pa.int64(),
-    "aborted_transactions": pa.int64(),
-    "records": pa.int64(),
-    "aborted_records": pa.int64(),
-    "bytes": pa.int64(),
-    "aborted_bytes": pa.int64(),
-    "aborted_bytes_ratio": pa.float64(),
-})  # fmt: skip
+ABORTED: Final = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "transactions": pa.int64(),
+        "aborted_transactions": pa.int64(),
+        "records": pa.int64(),
+        "aborted_records": pa.int64(),
+        "bytes": pa.int64(),
+        "aborted_bytes": pa.int64(),
+        "aborted_bytes_ratio": pa.float64(),
+    }
+)
 """Of the transactions that ended."""
 
 QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
-LATENCIES: Final = pa.schema({
-    "transactional_id": pa.string(),
-    "transactions": pa.int64(),
-    **{f"p{quantile * 100:.0f}_ms": pa.int64() for quantile in QUANTILES},
-})
+LATENCIES: Final = pa.schema(
+    {
+        "transactional_id": pa.string(),
+        "transactions": pa.int64(),
+        **{f"p{quantile * 100:.0f}_ms": pa.int64() for quantile in QUANTILES},
+    }
+)
 """Of the finished transactions of every id, from their first partition to their last marker."""
 
-SEGMENTS: Final = pa.schema({
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "segment_base_offset": pa.int64(),
-    "bytes": pa.int64(),
-    "batches": pa.int64(),
-    "records": pa.int64(),
-    "transactional_bytes": pa.int64(),
-    "control_batches": pa.int64(),
-    "compressed_bytes": pa.int64(),
-    "faults": pa.int64(),
-    "first_timestamp": pa.int64(),
-    "last_timestamp": pa.int64(),
-})  # fmt: skip
+SEGMENTS: Final = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "segment_base_offset": pa.int64(),
+        "bytes": pa.int64(),
+        "batches": pa.int64(),
+        "records": pa.int64(),
+        "transactional_bytes": pa.int64(),
+        "control_batches": pa.int64(),
+        "compressed_bytes": pa.int64(),
+        "faults": pa.int64(),
+        "first_timestamp": pa.int64(),
+        "last_timestamp": pa.int64(),
+    }
+)
 """A row a segment. Sums are over its good batches, `records` and `transactional_bytes` without control batches.
 
 Timestamps are those of its first and last good batch, -1 without one.
 """
 
 _FACTS: Final = (
-    "log_partition", "producer_id", "producer_epoch", "next_producer_epoch", "last_producer_epoch", "timeout_ms",
-    "start_ms", "update_ms", "client_transaction_version",
-)  # fmt: skip
+    "log_partition",
+    "producer_id",
+    "producer_epoch",
+    "next_producer_epoch",
+    "last_producer_epoch",
+    "timeout_ms",
+    "start_ms",
+    "update_ms",
+    "client_transaction_version",
+)
 
 
 def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
@@ -119,7 +136,9 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
     cut = _is_cut(bounds, now["log_partition"]) & ~same & ~(is_empty & (now["producer_epoch"] == 0))
     new_id = now["producer_id"] != before["producer_id"]
     moved = new_id | (now["producer_epoch"] != before["producer_epoch"])
-    keeps = is_ongoing & (now["next_producer_epoch"] >= 0) & (now["next_producer_epoch"] != before["next_producer_epoch"])
+    keeps = (
+        is_ongoing & (now["next_producer_epoch"] >= 0) & (now["next_producer_epoch"] != before["next_producer_epoch"])
+    )
     gave_kept = (before["next_producer_epoch"] >= 0) & (now["next_producer_epoch"] < 0)
     by_owner = (now["last_producer_epoch"] >= 0) & (now["last_producer_epoch"] == before["producer_epoch"])
     overdue = (before["start_ms"] >= 0) & (now["update_ms"] - before["start_ms"] > before["timeout_ms"])
@@ -161,9 +180,7 @@ def is_internal(topic: str) -> bool:
 def last_stable_offsets(transactions: pa.Table, bounds: pa.Table) -> pa.Table:
     """Up to where readers of committed records get, and whose transaction stops them there. `transactions` have ids."""
     opened = transactions.filter(pc.equal(transactions["marker"], "open")).sort_by("first_offset")
-    theirs, places = codes_of_both(
-        (opened["topic"], opened["partition"]), (bounds["topic"], bounds["partition"])
-    )
+    theirs, places = codes_of_both((opened["topic"], opened["partition"]), (bounds["topic"], bounds["partition"]))
     row = find(theirs[::-1], places)  # The last one counts: the lowest offset.
     row = np.where(row >= 0, len(theirs) - 1 - row, -1)
     holder = opened.take(pa.array(row, mask=row < 0))
@@ -187,7 +204,9 @@ def aborted_of(transactions: pa.Table) -> pa.Table:
     made = {name: grouped[name] for name in ("topic", "partition")}
     made |= {name: grouped[f"{name}_sum"] for name, _ in sums} | {"transactions": grouped["count_all"]}
     made["aborted_bytes_ratio"] = pc.divide(made["aborted_bytes"].cast(pa.float64()), made["bytes"].cast(pa.float64()))
-    return pa.table(made).select(ABORTED.names).cast(ABORTED).sort_by([("topic", "ascending"), ("partition", "ascending")])
+    return (
+        pa.table(made).select(ABORTED.names).cast(ABORTED).sort_by([("topic", "ascending"), ("partition", "ascending")])
+    )
 
 
 def latencies_of(txn_state: pa.Table) -> pa.Table:

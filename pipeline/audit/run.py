@@ -69,7 +69,10 @@ class Audit:
     def findings(self, now_ms: int | None = None) -> pa.Table:
         """Rows of FINDINGS, errors first. Ages are told at `now_ms`, without it at the newest time in the logs."""
         now_ms = self.newest_ms() if now_ms is None else now_ms
-        found = [*self.known, *open_findings(self.waiting, self.lasts, self.bounds, now_ms, self.is_partial, self.in_use)]
+        found = [
+            *self.known,
+            *open_findings(self.waiting, self.lasts, self.bounds, now_ms, self.is_partial, self.in_use),
+        ]
         return as_findings(sorted(found, key=_rank))
 
     def newest_ms(self) -> int:

@@ -50,30 +50,32 @@ _LENGTH_MIN: Final = 14
 _MARKER_SIZE: Final = 78
 _length_of = Struct(">8xi").unpack_from
 
-BATCHES: Final = pa.schema({
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "segment_base_offset": pa.int64(),
-    "position": pa.int64(),
-    "size": pa.int64(),
-    "fault": pa.string(),
-    "crc_ok": pa.bool_(),
-    "base_offset": pa.int64(),
-    "last_offset": pa.int64(),
-    "leader_epoch": pa.int32(),
-    "attributes": pa.int16(),
-    "compression": pa.string(),
-    "base_timestamp": pa.int64(),
-    "max_timestamp": pa.int64(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "base_sequence": pa.int32(),
-    "count": pa.int32(),
-    "is_transactional": pa.bool_(),
-    "is_control": pa.bool_(),
-    "marker": pa.string(),
-    "coordinator_epoch": pa.int32(),
-})  # fmt: skip
+BATCHES: Final = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "segment_base_offset": pa.int64(),
+        "position": pa.int64(),
+        "size": pa.int64(),
+        "fault": pa.string(),
+        "crc_ok": pa.bool_(),
+        "base_offset": pa.int64(),
+        "last_offset": pa.int64(),
+        "leader_epoch": pa.int32(),
+        "attributes": pa.int16(),
+        "compression": pa.string(),
+        "base_timestamp": pa.int64(),
+        "max_timestamp": pa.int64(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "base_sequence": pa.int32(),
+        "count": pa.int32(),
+        "is_transactional": pa.bool_(),
+        "is_control": pa.bool_(),
+        "marker": pa.string(),
+        "coordinator_epoch": pa.int32(),
+    }
+)
 """`marker` is commit, abort or none; `coordinator_epoch` is -1 where there is no marker. Timestamps in milliseconds."""
 MARKERS: Final = ("none", "abort", "commit")
 
@@ -293,5 +295,10 @@ def gone(segment: Segment) -> pa.RecordBatch:
 
 
 def _fault_row(segment: Segment, position: int, size: int, fault: str) -> pa.RecordBatch:
-    known = {"position": pa.array([position]), "size": pa.array([size]), "fault": pa.array([fault]), **_place(segment, 1)}
+    known = {
+        "position": pa.array([position]),
+        "size": pa.array([size]),
+        "fault": pa.array([fault]),
+        **_place(segment, 1),
+    }
     return pa.record_batch([known.get(field.name, pa.nulls(1, field.type)) for field in BATCHES], schema=BATCHES)

@@ -49,15 +49,29 @@ KEPT_BYTES: Final = 1 << 26
 Tables = dict[str, pa.Table]
 OWNERS: Final = pa.schema({"producer_id": pa.int64(), "transactional_id": pa.string()})
 PIECES: Final = {
-    "batches": BATCHES, "txn_state": txn_log.TXN_STATE, "offsets": offsets_log.OFFSETS, "findings": FINDINGS,
+    "batches": BATCHES,
+    "txn_state": txn_log.TXN_STATE,
+    "offsets": offsets_log.OFFSETS,
+    "findings": FINDINGS,
     "records": RECORDS,
-}  # fmt: skip
+}
 """What `read_segment` gives."""
 SHARED: Final = {
-    "batches": BATCHES, "txn_state": txn_log.TXN_STATE, "offsets": offsets_log.OFFSETS, "bounds": BOUNDS,
-    "segments": SEGMENTS, "transactions": TRANSACTIONS, "listed": LISTED, "lasts": txn_log.TXN_STATE, "owners": OWNERS,
-    "fencing": FENCING, "latencies": LATENCIES, "committed": COMMITTED, "findings": FINDINGS, "waiting": WAITING,
-}  # fmt: skip
+    "batches": BATCHES,
+    "txn_state": txn_log.TXN_STATE,
+    "offsets": offsets_log.OFFSETS,
+    "bounds": BOUNDS,
+    "segments": SEGMENTS,
+    "transactions": TRANSACTIONS,
+    "listed": LISTED,
+    "lasts": txn_log.TXN_STATE,
+    "owners": OWNERS,
+    "fencing": FENCING,
+    "latencies": LATENCIES,
+    "committed": COMMITTED,
+    "findings": FINDINGS,
+    "waiting": WAITING,
+}
 """What `tables_of` and `decide` give."""
 _IN_ORDER: Final = [("log_partition", "ascending"), ("log_offset", "ascending")]
 

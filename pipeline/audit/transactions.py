@@ -18,26 +18,28 @@ from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.folder import Partition
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
 
-TRANSACTIONS: Final = pa.schema({
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "last_epoch": pa.int16(),
-    "first_offset": pa.int64(),
-    "last_offset": pa.int64(),
-    "batches": pa.int64(),
-    "records": pa.int64(),
-    "bytes": pa.int64(),
-    "first_timestamp": pa.int64(),
-    "marker": pa.string(),
-    "marker_offset": pa.int64(),
-    "marker_epoch": pa.int16(),
-    "marker_timestamp": pa.int64(),
-    "coordinator_epoch": pa.int32(),
-    "open_to_end_ms": pa.int64(),
-    "segment_base_offset": pa.int64(),
-})  # fmt: skip
+TRANSACTIONS: Final = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "last_epoch": pa.int16(),
+        "first_offset": pa.int64(),
+        "last_offset": pa.int64(),
+        "batches": pa.int64(),
+        "records": pa.int64(),
+        "bytes": pa.int64(),
+        "first_timestamp": pa.int64(),
+        "marker": pa.string(),
+        "marker_offset": pa.int64(),
+        "marker_epoch": pa.int16(),
+        "marker_timestamp": pa.int64(),
+        "coordinator_epoch": pa.int32(),
+        "open_to_end_ms": pa.int64(),
+        "segment_base_offset": pa.int64(),
+    }
+)
 """A row a transaction and partition, by partition and offset.
 
 `producer_epoch` to `first_timestamp` are of the data, without the marker; -1 (0 for sums) when there is only a marker.
@@ -45,15 +47,17 @@ TRANSACTIONS: Final = pa.schema({
 time to the marker's, is null then. The segment is the one of the first row.
 """
 
-BOUNDS: Final = pa.schema({
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "log_start_offset": pa.int64(),
-    "known_from": pa.int64(),
-    "log_end_offset": pa.int64(),
-    "is_damaged": pa.bool_(),
-    "created_ms": pa.int64(),
-})  # fmt: skip
+BOUNDS: Final = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "log_start_offset": pa.int64(),
+        "known_from": pa.int64(),
+        "log_end_offset": pa.int64(),
+        "is_damaged": pa.bool_(),
+        "created_ms": pa.int64(),
+    }
+)
 """How much of a partition there is to see.
 
 Before `known_from` retention, compaction or a fault has taken records: of what was there nothing can be said.
@@ -89,10 +93,16 @@ def bounds_of(batches: pa.Table, partitions: Sequence[Partition], misplaced: pa.
     hurt, here = codes_of_both((damaged["topic"], damaged["partition"]), (names, numbers))
     return pa.table(
         [
-            names, numbers, starts, np.where(is_cut, newest, known), np.maximum(np.maximum(log_end[own], newest), starts),
-            np.isin(here, hurt), np.array([one.created_ms for one in partitions], np.int64),
-        ], schema=BOUNDS,
-    )  # fmt: skip
+            names,
+            numbers,
+            starts,
+            np.where(is_cut, newest, known),
+            np.maximum(np.maximum(log_end[own], newest), starts),
+            np.isin(here, hurt),
+            np.array([one.created_ms for one in partitions], np.int64),
+        ],
+        schema=BOUNDS,
+    )
 
 
 def transactions_of(batches: pa.Table) -> pa.Table:
@@ -101,7 +111,11 @@ def transactions_of(batches: pa.Table) -> pa.Table:
     # A control batch that ends nothing is neither data nor marker.
     wanted = pc.and_(wanted, pc.or_(pc.invert(batches["is_control"]), pc.not_equal(batches["marker"], "none")))
     rows = batches.filter(wanted).combine_chunks()
-    place, producer, base = codes(rows["topic"], rows["partition"]), values(rows, "producer_id"), values(rows, "base_offset")
+    place, producer, base = (
+        codes(rows["topic"], rows["partition"]),
+        values(rows, "producer_id"),
+        values(rows, "base_offset"),
+    )
     order = np.lexsort((base, producer, place))
     place, producer, base = place[order], producer[order], base[order]
     is_marker = values(rows, "is_control")[order]
@@ -125,30 +139,44 @@ def transactions_of(batches: pa.Table) -> pa.Table:
 
     # The time of the first record: in a topic with log append time a batch's base timestamp is still the client's.
     began = np.where(
-        pick("attributes", first, has_data) & 8, pick("max_timestamp", first, has_data), pick("base_timestamp", first, has_data)
+        pick("attributes", first, has_data) & 8,
+        pick("max_timestamp", first, has_data),
+        pick("base_timestamp", first, has_data),
     )
     ended_at = pick("max_timestamp", end, ended)
     marker = rows["marker"].combine_chunks().take(pa.array(order[end]))
     made = pa.table(
         [
-            rows["topic"].combine_chunks().take(pa.array(order[first])), values(rows, "partition")[order[first]],
-            producer[first], pick("producer_epoch", first, has_data), pick("producer_epoch", last, has_data),
-            pick("base_offset", first, has_data), pick("last_offset", last, has_data), last - first + 1,
-            total("count"), total("size"), began, pc.if_else(pa.array(ended), marker, "open"),
-            pick("base_offset", end, ended), pick("producer_epoch", end, ended), ended_at,
-            pick("coordinator_epoch", end, ended), pa.array(ended_at - began, mask=~(ended & has_data)),
+            rows["topic"].combine_chunks().take(pa.array(order[first])),
+            values(rows, "partition")[order[first]],
+            producer[first],
+            pick("producer_epoch", first, has_data),
+            pick("producer_epoch", last, has_data),
+            pick("base_offset", first, has_data),
+            pick("last_offset", last, has_data),
+            last - first + 1,
+            total("count"),
+            total("size"),
+            began,
+            pc.if_else(pa.array(ended), marker, "open"),
+            pick("base_offset", end, ended),
+            pick("producer_epoch", end, ended),
+            ended_at,
+            pick("coordinator_epoch", end, ended),
+            pa.array(ended_at - began, mask=~(ended & has_data)),
             values(rows, "segment_base_offset")[order[first]],
-        ], schema=TRANSACTIONS,
-    )  # fmt: skip
+        ],
+        schema=TRANSACTIONS,
+    )
     seen = np.where(has_data, base[first], base[end])
     return made.take(pa.array(np.lexsort((seen, place[first]))))
 
 
 def owners_of(txn_state: pa.Table) -> tuple[Array, pa.Array]:
     """(producer ids, rising; the transactional id that each was given to)"""
-    pids = np.concatenate([
-        values(txn_state, name) for name in ("previous_producer_id", "next_producer_id", "producer_id")
-    ])  # fmt: skip
+    pids = np.concatenate(
+        [values(txn_state, name) for name in ("previous_producer_id", "next_producer_id", "producer_id")]
+    )
     ids = pa.concat_arrays([txn_state["transactional_id"].combine_chunks()] * 3)
     given = np.flatnonzero(pids >= 0)
     unique, at = np.unique(pids[given], return_index=True)

@@ -30,10 +30,18 @@ _TAGGED: Final = {
     9002: ("init_version", INT16),
 }
 NUMBERS: Final = {
-    "producer_id": -1, "producer_epoch": -1, "previous_producer_id": -1, "next_producer_id": -1,
-    "next_producer_epoch": -1, "last_producer_epoch": -1, "timed_out_epoch": -1, "timeout_ms": -1, "start_ms": -1,
-    "update_ms": -1, "client_transaction_version": 0,
-}  # fmt: skip
+    "producer_id": -1,
+    "producer_epoch": -1,
+    "previous_producer_id": -1,
+    "next_producer_id": -1,
+    "next_producer_epoch": -1,
+    "last_producer_epoch": -1,
+    "timed_out_epoch": -1,
+    "timeout_ms": -1,
+    "start_ms": -1,
+    "update_ms": -1,
+    "client_transaction_version": 0,
+}
 """Columns that are numbers, and what they are where a value does not say."""
 PAIRS: Final = pa.list_(pa.struct({"topic": pa.string(), "partition": pa.int32()}))
 

@@ -22,25 +22,27 @@ _KEY_HEAD: Final = 4
 """Bytes of a key before the id: the kind, and how long the id is."""
 _VALUE_VERSIONS = range(2)
 
-TXN_STATE: Final = pa.schema({
-    "log_partition": pa.int32(),
-    "log_offset": pa.int64(),
-    "timestamp": pa.int64(),
-    "transactional_id": pa.string(),
-    "state": pa.string(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "previous_producer_id": pa.int64(),
-    "next_producer_id": pa.int64(),
-    "next_producer_epoch": pa.int16(),
-    "last_producer_epoch": pa.int16(),
-    "timed_out_epoch": pa.int16(),
-    "timeout_ms": pa.int32(),
-    "start_ms": pa.int64(),
-    "update_ms": pa.int64(),
-    "client_transaction_version": pa.int16(),
-    "partitions": PAIRS,
-})  # fmt: skip
+TXN_STATE: Final = pa.schema(
+    {
+        "log_partition": pa.int32(),
+        "log_offset": pa.int64(),
+        "timestamp": pa.int64(),
+        "transactional_id": pa.string(),
+        "state": pa.string(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "previous_producer_id": pa.int64(),
+        "next_producer_id": pa.int64(),
+        "next_producer_epoch": pa.int16(),
+        "last_producer_epoch": pa.int16(),
+        "timed_out_epoch": pa.int16(),
+        "timeout_ms": pa.int32(),
+        "start_ms": pa.int64(),
+        "update_ms": pa.int64(),
+        "client_transaction_version": pa.int16(),
+        "partitions": PAIRS,
+    }
+)
 """A row a record. A tombstone has the state Dead and nothing else; -1 stands for what a record does not say.
 
 `last_producer_epoch` and `timed_out_epoch` are facts that Apache Kafka does not store.
@@ -102,12 +104,21 @@ def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
         raise ValueError(f"{transactional_id}: no transaction state {one.transaction_status}")
     listed = one.transaction_partitions
     return (
-        transactional_id, STATES[one.transaction_status], one.producer_id, one.producer_epoch, one.previous_producer_id,
-        one.next_producer_id, one.next_producer_epoch, one.last_producer_epoch, one.timed_out_epoch,
-        one.transaction_timeout_ms, one.transaction_start_timestamp_ms, one.transaction_last_update_timestamp_ms,
+        transactional_id,
+        STATES[one.transaction_status],
+        one.producer_id,
+        one.producer_epoch,
+        one.previous_producer_id,
+        one.next_producer_id,
+        one.next_producer_epoch,
+        one.last_producer_epoch,
+        one.timed_out_epoch,
+        one.transaction_timeout_ms,
+        one.transaction_start_timestamp_ms,
+        one.transaction_last_update_timestamp_ms,
         one.client_transaction_version,
         [(topic.topic, index) for topic in listed for index in topic.partition_ids] if listed else [],
-    )  # fmt: skip
+    )
 
 
 LOG: Final = Log(TXN_STATE, ("partition", "offset", "timestamp"), (b"\x00\x00",), _read_lanes, _read)

@@ -17,18 +17,20 @@ from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
 from stuntbroker.pipeline.audit.txn_log import DEAD
 
-EPISODES: Final = pa.schema({
-    "transactional_id": pa.string(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "marker_epoch": pa.int16(),
-    "start_ms": pa.int64(),
-    "decided_ms": pa.int64(),
-    "end_ms": pa.int64(),
-    "outcome": pa.string(),
-    "partitions": pa.int64(),
-    "source": pa.string(),
-})  # fmt: skip
+EPISODES: Final = pa.schema(
+    {
+        "transactional_id": pa.string(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "marker_epoch": pa.int16(),
+        "start_ms": pa.int64(),
+        "decided_ms": pa.int64(),
+        "end_ms": pa.int64(),
+        "outcome": pa.string(),
+        "partitions": pa.int64(),
+        "source": pa.string(),
+    }
+)
 """`outcome` is one of OUTCOMES. `decided_ms` and `end_ms` are null before that, `start_ms` when nobody knows it.
 
 `marker_epoch` is -1 before the decision. `source` is coordinator or partitions.
@@ -89,20 +91,27 @@ def _told(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
     listed = pc.fill_null(pc.list_value_length(rows["partitions"].combine_chunks()), 0).to_numpy()
     made = pa.table(
         [
-            rows["transactional_id"].combine_chunks().take(pa.array(at[first])), values(rows, "producer_id")[at[first]],
-            values(rows, "producer_epoch")[at[first]], marker_epoch, values(rows, "start_ms")[at[first]],
-            pa.array(decided, _TIME, mask=decided < 0), pa.array(update[at[last]], _TIME, mask=~done),
-            pa.array(np.array(OUTCOMES)[outcome], pa.string()), np.maximum.reduceat(listed[at], first).astype(np.int64),
+            rows["transactional_id"].combine_chunks().take(pa.array(at[first])),
+            values(rows, "producer_id")[at[first]],
+            values(rows, "producer_epoch")[at[first]],
+            marker_epoch,
+            values(rows, "start_ms")[at[first]],
+            pa.array(decided, _TIME, mask=decided < 0),
+            pa.array(update[at[last]], _TIME, mask=~done),
+            pa.array(np.array(OUTCOMES)[outcome], pa.string()),
+            np.maximum.reduceat(listed[at], first).astype(np.int64),
             pa.repeat("coordinator", len(first)),
-        ], schema=EPISODES,
-    )  # fmt: skip
+        ],
+        schema=EPISODES,
+    )
     return made.filter(pa.array(kept))
 
 
 def _is_timeout(producer: Array, marker_epoch: Array, timeouts: pa.Table) -> Array:
     """Whether the markers of an abort bear what a time-out gave."""
     pairs, late = codes_of_both(
-        (producer, marker_epoch.astype(np.int64)), (timeouts["producer_id"], timeouts["producer_epoch"].cast(pa.int64()))
+        (producer, marker_epoch.astype(np.int64)),
+        (timeouts["producer_id"], timeouts["producer_epoch"].cast(pa.int64())),
     )
     found: Array = np.isin(pairs, late)
     return found
@@ -122,7 +131,9 @@ def _seen(transactions: pa.Table, told: pa.Table, timeouts: pa.Table) -> pa.Tabl
     began = np.where(began < 0, ended, began)
     epoch = np.where(is_open, values(transactions, "last_epoch"), values(transactions, "marker_epoch"))
     unfinished = told.filter(pc.is_in(told["outcome"], pa.array(["open", "decided"])))
-    hidden = np.where(is_open, ~np.isin(producer, values(unfinished, "producer_id")), _is_older(producer, epoch, ended, told))
+    hidden = np.where(
+        is_open, ~np.isin(producer, values(unfinished, "producer_id")), _is_older(producer, epoch, ended, told)
+    )
     at = np.flatnonzero(hidden & (values(transactions, "first_offset") >= 0))  # A marker alone ends nothing.
     if not len(at):
         return EPISODES.empty_table()
@@ -145,11 +156,19 @@ def _seen(transactions: pa.Table, told: pa.Table, timeouts: pa.Table) -> pa.Tabl
     names = pc.if_else(pc.and_(pa.array(late), pc.equal(kinds, "abort")), "timeout", kinds)
     return pa.table(
         [
-            transactions["transactional_id"].combine_chunks().take(pa.array(at[first])), producer[at[first]],
-            epoch[at[first]], np.where(is_open, -1, epoch)[at[first]], np.minimum.reduceat(began[at], first), until, until, names,
-            np.diff(np.append(first, len(at))), pa.repeat("partitions", len(first)),
-        ], schema=EPISODES,
-    )  # fmt: skip
+            transactions["transactional_id"].combine_chunks().take(pa.array(at[first])),
+            producer[at[first]],
+            epoch[at[first]],
+            np.where(is_open, -1, epoch)[at[first]],
+            np.minimum.reduceat(began[at], first),
+            until,
+            until,
+            names,
+            np.diff(np.append(first, len(at))),
+            pa.repeat("partitions", len(first)),
+        ],
+        schema=EPISODES,
+    )
 
 
 def _is_older(producer: Array, epoch: Array, ended: Array, told: pa.Table) -> Array:
@@ -189,15 +208,17 @@ def finished(episodes: pa.Table) -> pa.Table:
     return episodes.filter(pc.is_valid(episodes["end_ms"]))
 
 
-FENCE_MARKS: Final = pa.schema({
-    "transactional_id": pa.string(),
-    "time_ms": pa.int64(),
-    "reason": pa.string(),
-    "producer_id": pa.int64(),
-    "producer_epoch": pa.int16(),
-    "before_producer_id": pa.int64(),
-    "before_producer_epoch": pa.int16(),
-})  # fmt: skip
+FENCE_MARKS: Final = pa.schema(
+    {
+        "transactional_id": pa.string(),
+        "time_ms": pa.int64(),
+        "reason": pa.string(),
+        "producer_id": pa.int64(),
+        "producer_epoch": pa.int16(),
+        "before_producer_id": pa.int64(),
+        "before_producer_epoch": pa.int16(),
+    }
+)
 
 
 def fence_marks_of(fencing: pa.Table, txn_state: pa.Table) -> pa.Table:

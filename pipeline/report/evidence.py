@@ -78,7 +78,9 @@ class Neighbours:
     @classmethod
     def of(cls, sources: Sources, findings: Iterable[Finding]) -> Neighbours:
         """Only partitions that these findings name are looked at."""
-        named = sorted({(one["topic"], one["partition"]) for one in findings if None not in (one["topic"], one["partition"])})
+        named = sorted(
+            {(one["topic"], one["partition"]) for one in findings if None not in (one["topic"], one["partition"])}
+        )
         places = (pa.array([t for t, _ in named], pa.string()), pa.array([p for _, p in named], pa.int32()))
         theirs, wanted = codes_of_both((sources.batches["topic"], sources.batches["partition"]), places)
         rows = np.flatnonzero(np.isin(theirs, wanted))

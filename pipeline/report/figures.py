@@ -17,24 +17,51 @@ Figure = dict[str, Any]
 
 # Told apart by people with any kind of colour vision, on white and on black; never by colour alone: height or pattern differ too.
 COLOURS: Final = {
-    "commit": "#3b82c4", "abort": "#d9601a", "timeout": "#b0468f", "open": "#d6a100", "decided": "#7a68c9",
-}  # fmt: skip
+    "commit": "#3b82c4",
+    "abort": "#d9601a",
+    "timeout": "#b0468f",
+    "open": "#d6a100",
+    "decided": "#7a68c9",
+}
 TITLES: Final = {
-    "commit": "committed", "abort": "aborted", "timeout": "aborted by the time-out", "open": "open",
+    "commit": "committed",
+    "abort": "aborted",
+    "timeout": "aborted by the time-out",
+    "open": "open",
     "decided": "decided, not complete",
-}  # fmt: skip
+}
 HEIGHT: Final = 0.62
 """Of a bar; a lane is 1."""
 HEIGHTS: Final = {"commit": HEIGHT, "abort": 0.42, "timeout": 0.42, "open": HEIGHT, "decided": HEIGHT}
 PATTERNS: Final = {"open": "/", "decided": "x", "timeout": "."}
 GREY: Final = "#8a8f98"
 MARKS: Final = "#6e7781"
-TOPIC_COLOURS: Final = ("#3b82c4", "#d9601a", "#2a9d78", "#b0468f", "#d6a100", "#56b4e9", "#7a68c9", "#8a8f98", "#8a8f98")
+TOPIC_COLOURS: Final = (
+    "#3b82c4",
+    "#d9601a",
+    "#2a9d78",
+    "#b0468f",
+    "#d6a100",
+    "#56b4e9",
+    "#7a68c9",
+    "#8a8f98",
+    "#8a8f98",
+)
 RATIO_SCALE: Final = ((0.0, "#3b82c4"), (0.001, "#7fa8cf"), (0.25, "#e3c08a"), (1.0, "#c8420a"))
 TICKS_MS: Final = (
-    (LOWEST_MS, "< 1 ms"), (1, "1 ms"), (10, "10 ms"), (100, "100 ms"), (1_000, "1 s"), (10_000, "10 s"), (60_000, "1 min"),
-    (600_000, "10 min"), (3_600_000, "1 h"), (36_000_000, "10 h"), (86_400_000 * 3, "3 d"), (86_400_000 * 30, "30 d"),
-)  # fmt: skip
+    (LOWEST_MS, "< 1 ms"),
+    (1, "1 ms"),
+    (10, "10 ms"),
+    (100, "100 ms"),
+    (1_000, "1 s"),
+    (10_000, "10 s"),
+    (60_000, "1 min"),
+    (600_000, "10 min"),
+    (3_600_000, "1 h"),
+    (36_000_000, "10 h"),
+    (86_400_000 * 3, "3 d"),
+    (86_400_000 * 30, "30 d"),
+)
 FINER: Final = (1, 1.5, 2, 3, 5, 7)
 """Ticks in a decade; any range of a factor of two has one."""
 LANE_PX: Final = 30
@@ -64,28 +91,42 @@ def timeline_figure(timeline: Timeline) -> Figure:
             figure.add_trace(_signs(go, marks, timeline, name, reason))
     lanes = len(timeline.lanes)
     figure.update_layout(
-        barmode="overlay", height=150 + LANE_PX * lanes, hovermode="closest", margin=MARGIN,
-        xaxis=TIME_AXIS, legend=LEGEND,
+        barmode="overlay",
+        height=150 + LANE_PX * lanes,
+        hovermode="closest",
+        margin=MARGIN,
+        xaxis=TIME_AXIS,
+        legend=LEGEND,
         yaxis={
-            "tickvals": list(range(lanes)), "ticktext": [label(name) for name in timeline.lanes],
-            "range": [lanes - 0.4, -0.6], "automargin": True, "zeroline": False, "fixedrange": True,
+            "tickvals": list(range(lanes)),
+            "ticktext": [label(name) for name in timeline.lanes],
+            "range": [lanes - 0.4, -0.6],
+            "automargin": True,
+            "zeroline": False,
+            "fixedrange": True,
         },
-    )  # fmt: skip
+    )
     return _as_plain(figure)
 
 
 def _bars(go: Any, bars: list[Bar], outcome: str, title: str) -> Any:
     colour = COLOURS[outcome]
     return go.Bar(
-        orientation="h", name=title, legendgroup=outcome, base=[bar.start_ms for bar in bars],
-        x=[bar.end_ms - bar.start_ms for bar in bars], y=[bar.lane for bar in bars],
+        orientation="h",
+        name=title,
+        legendgroup=outcome,
+        base=[bar.start_ms for bar in bars],
+        x=[bar.end_ms - bar.start_ms for bar in bars],
+        y=[bar.lane for bar in bars],
         width=[HEIGHT * max(bar.share, 0.12) if bar.is_merged else HEIGHTS[outcome] for bar in bars],
-        hovertext=[_told(bar) for bar in bars], hovertemplate=NAMED,
+        hovertext=[_told(bar) for bar in bars],
+        hovertemplate=NAMED,
         marker={
-            "color": colour, "line": {"width": 1, "color": colour},
+            "color": colour,
+            "line": {"width": 1, "color": colour},
             "pattern": {"shape": PATTERNS.get(outcome, ""), "fillmode": "replace", "solidity": 0.55},
         },
-    )  # fmt: skip
+    )
 
 
 def _told(bar: Bar) -> str:
@@ -96,7 +137,9 @@ def _told(bar: Bar) -> str:
     took = duration(bar.end_ms - bar.start_ms)
     parts = ""
     if bar.decided_ms >= bar.start_ms and bar.end_ms > bar.decided_ms:
-        parts = f"<br>open {duration(bar.decided_ms - bar.start_ms)}, then markers {duration(bar.end_ms - bar.decided_ms)}"
+        parts = (
+            f"<br>open {duration(bar.decided_ms - bar.start_ms)}, then markers {duration(bar.end_ms - bar.decided_ms)}"
+        )
     open_since = "for" if bar.outcome in ("open", "decided") else "in"
     return (
         f"{what} {open_since} {took}{parts}<br>began {instant(bar.start_ms)}<br>"
@@ -107,10 +150,15 @@ def _told(bar: Bar) -> str:
 def _ends(go: Any, bars: list[Bar]) -> Any:
     """The time from the decision to the last marker, as a thin line on the bar."""
     return go.Bar(
-        orientation="h", name="prepared: markers on their way", base=[bar.decided_ms for bar in bars],
-        x=[bar.end_ms - bar.decided_ms for bar in bars], y=[bar.lane for bar in bars], width=0.16, hoverinfo="skip",
+        orientation="h",
+        name="prepared: markers on their way",
+        base=[bar.decided_ms for bar in bars],
+        x=[bar.end_ms - bar.decided_ms for bar in bars],
+        y=[bar.lane for bar in bars],
+        width=0.16,
+        hoverinfo="skip",
         marker={"color": "#12202e", "line": {"width": 1, "color": "#9fb3c8"}},
-    )  # fmt: skip
+    )
 
 
 def _signs(go: Any, marks: list[Mark], timeline: Timeline, name: str, reason: Reason) -> Any:
@@ -125,11 +173,20 @@ def _signs(go: Any, marks: list[Mark], timeline: Timeline, name: str, reason: Re
         )
     usual = name in ("end", "kept_end")
     return go.Scatter(
-        mode="markers", name=reason.title + (f" · {reason.source}" if reason.source else ""),
-        x=[mark.time_ms for mark in marks], y=[mark.lane + (0.42 if usual else -0.4) for mark in marks],
-        hovertext=texts, hoverinfo="text", visible="legendonly" if name == "end" else True,
-        marker={"symbol": reason.symbol, "size": 6 if usual else 9, "color": MARKS, "line": {"width": 1.5, "color": MARKS}},
-    )  # fmt: skip
+        mode="markers",
+        name=reason.title + (f" · {reason.source}" if reason.source else ""),
+        x=[mark.time_ms for mark in marks],
+        y=[mark.lane + (0.42 if usual else -0.4) for mark in marks],
+        hovertext=texts,
+        hoverinfo="text",
+        visible="legendonly" if name == "end" else True,
+        marker={
+            "symbol": reason.symbol,
+            "size": 6 if usual else 9,
+            "color": MARKS,
+            "line": {"width": 1.5, "color": MARKS},
+        },
+    )
 
 
 def latency_figure(found: Latencies) -> Figure:
@@ -141,30 +198,60 @@ def latency_figure(found: Latencies) -> Figure:
     ranges = list(zip(found.edges_ms, found.edges_ms[1:], strict=False))
     for numbers, key in ((found.committed, "commit"), (found.aborted, "abort")):
         if any(numbers):
-            figure.add_trace(go.Bar(
-                x=list(found.edges_ms[:-1]), width=widths, offset=0, y=list(numbers), name=TITLES[key], hoverinfo="text",
-                hovertext=[
-                    f"{count(number)} {TITLES[key]}<br>in {_span(low, high)}"
-                    for number, (low, high) in zip(numbers, ranges, strict=True)
-                ],
-                marker={"color": COLOURS[key], "line": {"width": 0}, "pattern": {"shape": "/" if key == "abort" else ""}},
-            ))  # fmt: skip
-    figure.add_trace(go.Scatter(
-        x=list(found.quantiles_ms), y=list(SHARES), yaxis="y2", mode="lines", name="share that took no longer", hoverinfo="text",
-        line={"shape": "hv", "color": "#2a9d78", "width": 2},
-        hovertext=[f"{100 * share:g} % took {_took(ms)} or less" for share, ms in zip(SHARES, found.quantiles_ms, strict=True)],
-    ))  # fmt: skip
+            figure.add_trace(
+                go.Bar(
+                    x=list(found.edges_ms[:-1]),
+                    width=widths,
+                    offset=0,
+                    y=list(numbers),
+                    name=TITLES[key],
+                    hoverinfo="text",
+                    hovertext=[
+                        f"{count(number)} {TITLES[key]}<br>in {_span(low, high)}"
+                        for number, (low, high) in zip(numbers, ranges, strict=True)
+                    ],
+                    marker={
+                        "color": COLOURS[key],
+                        "line": {"width": 0},
+                        "pattern": {"shape": "/" if key == "abort" else ""},
+                    },
+                )
+            )
+    figure.add_trace(
+        go.Scatter(
+            x=list(found.quantiles_ms),
+            y=list(SHARES),
+            yaxis="y2",
+            mode="lines",
+            name="share that took no longer",
+            hoverinfo="text",
+            line={"shape": "hv", "color": "#2a9d78", "width": 2},
+            hovertext=[
+                f"{100 * share:g} % took {_took(ms)} or less"
+                for share, ms in zip(SHARES, found.quantiles_ms, strict=True)
+            ],
+        )
+    )
     low = LOWEST_MS * 0.6 if found.committed[0] + found.aborted[0] else 0.9
     figure.update_layout(
-        barmode="stack", bargap=0, height=330, margin=MARGIN | {"r": 88}, xaxis=_duration_axis(low, found.edges_ms[-1]),
-        yaxis={"title": {"text": "transactions"}, "automargin": True, "rangemode": "tozero"} | _whole(
-            max(map(sum, zip(found.committed, found.aborted, strict=True)))
-        ),
+        barmode="stack",
+        bargap=0,
+        height=330,
+        margin=MARGIN | {"r": 88},
+        xaxis=_duration_axis(low, found.edges_ms[-1]),
+        yaxis={"title": {"text": "transactions"}, "automargin": True, "rangemode": "tozero"}
+        | _whole(max(map(sum, zip(found.committed, found.aborted, strict=True)))),
         yaxis2={
-            "overlaying": "y", "side": "right", "range": [0, 1.02], "tickformat": ".0%", "showgrid": False, "automargin": True,
+            "overlaying": "y",
+            "side": "right",
+            "range": [0, 1.02],
+            "tickformat": ".0%",
+            "showgrid": False,
+            "automargin": True,
         },
-        legend=LEGEND, hovermode="closest",
-    )  # fmt: skip
+        legend=LEGEND,
+        hovermode="closest",
+    )
     return _as_plain(figure)
 
 
@@ -193,10 +280,13 @@ def _duration_axis(low: float, high: float) -> dict[str, Any]:
         finer = sorted({int(step * 10**power) for step in FINER for power in range(11)})
         ticks = [(ms, duration(ms)) for ms in finer if low <= ms <= high] or ticks
     return {
-        "type": "log", "range": [log10(low), log10(high)], "tickangle": 0,
+        "type": "log",
+        "range": [log10(low), log10(high)],
+        "tickangle": 0,
         "title": {"text": "from the first partition to the last marker"},
-        "tickvals": [ms for ms, _ in ticks], "ticktext": [name for _, name in ticks],
-    }  # fmt: skip
+        "tickvals": [ms for ms, _ in ticks],
+        "ticktext": [name for _, name in ticks],
+    }
 
 
 def _at_least(one: dict[str, Any], name: str) -> float:
@@ -224,25 +314,78 @@ def ids_figure(found: Latencies) -> Figure:
     line = {"color": GREY, "width": 2}
     figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False))
     signs = (
-        ("p50_ms", "median", "circle", "#3b82c4"), ("p90_ms", "90 %", "diamond", "#2a9d78"),
-        ("p99_ms", "99 %", "triangle-up", "#d9601a"), ("p100_ms", "slowest", "line-ns-open", GREY),
-    )  # fmt: skip
+        ("p50_ms", "median", "circle", "#3b82c4"),
+        ("p90_ms", "90 %", "diamond", "#2a9d78"),
+        ("p99_ms", "99 %", "triangle-up", "#d9601a"),
+        ("p100_ms", "slowest", "line-ns-open", GREY),
+    )
     for name, title, symbol, colour in signs:
-        figure.add_trace(go.Scatter(
-            x=[_at_least(one, name) for one in rows], y=list(range(len(rows))), mode="markers", name=title, hovertext=texts,
-            hoverinfo="text", marker={"symbol": symbol, "size": 10, "color": colour, "line": {"width": 2 * (colour == GREY)}},
-        ))  # fmt: skip
+        figure.add_trace(
+            go.Scatter(
+                x=[_at_least(one, name) for one in rows],
+                y=list(range(len(rows))),
+                mode="markers",
+                name=title,
+                hovertext=texts,
+                hoverinfo="text",
+                marker={"symbol": symbol, "size": 10, "color": colour, "line": {"width": 2 * (colour == GREY)}},
+            )
+        )
     every = [_at_least(one, name) for one in rows for name, *_ in signs]
     figure.update_layout(
-        height=120 + 24 * len(rows), margin=MARGIN, hovermode="closest",
+        height=120 + 24 * len(rows),
+        margin=MARGIN,
+        hovermode="closest",
         xaxis=_duration_axis(min(every) * 0.7, max(every) * 1.4),
         yaxis={
-            "tickvals": list(range(len(rows))), "ticktext": names, "range": [len(rows) - 0.4, -0.6], "automargin": True,
-            "zeroline": False, "fixedrange": True,
+            "tickvals": list(range(len(rows))),
+            "ticktext": names,
+            "range": [len(rows) - 0.4, -0.6],
+            "automargin": True,
+            "zeroline": False,
+            "fixedrange": True,
         },
         legend=LEGEND,
-    )  # fmt: skip
+    )
     return _as_plain(figure)
+
+
+def _abort_shares(found: Aborts) -> Any:
+    """What share of the ended transactions was aborted, by id and slice of time."""
+    import plotly.graph_objects as go
+
+    shares = [
+        [None if not n else bad / n for n, bad in zip(ended, lost, strict=True)]
+        for ended, lost in zip(found.ended, found.lost, strict=True)
+    ]
+    cells = [
+        [[bad, n] for n, bad in zip(ended, lost, strict=True)]
+        for ended, lost in zip(found.ended, found.lost, strict=True)
+    ]
+    half = found.width_ms / 2
+    return go.Heatmap(
+        x=[ms + half for ms in found.slices_ms],
+        y=list(range(len(found.ids))),
+        z=shares,
+        yaxis="y2",
+        zmin=0,
+        zmax=1,
+        colorscale=RATIO_SCALE,
+        customdata=cells,
+        xgap=1,
+        ygap=3,
+        hoverongaps=False,
+        hovertemplate="<b>%{y}</b><br>%{customdata[0]:,d} of %{customdata[1]:,d} aborted: %{z:.1~%}<br>"
+        "about %{x|" + MOMENT + "}<extra></extra>",
+        colorbar={
+            "title": {"text": "share aborted", "side": "right"},
+            "tickformat": ".0%",
+            "thickness": 12,
+            "len": 0.5,
+            "y": 0,
+            "yanchor": "bottom",
+        },
+    )
 
 
 def aborts_figure(found: Aborts) -> Figure:
@@ -251,44 +394,47 @@ def aborts_figure(found: Aborts) -> Figure:
 
     figure = go.Figure()
     for numbers, key in ((found.committed, "commit"), (found.aborted, "abort")):
-        figure.add_trace(go.Bar(
-            x=list(found.slices_ms), offset=0, width=found.width_ms, y=list(numbers), name=TITLES[key],
-            hovertemplate=f"%{{y:,d}} {TITLES[key]}<br>from %{{x|{MOMENT}}}<extra></extra>",
-            marker={"color": COLOURS[key], "line": {"width": 0}, "pattern": {"shape": "/" if key == "abort" else ""}},
-        ))  # fmt: skip
+        figure.add_trace(
+            go.Bar(
+                x=list(found.slices_ms),
+                offset=0,
+                width=found.width_ms,
+                y=list(numbers),
+                name=TITLES[key],
+                hovertemplate=f"%{{y:,d}} {TITLES[key]}<br>from %{{x|{MOMENT}}}<extra></extra>",
+                marker={
+                    "color": COLOURS[key],
+                    "line": {"width": 0},
+                    "pattern": {"shape": "/" if key == "abort" else ""},
+                },
+            )
+        )
+    figure.add_trace(_abort_shares(found))
     names = [label(name) for name in found.ids]
-    shares = [
-        [None if not n else bad / n for n, bad in zip(ended, lost, strict=True)]
-        for ended, lost in zip(found.ended, found.lost, strict=True)
-    ]
-    cells = [
-        [[bad, n] for n, bad in zip(ended, lost, strict=True)] for ended, lost in zip(found.ended, found.lost, strict=True)
-    ]
-    half = found.width_ms / 2
-    figure.add_trace(go.Heatmap(
-        x=[ms + half for ms in found.slices_ms], y=list(range(len(names))), z=shares, yaxis="y2", zmin=0, zmax=1,
-        colorscale=RATIO_SCALE, customdata=cells, xgap=1, ygap=3, hoverongaps=False,
-        hovertemplate="<b>%{y}</b><br>%{customdata[0]:,d} of %{customdata[1]:,d} aborted: %{z:.1~%}<br>"
-        "about %{x|" + MOMENT + "}<extra></extra>",
-        colorbar={
-            "title": {"text": "share aborted", "side": "right"}, "tickformat": ".0%", "thickness": 12, "len": 0.5, "y": 0,
-            "yanchor": "bottom",
-        },
-    ))  # fmt: skip
     below = 24 * len(names) + 20
     total = below + 260
     split = below / (total - 60)
     figure.update_layout(
-        barmode="stack", bargap=0, height=total, margin=MARGIN, xaxis=TIME_AXIS | {"anchor": "y2"},
-        yaxis={"domain": [min(split + 0.05, 0.9), 1], "title": {"text": "ends"}, "automargin": True} | _whole(
-            max(map(sum, zip(found.committed, found.aborted, strict=True)))
-        ),
+        barmode="stack",
+        bargap=0,
+        height=total,
+        margin=MARGIN,
+        xaxis=TIME_AXIS | {"anchor": "y2"},
+        yaxis={"domain": [min(split + 0.05, 0.9), 1], "title": {"text": "ends"}, "automargin": True}
+        | _whole(max(map(sum, zip(found.committed, found.aborted, strict=True)))),
         yaxis2={
-            "domain": [0, split], "tickvals": list(range(len(names))), "ticktext": names, "automargin": True,
-            "range": [len(names) - 0.5, -0.5], "showgrid": False, "zeroline": False, "fixedrange": True,
+            "domain": [0, split],
+            "tickvals": list(range(len(names))),
+            "ticktext": names,
+            "automargin": True,
+            "range": [len(names) - 0.5, -0.5],
+            "showgrid": False,
+            "zeroline": False,
+            "fixedrange": True,
         },
-        legend=LEGEND, hovermode="closest",
-    )  # fmt: skip
+        legend=LEGEND,
+        hovermode="closest",
+    )
     return _as_plain(figure)
 
 
@@ -304,16 +450,29 @@ def traffic_figure(found: Traffic) -> Figure:
             name = f"{found.topics_joined} other topics" if topic is None else label(topic)
             rates = [round(number / seconds, 3) for number in numbers]
             colour = TOPIC_COLOURS[at]
-            figure.add_trace(go.Scatter(
-                x=list(found.slices_ms), y=rates, name=name, mode="lines", stackgroup=unit, visible=unit == "bytes",
-                line={"width": 0, "shape": "hv", "color": colour}, fillcolor=colour, legendgroup=unit, meta=unit,
-                hovertemplate="%{fullData.name}: %{y:.3~s} " + unit + " a second<extra></extra>",
-            ))  # fmt: skip
+            figure.add_trace(
+                go.Scatter(
+                    x=list(found.slices_ms),
+                    y=rates,
+                    name=name,
+                    mode="lines",
+                    stackgroup=unit,
+                    visible=unit == "bytes",
+                    line={"width": 0, "shape": "hv", "color": colour},
+                    fillcolor=colour,
+                    legendgroup=unit,
+                    meta=unit,
+                    hovertemplate="%{fullData.name}: %{y:.3~s} " + unit + " a second<extra></extra>",
+                )
+            )
     figure.update_layout(
-        height=340, margin=MARGIN, xaxis=TIME_AXIS, hovermode="x unified",
+        height=340,
+        margin=MARGIN,
+        xaxis=TIME_AXIS,
+        hovermode="x unified",
         yaxis={"automargin": True, "tickformat": "~s", "title": {"text": "bytes a second"}, "rangemode": "tozero"},
         legend=LEGEND,
-    )  # fmt: skip
+    )
     return _as_plain(figure)
 
 

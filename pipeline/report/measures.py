@@ -68,9 +68,16 @@ def latencies_for(episodes: pa.Table, per_id: pa.Table, is_whole: bool) -> Laten
     done_well, lost = (tuple(np.histogram(took[which], edges)[0].tolist()) for which in (committed, ~committed))
     quantiles = tuple(np.quantile(took, SHARES, method="inverted_cdf").tolist())
     return Latencies(
-        tuple(edges.tolist()), done_well, lost, quantiles, tuple(slowest.to_pylist()),
-        len(per_id) - len(slowest), len(took), is_whole, skewed,
-    )  # fmt: skip
+        tuple(edges.tolist()),
+        done_well,
+        lost,
+        quantiles,
+        tuple(slowest.to_pylist()),
+        len(per_id) - len(slowest),
+        len(took),
+        is_whole,
+        skewed,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +119,15 @@ def aborts_of(episodes: pa.Table) -> Aborts:
         for which in (inside, lost)
     )
     return Aborts(
-        tuple((low + np.arange(BINS) * width).astype(np.int64).tolist()), width, tuple((every - wrong).tolist()),
-        tuple(wrong.tolist()), tuple(owners.dictionary[int(one)].as_py() for one in order),
-        tuple(map(tuple, ended.tolist())), tuple(map(tuple, bad_ones.tolist())), len(owners.dictionary) - len(order),
-    )  # fmt: skip
+        tuple((low + np.arange(BINS) * width).astype(np.int64).tolist()),
+        width,
+        tuple((every - wrong).tolist()),
+        tuple(wrong.tolist()),
+        tuple(owners.dictionary[int(one)].as_py() for one in order),
+        tuple(map(tuple, ended.tolist())),
+        tuple(map(tuple, bad_ones.tolist())),
+        len(owners.dictionary) - len(order),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,11 +56,22 @@ def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) 
     readers = summary.readers[:READERS_MAX]
     folded = [one for one in readers if one.is_internal and one.producer_id is None]
     return _render(
-        folder=folder, skipped=folder.skipped[:SKIPPED_MAX], summary=summary, timeline=timeline, latencies=latencies,
-        aborts=aborts, traffic=traffic, figures=drawn, findings=sections, findings_total=listed,
-        readers=[one for one in readers if one not in folded], folded=folded, sections_max=SECTIONS_MAX, is_whole=audit.is_whole,
+        folder=folder,
+        skipped=folder.skipped[:SKIPPED_MAX],
+        summary=summary,
+        timeline=timeline,
+        latencies=latencies,
+        aborts=aborts,
+        traffic=traffic,
+        figures=drawn,
+        findings=sections,
+        findings_total=listed,
+        readers=[one for one in readers if one not in folded],
+        folded=folded,
+        sections_max=SECTIONS_MAX,
+        is_whole=audit.is_whole,
         has_all_records=sources.has_all_records,
-    )  # fmt: skip
+    )
 
 
 def told_of(findings: pa.Table) -> list[Finding]:
@@ -87,20 +98,29 @@ def _sections(findings: pa.Table, sources: Sources) -> list[dict[str, Any]]:
     for row, at in zip(rows, listed, strict=True):
         words = WORDS.get(row["kind"], OTHER)
         evidence = neighbours.evidence_of(row) if at in told else None
-        found.append({
-            "number": at + 1, "row": row, "words": words, "todo": _advice(words.todo, row), "evidence": evidence,
-            "is_open": len(found) < OPEN_MAX, "more": times[at] - 1,
-        })  # fmt: skip
+        found.append(
+            {
+                "number": at + 1,
+                "row": row,
+                "words": words,
+                "todo": _advice(words.todo, row),
+                "evidence": evidence,
+                "is_open": len(found) < OPEN_MAX,
+                "more": times[at] - 1,
+            }
+        )
     return found
 
 
 def _advice(todo: str, row: Finding) -> list[tuple[bool, str]]:
     """The advice in pieces; True for what is a command."""
     values = {
-        "topic": _quoted(row["topic"] or ""), "partition": row["partition"], "id": _quoted(row["transactional_id"] or "ID"),
+        "topic": _quoted(row["topic"] or ""),
+        "partition": row["partition"],
+        "id": _quoted(row["transactional_id"] or "ID"),
         "first": "OFFSET" if row["first_offset"] is None else row["first_offset"],
         "file": text.shown(row["file"] or "the segment"),
-    }  # fmt: skip
+    }
     pieces = todo.split("`")
     return [(number % 2 == 1, piece.format(**values)) for number, piece in enumerate(pieces)]
 
@@ -115,10 +135,23 @@ def _environment() -> Any:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("stuntbroker.pipeline.report"), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    for tool in (text.shown, text.label, text.place, count, text.size, text.duration, text.instant, text.ratio, text.said):
+        loader=jinja2.PackageLoader("stuntbroker.pipeline.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for tool in (
+        text.shown,
+        text.label,
+        text.place,
+        count,
+        text.size,
+        text.duration,
+        text.instant,
+        text.ratio,
+        text.said,
+    ):
         environment.filters[tool.__name__] = tool
     environment.filters["quoted"] = _quoted
     return environment
@@ -129,9 +162,13 @@ def _render(**facts: Any) -> str:
     scripts = [_plotly(), _source(environment, "report.js")]
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
     page: str = environment.get_template("report.html").render(
-        facts, plotly=scripts[0], script=scripts[1], style=_source(environment, "report.css"), hashes=hashes,
+        facts,
+        plotly=scripts[0],
+        script=scripts[1],
+        style=_source(environment, "report.css"),
+        hashes=hashes,
         TIMEOUT_NONE=TIMEOUT_NONE,
-    )  # fmt: skip
+    )
     return page
 
 

@@ -75,9 +75,7 @@ def _records(audit: Audit, segments: dict[Any, tuple[Segment, ...]], findings: l
     return pa.concat_tables(found).sort_by([("log_partition", "ascending"), ("log_offset", "ascending")]), True
 
 
-def _segments_of(
-    one: Finding, segments: tuple[Segment, ...], known: pa.Table, time_ms: int | None
-) -> list[Segment]:
+def _segments_of(one: Finding, segments: tuple[Segment, ...], known: pa.Table, time_ms: int | None) -> list[Segment]:
     """Those of its partition where the finding begins and ends."""
     if one["file"]:
         base = int(one["file"].rpartition("/")[2].partition(".")[0])

@@ -110,28 +110,46 @@ def summary_of(audit: Audit, folder: Folder, findings: pa.Table, episodes: pa.Ta
     first, last = _span(audit.segments, episodes)
     total = {name: int(pc.sum(audit.segments[name]).as_py() or 0) for name in ("bytes", "batches", "records")}
     return Summary(
-        verdict=_verdict(severities, len(held), len(episodes)), severities={name: severities.get(name, 0) for name in SEVERITIES},
+        verdict=_verdict(severities, len(held), len(episodes)),
+        severities={name: severities.get(name, 0) for name in SEVERITIES},
         kinds=tuple((severity, kind, number) for (severity, kind), number in kinds.items()),
-        partitions=len(audit.bounds), topics=len({one.topic for one in folder.partitions}),
-        bytes=total["bytes"], batches=total["batches"], records=total["records"], transactional_ids=len(audit.lasts),
+        partitions=len(audit.bounds),
+        topics=len({one.topic for one in folder.partitions}),
+        bytes=total["bytes"],
+        batches=total["batches"],
+        records=total["records"],
+        transactional_ids=len(audit.lasts),
         outcomes={one["values"]: one["counts"] for one in episodes["outcome"].value_counts().to_pylist()},
         from_partitions=int(pc.sum(pc.equal(episodes["source"], "partitions")).as_py() or 0),
-        first_ms=first, last_ms=last, readers=tuple(readers), held=len(held),
+        first_ms=first,
+        last_ms=last,
+        readers=tuple(readers),
+        held=len(held),
         unknown=sum(one.known_from > 0 for one in readers),
-    )  # fmt: skip
+    )
 
 
 def _readers(audit: Audit) -> list[Reader]:
     stable = last_stable_offsets(audit.transactions, audit.bounds).to_pylist()
     found = [
         Reader(
-            one["topic"], one["partition"], bound["log_start_offset"], bound["known_from"], one["last_stable_offset"],
-            one["log_end_offset"], one["transactional_id"], one["producer_id"], one["producer_epoch"],
-            one["first_timestamp"], bound["is_damaged"],
+            one["topic"],
+            one["partition"],
+            bound["log_start_offset"],
+            bound["known_from"],
+            one["last_stable_offset"],
+            one["log_end_offset"],
+            one["transactional_id"],
+            one["producer_id"],
+            one["producer_epoch"],
+            one["first_timestamp"],
+            bound["is_damaged"],
         )
         for one, bound in zip(stable, audit.bounds.to_pylist(), strict=True)
-    ]  # fmt: skip
-    return sorted(found, key=lambda one: (one.producer_id is None, one.is_internal, -one.waiting, one.topic, one.partition))
+    ]
+    return sorted(
+        found, key=lambda one: (one.producer_id is None, one.is_internal, -one.waiting, one.topic, one.partition)
+    )
 
 
 def _span(segments: pa.Table, episodes: pa.Table) -> tuple[int | None, int | None]:

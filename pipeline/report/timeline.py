@@ -93,9 +93,14 @@ def timeline_of(episodes: pa.Table, marks: pa.Table, findings: pa.Table, newest_
     chosen = [encoded.dictionary[int(number)].as_py() for number in lanes]
     signs, signs_hidden = _marks(marks, chosen)
     return Timeline(
-        tuple(shown(name, 60) for name in chosen), tuple(bars), tuple(signs), len(order) - len(lanes),
-        len(rows) - len(kept), sum(bar.count for bar in bars if bar.is_merged), signs_hidden,
-    )  # fmt: skip
+        tuple(shown(name, 60) for name in chosen),
+        tuple(bars),
+        tuple(signs),
+        len(order) - len(lanes),
+        len(rows) - len(kept),
+        sum(bar.count for bar in bars if bar.is_merged),
+        signs_hidden,
+    )
 
 
 def _lane_order(names: list[str], owner: Array, rows: pa.Table, findings: pa.Table) -> Array:
@@ -138,10 +143,19 @@ def _bars(rows: pa.Table, lane: Array, newest_ms: int) -> list[Bar]:
     share = np.where(merged[at] & (count > 1), count / np.maximum(together[(lane * (SLICES + 2) + slices)[at]], 1), 1.0)
     ends, longest = (np.maximum.reduceat(column[order], first) for column in (end, end - start))
     columns: list[Any] = [
-        lane[at], np.array(OUTCOMES)[outcome[at]], np.minimum.reduceat(start[order], first), decided, ends, count,
-        np.maximum.reduceat(values(rows, "partitions")[order], first), values(rows, "producer_id")[at],
-        values(rows, "producer_epoch")[at], merged[at] & (count > 1), longest, share,
-    ]  # fmt: skip
+        lane[at],
+        np.array(OUTCOMES)[outcome[at]],
+        np.minimum.reduceat(start[order], first),
+        decided,
+        ends,
+        count,
+        np.maximum.reduceat(values(rows, "partitions")[order], first),
+        values(rows, "producer_id")[at],
+        values(rows, "producer_epoch")[at],
+        merged[at] & (count > 1),
+        longest,
+        share,
+    ]
     return [Bar(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
@@ -154,7 +168,9 @@ def _marks(marks: pa.Table, lanes: list[str]) -> tuple[list[Mark], int]:
     """(signs, how many were left out): an end's bump is the first to go, then signs are joined by slice of time."""
     lane = pc.index_in(marks["transactional_id"], pa.array(lanes, pa.string()))
     time = marks["time_ms"]
-    usable = pc.and_(pc.fill_null(pc.and_(pc.greater_equal(time, 0), pc.less(time, USABLE_MS)), False), pc.is_valid(lane))
+    usable = pc.and_(
+        pc.fill_null(pc.and_(pc.greater_equal(time, 0), pc.less(time, USABLE_MS)), False), pc.is_valid(lane)
+    )
     rows = marks.append_column("lane", lane).filter(usable).combine_chunks()
     if not len(rows):
         return [], 0
@@ -170,9 +186,10 @@ def _marks(marks: pa.Table, lanes: list[str]) -> tuple[list[Mark], int]:
     begins = np.append(True, (group[order][1:] != group[order][:-1]) | (slices[order][1:] != slices[order][:-1]))
     first = np.flatnonzero(begins)
     count, at = np.diff(np.append(first, len(order))), order[first]
-    numbers = (values(rows, name)[at].tolist() for name in (
-        "producer_id", "producer_epoch", "before_producer_id", "before_producer_epoch"
-    ))  # fmt: skip
+    numbers = (
+        values(rows, name)[at].tolist()
+        for name in ("producer_id", "producer_epoch", "before_producer_id", "before_producer_epoch")
+    )
     names = reasons.take(pa.array(at)).to_pylist()
     found = [
         Mark(one, name, when, number, (pid, epoch), (old_pid, old_epoch))

@@ -180,7 +180,7 @@ WORDS: Final = {
         "The output has a record that none of the committed input becomes.",
         "Look for another producer of the topic, or an input that the group took but did not commit.",
     ),
-}  # fmt: skip
+}
 
 OTHER: Final = Words("Something else", "A finding of a kind that this page has no words for.", "Read the evidence.")
 

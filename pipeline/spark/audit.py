@@ -50,9 +50,12 @@ Pieces = Iterator[pa.RecordBatch]
 
 
 def audit(
-    spark: SparkSession, folder: Folder, tables: TableWriter | None = None, progress: Progress | None = None,
+    spark: SparkSession,
+    folder: Folder,
+    tables: TableWriter | None = None,
+    progress: Progress | None = None,
     keep: bool | None = None,
-) -> Audit:  # fmt: skip
+) -> Audit:
     """As `run.audit`; the tables are written by the workers, and must be at the same path for all of them."""
     shares = shares_of(folder)
     keep = sum(segment.size for segment in folder.segments()) <= KEPT_BYTES if keep is None else keep
@@ -91,7 +94,9 @@ def _decide(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 seen += [((row["segment"], row["number"]), row["name"], found) for found in unpacked(row["rows"])]
         yield kept.filter(pc.not_equal(kept["name"], "listed"))
     seen.sort(key=lambda one: one[0])
-    mine = as_tables(((name, rows) for _, name, rows in seen), {n: SHARED[n] for n in ("bounds", "transactions", "listed")})
+    mine = as_tables(
+        ((name, rows) for _, name, rows in seen), {n: SHARED[n] for n in ("bounds", "transactions", "listed")}
+    )
     yield from _pack(number, 1, decide(mine["bounds"], mine["transactions"], mine["listed"]))
 
 
@@ -132,7 +137,9 @@ def compare(
 
     chain.check(folder, found.committed)
     pieces = pieces_of(spark, bunches_of(folder, chain.topics()), partial(read_segment, with_records=True))
-    tallies = pieces.mapInArrow(_tally_of(chain, found), "key binary, value binary, wanted long, found long, unreadable binary")
+    tallies = pieces.mapInArrow(
+        _tally_of(chain, found), "key binary, value binary, wanted long, found long, unreadable binary"
+    )
     sums = tallies.groupBy("key", "value", "unreadable").agg(*(f.sum(name).alias(name) for name in ("wanted", "found")))
     with _watched(spark, progress):
         wrong = sums.filter("wanted <> found or unreadable is not null").toArrow()

@@ -149,9 +149,12 @@ def packed(share: int, segment: int, number: int, name: str, rows: pa.RecordBatc
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_batch(rows)
     columns = [
-        pa.array([share], pa.int32()), pa.array([segment], pa.int32()), pa.array([number], pa.int32()),
-        pa.array([name]), pa.array([sink.getvalue().to_pybytes()], pa.binary()),
-    ]  # fmt: skip
+        pa.array([share], pa.int32()),
+        pa.array([segment], pa.int32()),
+        pa.array([number], pa.int32()),
+        pa.array([name]),
+        pa.array([sink.getvalue().to_pybytes()], pa.binary()),
+    ]
     return pa.record_batch(columns, ["share", "segment", "number", "name", "rows"])
 
 

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 ONE_STAGE_ATTEMPT: Final = "spark.stage.maxConsecutiveAttempts"
 PARTITIONED: Final = (
-    "with mode=single all rows of a partition must be in one task, see stuntbroker.pipeline.spark.partitioning.partitioned"
+    "with mode=single all rows of a partition must be in one task, "
+    "see stuntbroker.pipeline.spark.partitioning.partitioned"
 )
 
 
@@ -99,7 +100,13 @@ class SingleSink:
             writer.join(taken.pair)
             try:
                 for one in pieces(
-                    batches, options.topic, partition_counts(cluster), options.compression, task, False, batch_limits(cluster)
+                    batches,
+                    options.topic,
+                    partition_counts(cluster),
+                    options.compression,
+                    task,
+                    False,
+                    batch_limits(cluster),
                 ):
                     writer.produce(one.topic, one.partition, one.data)
                 writer.flush()

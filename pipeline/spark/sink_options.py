@@ -23,9 +23,17 @@ DECISIONS: Final = "kafka:stuntbroker-decisions"
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 DELIVERY_TIMEOUT_MS: Final = 120_000
 KNOWN: Final = (
-    "kafka.bootstrap.servers", "topic", "sinkId", "mode", "decisions", "kafka.compression.type",
-    "kafka.transaction.timeout.ms", "kafka.delivery.timeout.ms", "writeId", "writeVersion",
-)  # fmt: skip
+    "kafka.bootstrap.servers",
+    "topic",
+    "sinkId",
+    "mode",
+    "decisions",
+    "kafka.compression.type",
+    "kafka.transaction.timeout.ms",
+    "kafka.delivery.timeout.ms",
+    "writeId",
+    "writeVersion",
+)
 VERSION_MAX: Final = 2**63 - 1
 ACKS: Final = "kafka.acks"
 ACKS_OF_ALL: Final = ("all", "-1")
@@ -130,7 +138,9 @@ def _write(options: Mapping[str, str], stream: bool) -> BatchWrite | None:
     if not write_id and not version:
         return None
     if stream:
-        raise BadOption("options writeId and writeVersion are for df.write: a stream numbers its batches itself, take them out")
+        raise BadOption(
+            "options writeId and writeVersion are for df.write: a stream numbers its batches itself, take them out"
+        )
     if not write_id or not version:
         raise BadOption("options writeId and writeVersion belong together: set both, or none of them")
     if not SINK_ID.fullmatch(write_id):

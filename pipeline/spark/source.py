@@ -134,9 +134,14 @@ class _Reader:
 
         options = self.options
         wanted = Wanted(
-            TopicPartition(piece.topic, piece.partition), piece.start, piece.end, options.isolation, options.sizes,
-            options.include_headers, options.timeout_s,
-        )  # fmt: skip
+            TopicPartition(piece.topic, piece.partition),
+            piece.start,
+            piece.end,
+            options.isolation,
+            options.sizes,
+            options.include_headers,
+            options.timeout_s,
+        )
         arrow = to_arrow_schema(self._schema, timezone="UTC")
         with self._open() as cluster, _telling_what_to_do():
             for columns in fetch_range(cluster, wanted, self._lost):
@@ -156,9 +161,14 @@ def _as_rows(columns: Columns, where: TopicPartition, schema: pa.Schema) -> pa.R
     count = len(columns.offset)
     times = pa.array(columns.timestamp_ms * 1_000).view(schema.field("timestamp").type)
     made = [
-        columns.key, columns.value, pa.repeat(where.topic, count), pa.repeat(pa.scalar(where.partition, pa.int32()), count),
-        pa.array(columns.offset), times, pa.array(columns.timestamp_type),
-    ]  # fmt: skip
+        columns.key,
+        columns.value,
+        pa.repeat(where.topic, count),
+        pa.repeat(pa.scalar(where.partition, pa.int32()), count),
+        pa.array(columns.offset),
+        times,
+        pa.array(columns.timestamp_type),
+    ]
     if columns.headers is not None:
         made.append(columns.headers.cast(schema.field("headers").type))
     return pa.record_batch(made, schema=schema)

@@ -19,20 +19,57 @@ from stuntbroker.pipeline.spark.security import unsupported_security
 SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 ENDINGS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 KNOWN: Final = (
-    *SUBSCRIPTIONS, *ENDINGS, "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets",
-    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "minPartitions", "maxRecordsPerPartition",
-    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix", "kafka.bootstrap.servers",
-    "kafka.isolation.level", "kafka.max.partition.fetch.bytes", "kafka.fetch.max.bytes", "kafka.fetch.min.bytes",
-    "kafka.fetch.max.wait.ms", "kafka.security.protocol", "kafka.group.id", "kafka.check.crcs",
-)  # fmt: skip
-WITHOUT_EFFECT: Final = frozenset({
-    "client.dns.lookup", "client.id", "connections.max.idle.ms", "default.api.timeout.ms", "exclude.internal.topics",
-    "heartbeat.interval.ms", "max.poll.interval.ms", "max.poll.records", "metadata.max.age.ms", "metrics.num.samples",
-    "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms",
-    "retry.backoff.max.ms", "retry.backoff.ms", "send.buffer.bytes", "session.timeout.ms",
-    "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
-})  # fmt: skip
+    *SUBSCRIPTIONS,
+    *ENDINGS,
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsets",
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "includeHeaders",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "kafka.bootstrap.servers",
+    "kafka.isolation.level",
+    "kafka.max.partition.fetch.bytes",
+    "kafka.fetch.max.bytes",
+    "kafka.fetch.min.bytes",
+    "kafka.fetch.max.wait.ms",
+    "kafka.security.protocol",
+    "kafka.group.id",
+    "kafka.check.crcs",
+)
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        "client.dns.lookup",
+        "client.id",
+        "connections.max.idle.ms",
+        "default.api.timeout.ms",
+        "exclude.internal.topics",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metadata.max.age.ms",
+        "metrics.num.samples",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    }
+)
 """Of the Java consumer: they change how it works, and none of the rows."""
 TIMEOUT_MS: Final = 120_000
 PARTITION_BYTES_MAX: Final = 4 << 20

@@ -104,7 +104,13 @@ class TwoPhaseSink:
             Attempt(cluster, options.sink_id, taken.pair, task, number) as attempt,
         ):
             for one in pieces(
-                batches, options.topic, partition_counts(cluster), options.compression, task, True, batch_limits(cluster)
+                batches,
+                options.topic,
+                partition_counts(cluster),
+                options.compression,
+                task,
+                True,
+                batch_limits(cluster),
             ):
                 attempt.produce(one.topic, one.partition, one.data)
             written = attempt.finish()
@@ -121,7 +127,9 @@ class TwoPhaseSink:
             store.resume(told[0].claim)
             if has_decision:
                 writes = writes_after(store.last(), options.write)
-                _decide(store, told[0].claim, Decision(options.sink_id, told[0].query_id, batch_id, transactions, writes))
+                _decide(
+                    store, told[0].claim, Decision(options.sink_id, told[0].query_id, batch_id, transactions, writes)
+                )
             try:
                 _close(cluster, options.sink_id, told[0].pair)
                 settle(cluster, store, options.sink_id)

@@ -48,7 +48,14 @@ def init(
         assigned.setdefault(topic, []).append(index)
     topics = [AssignedTopic(*one) for one in assigned.items()]
     asked = InitProducerIdRequest(
-        transactional_id, TIMEOUT_MS, *owner, two_phase, keep, claim.get("group", ""), claim.get("generation", -1), topics
+        transactional_id,
+        TIMEOUT_MS,
+        *owner,
+        two_phase,
+        keep,
+        claim.get("group", ""),
+        claim.get("generation", -1),
+        topics,
     )
     return client.ask(asked, version)
 
@@ -59,7 +66,13 @@ def pair(answer: Any) -> Pair:
 
 
 def write(
-    client: Client, transactional_id: str, owner: Pair, value: str, sequence: int = 0, topic: str = TOPIC, version: int = 12
+    client: Client,
+    transactional_id: str,
+    owner: Pair,
+    value: str,
+    sequence: int = 0,
+    topic: str = TOPIC,
+    version: int = 12,
 ) -> int:
     """The code of a Produce to partition 0, in the producer's transaction."""
     data = bytes(
@@ -94,9 +107,7 @@ def end(client: Client, transactional_id: str, owner: Pair, commit: bool = True,
     return client.ask(EndTxnRequest(transactional_id, *owner, commit), version)
 
 
-def commit(
-    client: Client, offset: int, *, topic: str = TOPIC, index: int = 0, group: str = GROUP
-) -> int:
+def commit(client: Client, offset: int, *, topic: str = TOPIC, index: int = 0, group: str = GROUP) -> int:
     """The code of a plain OffsetCommit of one partition, by nobody in particular."""
     topics = [OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(index, offset)])]
     answer = client.ask(OffsetCommitRequest(group, topics=topics), 8)

@@ -178,9 +178,21 @@ REPLICAS: dict[str, tuple[str, int, list[int] | None, ErrorCode, str | None]] = 
     "cancel": ("t", 0, CANCEL, NO_REASSIGNMENT, None),
     "another broker too": ("t", 0, [1, 2], ASSIGNMENT, INCLUDES + "broker 2, but no such broker is registered."),
     "another broker": ("t", 0, [2], ASSIGNMENT, INCLUDES + "broker 2, but no such broker is registered."),
-    "the smallest unknown broker": ("t", 0, [1, 3, 2], ASSIGNMENT, INCLUDES + "broker 2, but no such broker is registered."),
+    "the smallest unknown broker": (
+        "t",
+        0,
+        [1, 3, 2],
+        ASSIGNMENT,
+        INCLUDES + "broker 2, but no such broker is registered.",
+    ),
     "a negative broker": ("t", 0, [1, -1], ASSIGNMENT, INCLUDES + "broker -1, but no such broker is registered."),
-    "a broker twice and a negative": ("t", 0, [1, 1, -1], ASSIGNMENT, INCLUDES + "broker -1, but no such broker is registered."),
+    "a broker twice and a negative": (
+        "t",
+        0,
+        [1, 1, -1],
+        ASSIGNMENT,
+        INCLUDES + "broker -1, but no such broker is registered.",
+    ),
     "a broker twice and another": ("t", 0, [2, 1, 1], ASSIGNMENT, INCLUDES + "the broker 1 more than once."),
     "a broker twice": ("t", 0, [1, 1], ASSIGNMENT, INCLUDES + "the broker 1 more than once."),
     "no replicas": ("t", 0, [], ASSIGNMENT, INCLUDES + "an empty replica list."),
@@ -194,8 +206,12 @@ REPLICAS: dict[str, tuple[str, int, list[int] | None, ErrorCode, str | None]] = 
 }
 
 
-def reassignment(*topics: tuple[str, list[tuple[int, list[int] | None]]], timeout_ms: int = 5_000, allow: bool = True) -> Any:
-    wanted = [ReassignableTopic(name, [ReassignablePartition(*one) for one in partitions]) for name, partitions in topics]
+def reassignment(
+    *topics: tuple[str, list[tuple[int, list[int] | None]]], timeout_ms: int = 5_000, allow: bool = True
+) -> Any:
+    wanted = [
+        ReassignableTopic(name, [ReassignablePartition(*one) for one in partitions]) for name, partitions in topics
+    ]
     return AlterPartitionReassignmentsRequest(timeout_ms, allow, wanted)
 
 

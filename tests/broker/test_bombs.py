@@ -83,7 +83,9 @@ def bombs() -> dict[str, bytes]:
         "snappy blocks of nothing": wrapped(XERIAL + bytes(8) + b"\0\0\0\x01\0" * 3_000, 1, SNAPPY),
         "snappy that lies": wrapped(b"\x80\x80\x40" + b"\0a", 1, SNAPPY),
         "headers, not compressed": wrapped(one_record(headers=450_000), 1, 0),
-        "records late by the header": wrapped(compress(ZSTD, tiny_records(100_000)), 100_000, ZSTD, START_MS + 2 * HOUR_MS),
+        "records late by the header": wrapped(
+            compress(ZSTD, tiny_records(100_000)), 100_000, ZSTD, START_MS + 2 * HOUR_MS
+        ),
     }
 
 

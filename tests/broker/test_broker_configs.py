@@ -67,7 +67,11 @@ async def test_a_change_takes_effect_at_once_by_level_and_is_gone_when_it_is_del
         assert produce(client, 50_000) == ErrorCode.MESSAGE_TOO_LARGE
         assert alter(client, "1", ("message.max.bytes", SET, "90000")) == (OK, None)
         assert produce(client, 50_000) == OK
-        levels = [("message.max.bytes", "90000", 2), ("message.max.bytes", " 20000 ", 3), ("message.max.bytes", "1048588", 5)]
+        levels = [
+            ("message.max.bytes", "90000", 2),
+            ("message.max.bytes", " 20000 ", 3),
+            ("message.max.bytes", "1048588", 5),
+        ]
         assert described(client, BROKER, "1")["message.max.bytes"] == ("90000", 2, False, levels)
         assert described(client, TOPIC_KIND, TOPIC)["max.message.bytes"] == ("90000", 2, False, levels)
         assert described(client, BROKER, "") == {

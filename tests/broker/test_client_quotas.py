@@ -65,7 +65,9 @@ def quotas(
     assert (response.error_code, response.error_message) == (NONE, "")
     assert response.entries is not None
     return {
-        tuple((part.entity_type, part.entity_name) for part in entry.entity): {one.key: one.value for one in entry.values}
+        tuple((part.entity_type, part.entity_name) for part in entry.entity): {
+            one.key: one.value for one in entry.values
+        }
         for entry in response.entries
     }
 
@@ -239,7 +241,8 @@ FILTERS: list[tuple[list[tuple[str, int, str | None]], set[Entity], set[Entity]]
     ([("ip", EXACT, "not an ip")], set(), set()),
 ]
 COMPONENTS = (
-    "Invalid entity filter component combination. IP filter component should not be used with user or clientId filter component."
+    "Invalid entity filter component combination. "
+    "IP filter component should not be used with user or clientId filter component."
 )
 BAD_FILTERS: dict[str, tuple[list[tuple[str, int, str | None]], ErrorCode, str]] = {
     "an unknown type": ([("foo", EXACT, "x")], UNSUPPORTED, "Unsupported entity type foo"),

@@ -211,7 +211,16 @@ async def test_a_start_that_is_refused_is_one_line_and_status_1(
 async def test_what_somebody_left_in_a_partition_s_folder_is_left_there(
     folders: dict[bool, Path], whole: dict[bool, dict[str, Any]], tmp_path: Path
 ) -> None:
-    names = ["notes.log", "abc.swap", "abc.cleaned", "my.new", "1.index", "x.snapshot", f"{0:020d}.log.deleted", "folder.log/"]
+    names = [
+        "notes.log",
+        "abc.swap",
+        "abc.cleaned",
+        "my.new",
+        "1.index",
+        "x.snapshot",
+        f"{0:020d}.log.deleted",
+        "folder.log/",
+    ]
     folder = tmp_path / "data"
     shutil.copytree(folders[False], folder)
     for name in names:
@@ -294,7 +303,9 @@ async def test_a_write_that_a_crash_cut_short_is_cut_off_and_the_rest_stays(
     assert path.read_bytes() == data[:last]
 
 
-async def test_a_log_that_was_closed_in_order_has_no_torn_tail(folders: dict[bool, Path], whole: object, tmp_path: Path) -> None:
+async def test_a_log_that_was_closed_in_order_has_no_torn_tail(
+    folders: dict[bool, Path], whole: object, tmp_path: Path
+) -> None:
     """Nothing valid follows its last batch, and yet no crash can have cut that one short."""
     folder = tmp_path / "data"
     shutil.copytree(folders[True], folder)
@@ -318,7 +329,9 @@ async def test_what_the_broker_s_own_logs_say_is_believed_only_where_their_crc_i
         data = bytearray(path.read_bytes())
         data[at] ^= 1
         path.write_bytes(data)
-        with pytest.raises(StorageError, match=f"^{path} is damaged at position [0-9]+, after offset .*put back a copy"):
+        with pytest.raises(
+            StorageError, match=f"^{path} is damaged at position [0-9]+, after offset .*put back a copy"
+        ):
             async with rig(folder, FEW):
                 pass
         async with rig(folder, FEW, truncate_damaged=True) as made:

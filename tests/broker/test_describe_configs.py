@@ -60,4 +60,6 @@ async def test_versions_without_a_field_for_documentation_are_answered_without_i
         made.topic(NAME)
         resource = DescribeConfigsResource(TOPIC, NAME, ["retention.ms"])
         shown = describe(Client(made.broker), version, resource, include_documentation=True)
-    assert {name: one.documentation for name, one in shown.items()} == {"retention.ms": ""}  # As decoded without the field.
+    assert {name: one.documentation for name, one in shown.items()} == {
+        "retention.ms": ""
+    }  # As decoded without the field.

@@ -365,7 +365,6 @@ async def test_an_id_whose_end_cannot_be_written_is_not_forgotten(data_dir: Path
 # --- durability process: one write a turn
 
 
-
 async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go(
     data_dir: Path, monkeypatch: Any
 ) -> None:
@@ -386,7 +385,9 @@ async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go
         assert [one.rsplit(": ", 1)[1] for one in told] == [os.strerror(errno.ENOSPC)]
 
 
-async def test_a_complete_record_that_finds_the_disk_full_ends_the_broker_with_one_line(data_dir: Path, monkeypatch: Any) -> None:
+async def test_a_complete_record_that_finds_the_disk_full_ends_the_broker_with_one_line(
+    data_dir: Path, monkeypatch: Any
+) -> None:
     """It is written when the next transactions are looked through, if nothing else is before."""
     told: list[str] = []
     async with rig(data_dir) as made:

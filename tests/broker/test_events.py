@@ -32,7 +32,9 @@ def test_a_traceback_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None
     assert err.count("\n") > 3 and "\x1b" not in err and "\r" not in err
 
 
-def test_an_event_that_comes_too_often_is_counted_and_the_others_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_event_that_comes_too_often_is_counted_and_the_others_are_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     clock = ManualClock()
     events = Events(clock=clock)
     for _ in range(LINES_PER_WINDOW + 7):

@@ -26,7 +26,12 @@ PARTITIONS = 300
 
 @pytest.mark.parametrize(
     ("open_files_max", "wanted", "connections", "segments"),
-    [(1 << 20, 10_000, 10_000, (1 << 20) - RESERVE - 10_000), (1_024, 10_000, 720, 240), (1_024, 100, 100, 860), (64, 10, 6, 2)],
+    [
+        (1 << 20, 10_000, 10_000, (1 << 20) - RESERVE - 10_000),
+        (1_024, 10_000, 720, 240),
+        (1_024, 100, 100, 860),
+        (64, 10, 6, 2),
+    ],
 )
 def test_connections_get_what_was_asked_for_up_to_three_quarters(
     open_files_max: int, wanted: int, connections: int, segments: int

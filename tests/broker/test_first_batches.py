@@ -33,7 +33,9 @@ def produce(
             attributes=attributes,
         )
     )  # fmt: skip
-    request = ProduceRequest(TXN, acks, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
+    request = ProduceRequest(
+        TXN, acks, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]
+    )
     code: int = client.ask(request, version).responses[0].partition_responses[0].error_code
     return code
 

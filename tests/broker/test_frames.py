@@ -57,7 +57,12 @@ async def test_a_size_that_no_frame_may_have_closes_the_connection_with_one_line
         assert client.connection.room == FIRST_BUFFER
 
 
-SPOKEN = {CLIENT_HELLO: "speaks TLS", HTTP: "speaks HTTP", b"POST / HTTP/1.1\r\n": "speaks HTTP", b"\xff" * 8: "no request has"}
+SPOKEN = {
+    CLIENT_HELLO: "speaks TLS",
+    HTTP: "speaks HTTP",
+    b"POST / HTTP/1.1\r\n": "speaks HTTP",
+    b"\xff" * 8: "no request has",
+}
 
 
 @pytest.mark.parametrize("data", SPOKEN, ids=["TLS", "GET", "POST", "nothing known"])
@@ -250,7 +255,21 @@ async def test_a_huge_client_id_is_read_and_not_kept_whole(data_dir: Path) -> No
 async def test_each_request_may_bring_another_client_id(data_dir: Path) -> None:
     async with rig(data_dir) as made:
         client = made.client()
-        for client_id in (None, b"", b"", b"test", b"test", b"tests", b"te", b"\0", None, b"x" * 200, b"test", b"", None):
+        for client_id in (
+            None,
+            b"",
+            b"",
+            b"test",
+            b"test",
+            b"tests",
+            b"te",
+            b"\0",
+            None,
+            b"x" * 200,
+            b"test",
+            b"",
+            None,
+        ):
             assert client.ask(ApiVersionsRequest("a", "1"), 3, client_id=client_id).error_code == 0
             assert client.connection.client_id == (client_id or b"").decode()
 

@@ -69,7 +69,9 @@ def test_a_line_that_makes_no_sense_refuses_the_start_and_nothing_is_changed(tmp
     (tmp_path / PROPERTIES).unlink()
 
     for _ in range(2):
-        with pytest.raises(StorageError, match=f"^{tmp_path}/{JOURNAL}, line 1: .*'creatd'.*; nothing was changed: put"):
+        with pytest.raises(
+            StorageError, match=f"^{tmp_path}/{JOURNAL}, line 1: .*'creatd'.*; nothing was changed: put"
+        ):
             opened(tmp_path)
     assert (tmp_path / "kept-0" / f"{0:020d}.log").stat().st_size
     assert not (tmp_path / PROPERTIES).exists()
@@ -124,10 +126,16 @@ def test_a_deletion_whose_folder_does_not_go_is_told_and_tried_again_at_the_next
     for index in range(2):
         put(broker.topics.log("orders", index), batch(1))
     monkeypatch.setattr(os, "unlink", refuse)
-    with pytest.raises(StorageError, match=f"orders is deleted, but cannot remove {tmp_path}/orders-1: Permission denied"):
+    with pytest.raises(
+        StorageError, match=f"orders is deleted, but cannot remove {tmp_path}/orders-1: Permission denied"
+    ):
         broker.topics.delete(topic)
     monkeypatch.undo()
-    assert (broker.topics.get("orders"), broker.topics.log("orders", 0), broker.topics.log("orders", 1)) == (None, None, None)
+    assert (broker.topics.get("orders"), broker.topics.log("orders", 0), broker.topics.log("orders", 1)) == (
+        None,
+        None,
+        None,
+    )
     with pytest.raises(StorageError, match=f"there is something else at {tmp_path}/orders-0"):
         broker.topics.create("orders", 1, {})
     broker.data_dir.abandon()
@@ -192,6 +200,10 @@ async def test_requests_that_the_disk_refuses_are_answered_with_what_is_in_the_w
         deleted = client.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1_000), 5).responses[0]
         monkeypatch.undo()
         assert made.broker.topics.get("orders") is made.broker.topics.get("bills") is None
-    for answer, what in ((grown, "orders-1: move it"), (created, "bills-0: move it"), (deleted, "orders-0: Permission")):
+    for answer, what in (
+        (grown, "orders-1: move it"),
+        (created, "bills-0: move it"),
+        (deleted, "orders-0: Permission"),
+    ):
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert what in answer.error_message

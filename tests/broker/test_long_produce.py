@@ -30,7 +30,12 @@ def request(owner: tuple[int, int] | None, acks: int = -1, sequence: int = 0) ->
     """One record for each partition of one topic, one that does not exist, and some of another topic."""
     producer: dict[str, Any] = {}
     if owner is not None:
-        producer = {"producer_id": owner[0], "producer_epoch": owner[1], "base_sequence": sequence, "attributes": TRANSACTIONAL}
+        producer = {
+            "producer_id": owner[0],
+            "producer_epoch": owner[1],
+            "base_sequence": sequence,
+            "attributes": TRANSACTIONAL,
+        }
     data = bytes(build_batch([(b"k", b"v")], START_MS, **producer))
     topics = [
         TopicProduceData(name, partition_data=[PartitionProduceData(index, data) for index in range(count)])
@@ -52,7 +57,10 @@ async def finish(made: Rig, client: Client, asked: ProduceRequest, version: int)
 
 
 def codes(response: Any) -> dict[str, list[tuple[int, int]]]:
-    return {topic.name: [(part.index, part.error_code) for part in topic.partition_responses] for topic in response.responses}
+    return {
+        topic.name: [(part.index, part.error_code) for part in topic.partition_responses]
+        for topic in response.responses
+    }
 
 
 EXPECTED = {
@@ -100,7 +108,9 @@ def _init() -> Any:
     return InitProducerIdRequest("txn", 60_000)
 
 
-async def test_a_long_request_without_acknowledgement_has_no_answer_and_a_failure_closes_the_connection(data_dir: Path) -> None:
+async def test_a_long_request_without_acknowledgement_has_no_answer_and_a_failure_closes_the_connection(
+    data_dir: Path,
+) -> None:
     async with rig(data_dir) as made:
         made.topic(TOPIC, COUNT + 1)
         made.topic(OTHER, 9)
@@ -162,6 +172,8 @@ async def test_a_commit_of_very_many_offsets_is_written_in_several_batches(data_
             await turn(1)
             turns += 1
         answer = decode(client.answers()[0], KEYS["OffsetCommit"], 8)
-        assert [(part.partition_index, part.error_code) for part in answer.topics[0].partitions] == [(i, 0) for i in range(count)]
+        assert [(part.partition_index, part.error_code) for part in answer.topics[0].partitions] == [
+            (i, 0) for i in range(count)
+        ]
         assert turns >= 3
         assert sum(1 for _ in made.log("__consumer_offsets", 0).batches()) >= 4

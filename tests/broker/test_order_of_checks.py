@@ -62,7 +62,11 @@ def state(client: Client) -> tuple[str, list[tuple[str, list[int]]]]:
 
 @pytest.mark.parametrize(
     ("at", "new", "error"),
-    [(21, b"\0\x30", Code.INVALID_RECORD), (17, b"\0\0\0\0", Code.CORRUPT_MESSAGE), (57, b"\0\0\0\0", Code.INVALID_RECORD)],
+    [
+        (21, b"\0\x30", Code.INVALID_RECORD),
+        (17, b"\0\0\0\0", Code.CORRUPT_MESSAGE),
+        (57, b"\0\0\0\0", Code.INVALID_RECORD),
+    ],
     ids=["control", "CRC", "count"],
 )
 async def test_a_batch_that_is_refused_for_its_content_has_begun_the_transaction(
@@ -173,14 +177,18 @@ async def test_nothing_is_verified_when_a_partition_does_not_exist(data_dir: Pat
         ]  # fmt: skip
 
 
-def latest(client: Client, version: int = 9, name: str = TOPIC, isolation: int = READ_COMMITTED) -> tuple[int, int, int]:
+def latest(
+    client: Client, version: int = 9, name: str = TOPIC, isolation: int = READ_COMMITTED
+) -> tuple[int, int, int]:
     """(error, timestamp, offset) of the record with the largest timestamp."""
     wanted = ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -3)])
     (part,) = client.ask(ListOffsetsRequest(-1, isolation, [wanted]), version).topics[0].partitions
     return part.error_code, part.timestamp, part.offset
 
 
-async def test_the_largest_timestamp_of_committed_records_is_none_when_it_is_in_an_open_transaction(data_dir: Path) -> None:
+async def test_the_largest_timestamp_of_committed_records_is_none_when_it_is_in_an_open_transaction(
+    data_dir: Path,
+) -> None:
     async with rig(data_dir) as made:
         made.topic(TOPIC)
         client = made.client()

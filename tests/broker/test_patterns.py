@@ -69,7 +69,9 @@ async def test_without_re2_a_pattern_is_refused_and_the_log_says_what_to_install
 PIECES = st.sampled_from(["a", "B", "7", "_", "-", r"\.", r"\-", r"\*", r"\\", r"\[", ".*"])
 
 
-@given(pattern=st.lists(PIECES, max_size=6).map("".join), texts=st.lists(st.text("aB7_-.*\\[\n", max_size=6), max_size=5))
+@given(
+    pattern=st.lists(PIECES, max_size=6).map("".join), texts=st.lists(st.text("aB7_-.*\\[\n", max_size=6), max_size=5)
+)
 def test_a_simple_pattern_means_the_same_without_re2(pattern: str, texts: list[str]) -> None:
     with_re2 = Pattern(pattern)
     with pytest.MonkeyPatch.context() as patched:

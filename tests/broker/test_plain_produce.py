@@ -138,7 +138,9 @@ async def test_a_plain_transactional_produce_does_what_the_general_way_does(
         for name in ("with", "without"):
             disk = Disk() if durability == "power" else None
             properties = {"transaction.two.phase.commit.enable": "true"}
-            twins.append(Twin(await stack.enter_async_context(rig(tmp_path / name, properties, durability, disk)), disk))
+            twins.append(
+                Twin(await stack.enter_async_context(rig(tmp_path / name, properties, durability, disk)), disk)
+            )
 
         def handle(connection: Any, asked: Any, version: int) -> bool:
             took = connection.broker is twins[0].rig.broker and way(connection, asked, version)

@@ -170,7 +170,9 @@ async def test_a_cleaning_takes_nothing_away_before_what_replaces_it_is_on_the_d
         def cut_before(path: Any) -> None:
             if str(path).endswith(".log"):
                 cuts.append(story.cut())
-                for entry in forgetful.folders.values():  # An unlink may reach the disk long before anybody asks for it.
+                for (
+                    entry
+                ) in forgetful.folders.values():  # An unlink may reach the disk long before anybody asks for it.
                     entry.pop(Path(path).name, None)
             unlink(path)
 

@@ -373,7 +373,12 @@ async def test_who_reads_the_transaction_log_finds_the_complete_record_as_soon_a
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
         pair = owner.producer_id, owner.producer_epoch
         data = build_batch(
-            [(b"k", b"v")], START_MS, producer_id=pair[0], producer_epoch=pair[1], base_sequence=0, attributes=TRANSACTIONAL
+            [(b"k", b"v")],
+            START_MS,
+            producer_id=pair[0],
+            producer_epoch=pair[1],
+            base_sequence=0,
+            attributes=TRANSACTIONAL,
         )
         client.ask(produce(bytes(data), transactional_id="txn"), 12)
         client.ask(EndTxnRequest("txn", *pair, True), 5)

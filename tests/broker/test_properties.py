@@ -36,7 +36,24 @@ from stuntbroker.protocol.primitives import Message
 
 MADE, FOUND = "made", "found"
 FEW = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
-CANDIDATES = [-(2**63), -2, -1, 0, 1, 2, 9, 1_024, 6_000, 10_000, 65_536, 1_048_576, 1_800_000, 2**31 - 1, 2**62, 2**63 - 1]
+CANDIDATES = [
+    -(2**63),
+    -2,
+    -1,
+    0,
+    1,
+    2,
+    9,
+    1_024,
+    6_000,
+    10_000,
+    65_536,
+    1_048_576,
+    1_800_000,
+    2**31 - 1,
+    2**62,
+    2**63 - 1,
+]
 WORDS = ["", "delete", "compact", "delete,compact", "compact,delete", "true", "false", "CreateTime", "LogAppendTime",
          "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd", "0", "1", "0.5", "*", "a,b*", "kip-588", "x"]  # fmt: skip
 ONLY = {

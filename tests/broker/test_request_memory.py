@@ -26,7 +26,9 @@ PROPERTIES = {"queued.max.request.bytes": str(LIMIT), "socket.request.max.bytes"
 def large_produce() -> bytes:
     """A whole frame of 3 MiB."""
     data = batch(1, size=3 * MIB)
-    return frame(ProduceRequest(None, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]), 9)
+    return frame(
+        ProduceRequest(None, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])]), 9
+    )
 
 
 def held(made: Rig) -> int:

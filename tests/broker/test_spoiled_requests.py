@@ -80,13 +80,17 @@ async def test_what_spoils_a_description_is_answered_for_every_topic(
 
 
 @pytest.mark.parametrize("isolation", [2, -1])
-async def test_a_wrong_isolation_level_spoils_a_fetch_that_has_something_to_read(isolation: int, data_dir: Path) -> None:
+async def test_a_wrong_isolation_level_spoils_a_fetch_that_has_something_to_read(
+    isolation: int, data_dir: Path
+) -> None:
     async with rig(data_dir) as made:
         made.topic(TOPIC)
         client = made.client()
 
         def fetch(*wanted: tuple[str, int], session_epoch: int = -1) -> Any:
-            topics = [FetchTopic(name, partitions=[FetchPartition(index, -1, 0, -1, -1, 1_000)]) for name, index in wanted]
+            topics = [
+                FetchTopic(name, partitions=[FetchPartition(index, -1, 0, -1, -1, 1_000)]) for name, index in wanted
+            ]
             asked = FetchRequest(
                 max_wait_ms=10, min_bytes=1, max_bytes=1_000, isolation_level=isolation, session_epoch=session_epoch,
                 topics=topics,
@@ -226,7 +230,8 @@ async def test_a_configuration_that_would_do_nothing_is_refused_as_unknown(what:
         (told,) = client.ask(IncrementalAlterConfigsRequest(change), 1).responses
         assert told.error_code == incremental
         (told,) = client.ask(
-            whole.AlterConfigsRequest([whole.AlterConfigsResource(kind, name, [whole.AlterableConfig(key, "50000")])]), 2
+            whole.AlterConfigsRequest([whole.AlterConfigsResource(kind, name, [whole.AlterableConfig(key, "50000")])]),
+            2,
         ).responses
         assert told.error_code == all_at_once
 

@@ -61,7 +61,10 @@ NOT_STALE: dict[str, Callable[[Path], object]] = {
     "another name": lambda folder: folder.rename(folder.with_name("stuntbroker-mine")),
     "open to others": lambda folder: folder.chmod(0o755),
     "no lock": lambda folder: (folder / ".lock").unlink(),
-    "a lock that is a link": lambda folder: ((folder / ".lock").unlink(), (folder / ".lock").symlink_to("meta.properties")),
+    "a lock that is a link": lambda folder: (
+        (folder / ".lock").unlink(),
+        (folder / ".lock").symlink_to("meta.properties"),
+    ),
     "no journal": lambda folder: (folder / "metadata.journal").unlink(),
     "closed in order": lambda folder: (folder / ".kafka_cleanshutdown").touch(),
 }

@@ -48,7 +48,10 @@ def delete_records(client: Client, before: int = 2) -> list[int]:
 
 
 def delete_topics(client: Client, *names: str) -> list[int]:
-    return [one.error_code for one in client.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=1_000), 5).responses]
+    return [
+        one.error_code
+        for one in client.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=1_000), 5).responses
+    ]
 
 
 class Checkpoint:

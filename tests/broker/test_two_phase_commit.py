@@ -61,7 +61,11 @@ def committed(client: Client) -> list[str]:
     """Values that a read_committed consumer of the partition gets, all aborted ones filtered as a client does."""
     wish = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
     asked = FetchRequest(
-        max_wait_ms=0, min_bytes=0, max_bytes=10_000_000, isolation_level=1, topics=[FetchTopic(TOPIC, partitions=[wish])]
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=10_000_000,
+        isolation_level=1,
+        topics=[FetchTopic(TOPIC, partitions=[wish])],
     )
     part = client.ask(asked, 12).responses[0].partitions[0]
     aborted = {(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()}
@@ -142,7 +146,9 @@ async def test_a_new_instance_aborts_what_was_not_decided(data_dir: Path) -> Non
 
 
 @pytest.mark.parametrize("version", [11, 12])
-async def test_the_instance_before_writes_no_more_into_a_transaction_that_was_kept(version: int, data_dir: Path) -> None:
+async def test_the_instance_before_writes_no_more_into_a_transaction_that_was_kept(
+    version: int, data_dir: Path
+) -> None:
     """Its partition need not ask the coordinator for more records of an open transaction: it must, once it is kept."""
     async with rig(data_dir) as made:
         zombie, first = prepared(made, "a")

@@ -75,7 +75,9 @@ async def test_a_batch_that_is_known_already_is_not_the_first_of_its_transaction
 
 
 @pytest.mark.parametrize("verified", ["true", "false"])
-async def test_what_a_request_that_announces_itself_was_refused_is_known_in_any_case(verified: str, data_dir: Path) -> None:
+async def test_what_a_request_that_announces_itself_was_refused_is_known_in_any_case(
+    verified: str, data_dir: Path
+) -> None:
     async with rig(data_dir, {"transaction.partition.verification.enable": verified}) as made:
         made.topic(TOPIC)
         client = made.client()

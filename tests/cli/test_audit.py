@@ -102,7 +102,11 @@ def test_damage_is_found_and_is_the_exit_status(folder: Path, tmp_path: Path) ->
         (("/nowhere/at/all",), 1, "/nowhere/at/all"),
         (("one", "--records"), 2, "--records needs --tables"),
         (("one", "--html"), 2, "--html needs a value"),
-        (("one", "--html", "/no/such/x.html"), 1, "cannot write /no/such/x.html: there is no folder /no/such; give another"),
+        (
+            ("one", "--html", "/no/such/x.html"),
+            1,
+            "cannot write /no/such/x.html: there is no folder /no/such; give another",
+        ),
         (("one", "--html", "/"), 1, "cannot write /: it is a folder; give another --html"),
         (("one", "--html", "/dev/null/x.html"), 1, "there is no folder /dev/null"),
         (("one", "--eos-group", "g", "--eos-input", "in"), 2, "--eos-group, --eos-input and --eos-output go together"),
@@ -128,7 +132,9 @@ def test_a_master_may_be_given_or_left_out() -> None:
 
 
 @pytest.mark.parametrize("has_home", [False, True])
-def test_without_a_jdk_one_line_says_what_is_needed(has_home: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_jdk_one_line_says_what_is_needed(
+    has_home: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     if has_home:

@@ -47,16 +47,25 @@ WRONG = {
     "a property that is no number": (["serve", "--set", "num.partitions=many"], "num.partitions: 'many'"),
     "a property out of its range": (["serve", "--set", "num.partitions=0"], "num.partitions: 0 is not in"),
     "a property of ours that there is not": (["serve", "--set", "stuntbroker.x=1"], "stuntbroker.x"),
-    "a misspelt property": (["serve", "--set", "num.partition=3"], "num.partition is not a property of Apache Kafka 4.3.1"),
-    "listeners of another protocol": (
-        ["serve", "--set", "listeners=PLAINTEXT://:0,SSL://:1"], "listeners: 'SSL://:1': only PLAINTEXT listeners",
+    "a misspelt property": (
+        ["serve", "--set", "num.partition=3"],
+        "num.partition is not a property of Apache Kafka 4.3.1",
     ),
-    "more listeners than one": (["serve", "--port", "0", "--set", "listeners=HOST://:0,DOCKER://:1"], "give --host and --port"),
+    "listeners of another protocol": (
+        ["serve", "--set", "listeners=PLAINTEXT://:0,SSL://:1"],
+        "listeners: 'SSL://:1': only PLAINTEXT listeners",
+    ),
+    "more listeners than one": (
+        ["serve", "--port", "0", "--set", "listeners=HOST://:0,DOCKER://:1"],
+        "give --host and --port",
+    ),
     "a listener that is no address": (
-        ["serve", "--port", "0", "--set", "advertised.listeners=garbage"], "advertised.listeners: 'garbage' is not HOST:PORT",
+        ["serve", "--port", "0", "--set", "advertised.listeners=garbage"],
+        "advertised.listeners: 'garbage' is not HOST:PORT",
     ),
     "a listener of another protocol": (
-        ["serve", "--port", "0", "--set", "advertised.listeners=SASL_SSL://a:1"], "only PLAINTEXT listeners",
+        ["serve", "--port", "0", "--set", "advertised.listeners=SASL_SSL://a:1"],
+        "only PLAINTEXT listeners",
     ),
     "a pattern with a * in its middle": (
         ["serve", "--set", "stuntbroker.deny.two.phase.commit=a, b*c"],
@@ -100,8 +109,14 @@ def test_a_port_in_use_exits_1_and_leaves_no_temporary_folder(tmp_path: Path) ->
 
 ADVICE = {
     "taken": (OSError(errno.EADDRINUSE, ""), "stop who is there, or give another --port"),
-    "forbidden": (PermissionError(errno.EACCES, ""), "this user may not have that port: give another --port, from 1024 on"),
-    "not here": (OSError(errno.EADDRNOTAVAIL, ""), "no interface of this machine has that address: give another --host"),
+    "forbidden": (
+        PermissionError(errno.EACCES, ""),
+        "this user may not have that port: give another --port, from 1024 on",
+    ),
+    "not here": (
+        OSError(errno.EADDRNOTAVAIL, ""),
+        "no interface of this machine has that address: give another --host",
+    ),
     "unknown": (socket.gaierror(socket.EAI_NONAME, ""), "give a --host that has an address"),
     "else": (OSError(errno.ENOBUFS, ""), "give another --host or --port"),
 }
@@ -135,7 +150,9 @@ def test_a_data_folder_in_use_exits_1_and_the_first_process_goes_on(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("folder", "said"), [("file", "it is a file"), ("file/data", "on the way to it there is a file")], ids=["itself", "above"]
+    ("folder", "said"),
+    [("file", "it is a file"), ("file/data", "on the way to it there is a file")],
+    ids=["itself", "above"],
 )
 def test_a_file_in_the_place_of_the_data_folder_exits_1_and_another_is_asked_for(
     folder: str, said: str, tmp_path: Path
@@ -359,8 +376,14 @@ def test_dump_shows_batches_and_records_and_says_what_is_wrong(tmp_path: Path) -
 
 
 SHOWN = {
-    ".index": (pack(">ii", 7, 4_500) + pack(">ii", 9, 9_000), "entry offset=107 position=4500\n  entry offset=109 position=9000"),
-    ".timeindex": (pack(">qi", 1_234, 7) + bytes(24), "entry timestamp=1234 offset=107\n  24 bytes of zeros: room for more"),
+    ".index": (
+        pack(">ii", 7, 4_500) + pack(">ii", 9, 9_000),
+        "entry offset=107 position=4500\n  entry offset=109 position=9000",
+    ),
+    ".timeindex": (
+        pack(">qi", 1_234, 7) + bytes(24),
+        "entry timestamp=1234 offset=107\n  24 bytes of zeros: room for more",
+    ),
     ".txnindex": (pack(">hqqqq", 0, 5, 100, 104, 105), "aborted producer=5 offset=100..104 last_stable_offset=105"),
     ".snapshot": (None, "producer=5:1 sequence=3..4 offset=100..101 open_since=100 timestamp=9 coordinator_epoch=-1"),
 }
@@ -414,7 +437,9 @@ def test_dump_goes_on_after_what_it_cannot_show(tmp_path: Path) -> None:
     assert shown.returncode == 1
     assert shown.stdout.count("! no file of a broker has this name: it is not shown\n") == 3
     assert f"{tmp_path}/partition.metadata\n  version: 0\n" in shown.stdout
-    assert [line.split(": ")[1] for line in shown.stderr.splitlines()] == [f"{tmp_path}/{name}" for name in ("gone", "link")]
+    assert [line.split(": ")[1] for line in shown.stderr.splitlines()] == [
+        f"{tmp_path}/{name}" for name in ("gone", "link")
+    ]
 
 
 WRONG_FILES = {

@@ -167,7 +167,9 @@ def test_what_find_hanging_finds_is_ended_by_the_command_that_it_prints(hand: Ha
 
     assert hand.last_stable_offset(own, 1) == known_offset
     table = shell.type(f"find-hanging --topic {own}")
-    assert table.startswith("open transactions without a new record for 900000 ms or longer (--max-transaction-timeout-ms)\n")
+    assert table.startswith(
+        "open transactions without a new record for 900000 ms or longer (--max-transaction-timeout-ms)\n"
+    )
     assert shell.json(f"find-hanging --topic {own} --max-transaction-timeout-ms 7")["max_transaction_timeout_ms"] == 7
     commands = [line.strip() for line in table.splitlines() if "txn abort" in line]
     assert len(commands) == 2

@@ -22,7 +22,9 @@ from tests.peers.test_franz_go import go_tool
 
 ROOT = Path(__file__).parents[2]
 PRINTED = "localhost:9092"
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(
+    r"^```(\w*)\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+)
 STEP_S_MAX = 300
 
 # The first run fetches modules and jars, and compiles.
@@ -126,7 +128,9 @@ def test_go(address: str, tmp_path: Path) -> None:
 def test_a_broker_as_a_process(tmp_path: Path) -> None:
     text = block("python", first_line="import subprocess, sys")
 
-    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", run([sys.executable, "-c", text + "broker.wait()\nprint(address)"], tmp_path))
+    assert re.fullmatch(
+        r"127\.0\.0\.1:\d+\n", run([sys.executable, "-c", text + "broker.wait()\nprint(address)"], tmp_path)
+    )
 
 
 def test_spark(address: str, tmp_path: Path) -> None:

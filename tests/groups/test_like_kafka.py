@@ -338,7 +338,9 @@ def removed_meanwhile(address: str, told: Transcript) -> None:
                 known()
                 group_id = f"removed {which} {plain}"
                 until_ready(wire, "find_coordinator", 2, key=group_id)
-                producer = until_ready(wire, "init_producer_id", 4, transactional_id="txn", transaction_timeout_ms=60_000)
+                producer = until_ready(
+                    wire, "init_producer_id", 4, transactional_id="txn", transaction_timeout_ms=60_000
+                )
                 ids = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
                 until_ready(wire, "add_offsets_to_txn", 3, transactional_id="txn", group_id=group_id, **ids)
                 if plain:

@@ -32,7 +32,9 @@ def test_a_pending_offset_is_not_seen_before_the_commit(world: World) -> None:
 
 def test_of_an_unstable_offset_nothing_is_told_but_that_it_is(world: World) -> None:
     """RequireStable, KIP-447: neither the offset before nor what was said with it."""
-    world.groups.commit("g", "", None, -1, [OffsetCommit("t", 0, 5, 7, "m"), OffsetCommit("t", 1, 6, 8, "n")], version=8)
+    world.groups.commit(
+        "g", "", None, -1, [OffsetCommit("t", 0, 5, 7, "m"), OffsetCommit("t", 1, 6, 8, "n")], version=8
+    )
     world.commit_in_txn(7, 9)
 
     assert world.groups.fetch("g", [("t", ZERO_UUID, [0, 1, 2])], True)[0].partitions == [
@@ -42,7 +44,11 @@ def test_of_an_unstable_offset_nothing_is_told_but_that_it_is(world: World) -> N
 
 
 def test_what_is_told_of_an_offset_in_a_transaction_is_all_there_after_its_commit(world: World) -> None:
-    commits = [OffsetCommit("t", 0, 5, 7, "m"), OffsetCommit("t", 1, 6, -1, "m" * 4_097), OffsetCommit("t", 2, 8, -1, None)]
+    commits = [
+        OffsetCommit("t", 0, 5, 7, "m"),
+        OffsetCommit("t", 1, 6, -1, "m" * 4_097),
+        OffsetCommit("t", 2, 8, -1, None),
+    ]
     errors = world.groups.commit_transactional("g", 7, 0, "", None, -1, commits, version=3)
     assert errors == [E.NONE, E.OFFSET_METADATA_TOO_LARGE, E.NONE]
     assert world.offset(partition=1, stable=True) == FetchedOffset(1)
@@ -76,7 +82,13 @@ def test_the_producers_of_pending_offsets_are_known_by_group_and_place(world: Wo
     def producers(*partitions: int, group_id: str = "g") -> set[int]:
         return world.groups.pending_producers(group_id, [("t", number) for number in partitions])
 
-    assert (producers(0), producers(1), producers(0, 1), producers(2, 3), producers()) == ({7, 8}, {8}, {7, 8}, set(), set())
+    assert (producers(0), producers(1), producers(0, 1), producers(2, 3), producers()) == (
+        {7, 8},
+        {8},
+        {7, 8},
+        set(),
+        set(),
+    )
     assert (producers(0, group_id="h"), producers(0, group_id="nobody")) == ({9}, set())
     world.end_txn(8, commit=False)
     assert producers(0, 1) == {7}

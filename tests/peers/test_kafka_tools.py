@@ -54,12 +54,17 @@ def test_kafka_configs_sets_and_shows_quotas(bootstrap: str, own: str) -> None:
     def configs(*arguments: str) -> str:
         return tool("ConfigCommand", "--bootstrap-server", bootstrap, *arguments, package="kafka.admin")
 
-    tool("ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", own, text="line")  # The audit needs a partition.
+    tool(
+        "ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", own, text="line"
+    )  # The audit needs a partition.
     entity = ["--entity-type", "users", "--entity-name", own, "--entity-type", "clients", "--entity-default"]
     configs("--alter", "--add-config", "producer_byte_rate=1024,request_percentage=50", *entity)
     described = configs("--describe", *entity)
     assert f"Quota configs for user-principal '{own}', the default client-id are " in described
-    assert set(described.split(" are ")[1].strip().split(", ")) == {"producer_byte_rate=1024.0", "request_percentage=50.0"}
+    assert set(described.split(" are ")[1].strip().split(", ")) == {
+        "producer_byte_rate=1024.0",
+        "request_percentage=50.0",
+    }
     configs("--alter", "--delete-config", "producer_byte_rate,request_percentage", *entity)
     assert "Quota configs" not in configs("--describe", *entity)
 

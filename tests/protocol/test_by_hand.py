@@ -183,7 +183,9 @@ outcomes = st.builds(
     st.integers(-1, 2**40), st.just(()) | st.just([BatchIndexAndErrorMessage(1, "why")]), texts,
     st.none() | st.just(LeaderIdAndEpoch(1, 2)),
 )  # fmt: skip
-plain_outcomes = st.builds(PartitionProduceResponse, indexes, st.just(0), st.integers(0, 2**63 - 1), st.integers(-1, 2**40))
+plain_outcomes = st.builds(
+    PartitionProduceResponse, indexes, st.just(0), st.integers(0, 2**63 - 1), st.integers(-1, 2**40)
+)
 answered = st.builds(
     TopicProduceResponse, names, st.binary(min_size=16, max_size=16),
     st.lists(plain_outcomes, max_size=3) | st.lists(outcomes, max_size=3) | st.lists(plain_outcomes, min_size=126, max_size=127),
@@ -221,7 +223,9 @@ def test_the_answer_to_end_txn_is_one_frame_of_the_generated_codecs_bytes(
     key=st.binary(max_size=300), value=st.none() | st.binary(max_size=300) | st.just(b"v" * 20_000),
     offset=st.integers(0, 2**62), timestamp=st.integers(-1, 2**50),
 )  # fmt: skip
-def test_a_batch_of_one_record_is_what_build_batch_makes(key: bytes, value: bytes | None, offset: int, timestamp: int) -> None:
+def test_a_batch_of_one_record_is_what_build_batch_makes(
+    key: bytes, value: bytes | None, offset: int, timestamp: int
+) -> None:
     built = build_batch([(key, value)], timestamp, base_offset=offset, leader_epoch=3)
 
     assert one_record_batch(offset, 3, timestamp, key, value) == built
@@ -234,7 +238,9 @@ def test_a_marker_differs_between_partitions_by_its_offset_alone() -> None:
 
 
 CONFIG = LogConfig(max_message_bytes=SIZE_MAX)
-values = st.lists(st.none() | st.sampled_from([b"", b"v" * 10, b"v" * 63, b"v" * 64, b"v" * 130]), min_size=1, max_size=5)
+values = st.lists(
+    st.none() | st.sampled_from([b"", b"v" * 10, b"v" * 63, b"v" * 64, b"v" * 130]), min_size=1, max_size=5
+)
 HEADER_FIELDS = [(0, 8), (8, 4), (16, 1), (21, 2), (23, 4), (43, 8), (53, 4), (57, 4)]
 """Where a header says something that is checked, and in how many bytes."""
 
@@ -262,7 +268,9 @@ def test_a_plain_batch_is_one_that_no_check_refuses(
             at, size = random.choice(HEADER_FIELDS)
             spoilt[at : at + size] = random.choice([-1, 0, 1, 2, 4, 0x20, 70]).to_bytes(size, "big", signed=True)
         else:
-            spoilt[random.randrange(61, len(spoilt))] = random.choice([0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)])
+            spoilt[random.randrange(61, len(spoilt))] = random.choice(
+                [0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)]
+            )
         if random.random() < 0.2:
             del spoilt[random.randrange(len(spoilt)) :]
         if random.random() < 0.9 and len(spoilt) > 21:
@@ -343,7 +351,9 @@ ends = st.builds(EndTxnRequest, st.text(max_size=140), int64, int16, st.booleans
 
 
 @given(request=ends, version=st.sampled_from(k26_end_txn.VERSIONS), tags=st.booleans(), cut=st.integers(0, 20))
-def test_end_txn_is_read_as_the_generated_codec_reads_it(request: EndTxnRequest, version: int, tags: bool, cut: int) -> None:
+def test_end_txn_is_read_as_the_generated_codec_reads_it(
+    request: EndTxnRequest, version: int, tags: bool, cut: int
+) -> None:
     out = bytearray(b"head")
     request.encode(out, version)
     if tags and version >= k26_end_txn.FLEXIBLE_FROM:

@@ -126,7 +126,9 @@ def test_records_are_judged_as_kafka_judges_them(what: str) -> None:
     payload = b"".join(records)
 
     assert kind_of(walk(payload, 0, header(len(records)), MANY, True, TIMES)) == expected
-    assert kind_of(walk(payload, 0, header(len(records)), MANY, False, TIMES)) == (FINE if expected == KEYLESS else expected)
+    assert kind_of(walk(payload, 0, header(len(records)), MANY, False, TIMES)) == (
+        FINE if expected == KEYLESS else expected
+    )
 
 
 @pytest.mark.parametrize("what", RECORDS)
@@ -186,8 +188,15 @@ def some_records(draw: Any) -> tuple[int, bytes]:
     return count, bytes(out)
 
 
-@given(made=some_records(), at=st.integers(0), byte=st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF]), spoil=st.booleans())
-def test_the_usual_record_and_any_other_are_read_alike(made: tuple[int, bytes], at: int, byte: int, spoil: bool) -> None:
+@given(
+    made=some_records(),
+    at=st.integers(0),
+    byte=st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF]),
+    spoil=st.booleans(),
+)
+def test_the_usual_record_and_any_other_are_read_alike(
+    made: tuple[int, bytes], at: int, byte: int, spoil: bool
+) -> None:
     """The quick look is only quicker."""
     count, payload = made
     if spoil:
@@ -224,7 +233,9 @@ def test_spans_are_the_records_without_their_headers(made: tuple[int, bytes]) ->
 
 
 @given(made=some_records(), at=st.integers(0), byte=st.integers(0, 255))
-def test_spans_of_what_was_harmed_lie_in_the_payload_or_are_refused(made: tuple[int, bytes], at: int, byte: int) -> None:
+def test_spans_of_what_was_harmed_lie_in_the_payload_or_are_refused(
+    made: tuple[int, bytes], at: int, byte: int
+) -> None:
     count, payload = made
     changed = bytearray(payload)
     changed[at % len(changed)] = byte
@@ -252,7 +263,10 @@ BOMBS: Final = {
     "many long headers": (1, record(headers=varint(20_000) + LONG_HEADER * 20_000)),
     "records of many headers": (500, b"".join(record(n, headers=varint(200) + HEADER * 200) for n in range(500))),
     "many records": (100_000, b"".join(record(n) for n in range(100_000))),
-    "many records of long numbers": (10_000, b"".join(record(long(n), key=long(0), value=long(0)) for n in range(10_000))),
+    "many records of long numbers": (
+        10_000,
+        b"".join(record(long(n), key=long(0), value=long(0)) for n in range(10_000)),
+    ),
     "many records without key": (100_000, b"".join(record(n, key=b"\x01") for n in range(100_000))),
     "many late records": (20_000, b"".join(record(n, time=varint(1 << 40)) for n in range(20_000))),
 }

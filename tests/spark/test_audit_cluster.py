@@ -39,7 +39,9 @@ def test_a_cluster_finds_the_same_and_all_its_workers_take_part(tmp_path: Path) 
     assert found == stuntbroker_audit(data)
     assert {(one["kind"], one["topic"], one["partition"]) for one in found["findings"]} == planted and len(planted) == 4
     assert parquet.read_table(tables / "transactions").num_rows == 2 * TRANSACTIONS + 1  # The stranger's too.
-    assert parquet.read_table(tables / "batches").num_rows == found["batches"] + 1  # What is corrupt has a row, and is none.
+    assert (
+        parquet.read_table(tables / "batches").num_rows == found["batches"] + 1
+    )  # What is corrupt has a row, and is none.
 
 
 def test_a_session_that_does_not_start_is_told_in_one_line(tmp_path: Path) -> None:

@@ -141,7 +141,13 @@ def dead(driver: Driver, world: World) -> dict[tuple[str, str], Job]:
             fault = replace(KILLED[name][0], batch=LAST if kind == "stream" else None)
             options = {"writeId": "job", "writeVersion": "7"} if kind == "version" else {}
             job = world.job(
-                f"{kind}.{mode}.{moment}", "kafka", BATCHES, fault, mode=mode, is_batch=kind != "stream", options=options
+                f"{kind}.{mode}.{moment}",
+                "kafka",
+                BATCHES,
+                fault,
+                mode=mode,
+                is_batch=kind != "stream",
+                options=options,
             )
             # A commit that stands holds back a topic of decisions for all who share it.
             jobs[kind, name] = rerun(job, decisions=f"kafka:decisions.{job.sink}")

@@ -49,9 +49,7 @@ def test_a_sink_waits_for_a_broker_that_is_away_when_its_driver_starts(mode: str
     assert sink.take(sink_options(given, stream=True)).last is None
 
 
-def test_a_source_waits_for_a_broker_that_is_away_when_its_driver_starts(
-    spark: SparkSession, away: LiveBroker
-) -> None:
+def test_a_source_waits_for_a_broker_that_is_away_when_its_driver_starts(spark: SparkSession, away: LiveBroker) -> None:
     given = {"kafka.bootstrap.servers": str(away.address), "subscribe": "t", "startingOffsets": "earliest"}
     schema = _parse_datatype_string(COLUMNS)
 
@@ -65,5 +63,7 @@ def test_a_source_waits_for_a_broker_that_is_away_when_its_driver_starts(
 @pytest.mark.parametrize("mode", ["2pc", "single"])
 def test_a_sink_gives_up_after_its_time_out_and_names_what_to_change(mode: str) -> None:
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "sinkId": "s", "topic": "t", "mode": mode}
-    with pytest.raises(TimedOut, match=r"given up after 0.1 s: check that a broker runs there.*kafka.delivery.timeout.ms"):
+    with pytest.raises(
+        TimedOut, match=r"given up after 0.1 s: check that a broker runs there.*kafka.delivery.timeout.ms"
+    ):
         sink.take(sink_options(given | {"kafka.delivery.timeout.ms": "100"}, stream=True))

@@ -39,8 +39,14 @@ WRONG_OPTIONS = {
     "unknown, with a near one": ({"sink_id": "x"}, "has no option 'sink_id': did you mean sinkId?"),
     "unknown": ({"zzz": "x"}, "has no option 'zzz': there are kafka.bootstrap.servers, topic"),
     "of a producer": ({"kafka.enable.idempotence": "true"}, "it always writes idempotently with acks=all, take it out"),
-    "acks of the leader": ({"kafka.acks": "1"}, "option kafka.acks='1': a transaction can only be committed when all in-sync"),
-    "a protocol": ({"kafka.security.protocol": "SASL_SSL"}, "option kafka.security.protocol=SASL_SSL: TLS and SASL are not"),
+    "acks of the leader": (
+        {"kafka.acks": "1"},
+        "option kafka.acks='1': a transaction can only be committed when all in-sync",
+    ),
+    "a protocol": (
+        {"kafka.security.protocol": "SASL_SSL"},
+        "option kafka.security.protocol=SASL_SSL: TLS and SASL are not",
+    ),
     "a mechanism": ({"kafka.sasl.mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and SASL are not served"),
     "of Kafka's client": ({"kafka.compression": "x"}, "did you mean kafka.compression.type?"),
     "no sink": ({"sinkId": ""}, "option sinkId is missing: a name that no other query has"),
@@ -59,8 +65,14 @@ WRONG_OPTIONS = {
     "a time": ({"kafka.transaction.timeout.ms": "1s"}, "option kafka.transaction.timeout.ms='1s': it must be a number"),
     "a version alone": ({"writeVersion": "1"}, "options writeId and writeVersion belong together"),
     "a write alone": ({"writeId": "w"}, "options writeId and writeVersion belong together"),
-    "a write that is no name": ({"writeId": "a/b", "writeVersion": "1"}, "option writeId='a/b': it must be 1 to 180 of"),
-    "a version that is no number": ({"writeId": "w", "writeVersion": "-1"}, "option writeVersion='-1': it must be a whole"),
+    "a write that is no name": (
+        {"writeId": "a/b", "writeVersion": "1"},
+        "option writeId='a/b': it must be 1 to 180 of",
+    ),
+    "a version that is no number": (
+        {"writeId": "w", "writeVersion": "-1"},
+        "option writeVersion='-1': it must be a whole",
+    ),
     "no time": ({"kafka.delivery.timeout.ms": "0"}, "1 to 2147483647"),
 }
 

@@ -97,7 +97,9 @@ class Example:
     """The code of the documentation, with names of this test in it."""
 
     def __init__(self, bootstrap: str, checkpoint: Path) -> None:
-        (text,) = [one for one in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL) if "writeVersion" in one]
+        (text,) = [
+            one for one in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL) if "writeVersion" in one
+        ]
         assert "localhost:9092" in text and "/data/checkpoints/totals" in text
         self._text = text.replace("localhost:9092", bootstrap).replace("/data/checkpoints/totals", str(checkpoint))
 
@@ -129,5 +131,7 @@ def test_the_documented_foreach_batch_writes_a_query_in_update_mode_exactly_once
 def test_complete_mode_is_refused_with_what_works(broker: LiveBroker) -> None:
     from pyspark.sql.types import StructType
 
-    with pytest.raises(ValueError, match=r"outputMode\('append'\), or .* foreachBatch with df.write .* writeId and writeVersion"):
+    with pytest.raises(
+        ValueError, match=r"outputMode\('append'\), or .* foreachBatch with df.write .* writeId and writeVersion"
+    ):
         stream_writer({}, StructType(), overwrite=True)

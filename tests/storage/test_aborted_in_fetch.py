@@ -13,7 +13,9 @@ TRANSACTIONS = 12
 @pytest.mark.parametrize("segment_bytes", [200, 400, 1 << 20])
 @pytest.mark.parametrize("size", [1, 250, 450, 1 << 20])
 @pytest.mark.parametrize("offset", [0, 1, 6, 15])
-def test_every_aborted_record_that_is_read_is_told_of(segment_bytes: int, size: int, offset: int, tmp_path: Path) -> None:
+def test_every_aborted_record_that_is_read_is_told_of(
+    segment_bytes: int, size: int, offset: int, tmp_path: Path
+) -> None:
     log = new_log(tmp_path / "t-0", segment_bytes=segment_bytes)
     for producer_id in range(TRANSACTIONS):
         put(log, batch(1, pid=producer_id, epoch=0, seq=0, txn=True))

@@ -369,7 +369,9 @@ def test_a_busy_log_that_keeps_its_history_stays_within_twice_the_live_size_and_
         if needs_cleaning(log, False, now_ms):
             clean(log, now=now_ms)
         largest = max(largest, log.size)
-        young = [record.timestamp for header, data in log.batches() for record in read_records(header, data, HEADER_SIZE)]
+        young = [
+            record.timestamp for header, data in log.batches() for record in read_records(header, data, HEADER_SIZE)
+        ]
         assert len([at for at in young if at > now_ms - lag_ms]) == min(n + 1, lag_ms // second) * per_second
     assert largest < 3 * DIRTY_MAX + (lag_ms // second) * per_second * 2_100
 

@@ -263,7 +263,9 @@ def test_nothing_and_a_stream_cut_anywhere_are_refused(codec: int) -> None:
         (LZ4, compress(LZ4, b"ab")[7:-4], compress(LZ4, b"ab")[:7], bytes(4)),
     ],
 )
-def test_pieces_of_next_to_nothing_cost_as_much_as_a_kilobyte(codec: int, piece: bytes, start: bytes, end: bytes) -> None:
+def test_pieces_of_next_to_nothing_cost_as_much_as_a_kilobyte(
+    codec: int, piece: bytes, start: bytes, end: bytes
+) -> None:
     """Opening one takes as long: very many of them are too much."""
     opened, cost = measured(codec, start + piece * 100 + end, 1 << 20)
     assert (len(opened) <= 200, cost) == (True, 100 * PIECE)

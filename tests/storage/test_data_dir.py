@@ -218,7 +218,9 @@ def test_lines_of_older_versions_are_read_beside_newer_ones(tmp_path: Path) -> N
 def test_a_line_that_is_no_change_is_named(line: bytes, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_bytes(b'{"a":1}\n' + line + b"\n")
     folder = DataDir(str(tmp_path))
-    with pytest.raises(StorageError, match=f"^{tmp_path}/{JOURNAL}, line 2: (not JSON|no JSON object|wrong CRC)") as refused:
+    with pytest.raises(
+        StorageError, match=f"^{tmp_path}/{JOURNAL}, line 2: (not JSON|no JSON object|wrong CRC)"
+    ) as refused:
         list(folder.read_journal())
     assert "\n" not in str(refused.value)
     folder.close()
@@ -242,7 +244,9 @@ def test_properties_that_do_not_say_who_we_are_are_named(content: bytes | None, 
     path = tmp_path / "meta.properties"
     path.mkdir() if content is None else path.write_bytes(content)
     folder = DataDir(str(tmp_path))
-    advice = " is a folder" if content is None else ": .*; put back a copy of that file, or delete it for a new cluster id"
+    advice = (
+        " is a folder" if content is None else ": .*; put back a copy of that file, or delete it for a new cluster id"
+    )
     with pytest.raises(StorageError, match=path.as_posix() + advice):
         folder.properties()
     folder.close()

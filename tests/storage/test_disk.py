@@ -34,7 +34,9 @@ def _link(at: Path, outside: Path) -> None:
     lambda path: replace_file(path.removesuffix(".new"), b""),
 ], ids=["open", "read", "write", "replace"])  # fmt: skip
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
-def test_what_is_not_a_regular_file_is_refused_by_name(tmp_path: Path, kind: str, opened: Callable[[str], object]) -> None:
+def test_what_is_not_a_regular_file_is_refused_by_name(
+    tmp_path: Path, kind: str, opened: Callable[[str], object]
+) -> None:
     outside, path = tmp_path / "outside", tmp_path / "file.new"
     outside.write_bytes(OUTSIDE)
     {"link": lambda: path.symlink_to(outside), "folder": path.mkdir, "pipe": lambda: os.mkfifo(path)}[kind]()

@@ -241,9 +241,7 @@ def test_an_append_that_the_disk_refuses_leaves_nothing_behind(
     assert view(reopened(tmp_path / "t-0")) == after
 
 
-def test_what_cannot_be_taken_back_is_cut_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_taken_back_is_cut_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EIO, "not today")
 

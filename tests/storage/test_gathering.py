@@ -45,10 +45,14 @@ def appended(log: PartitionLog, random: Random, own: bool, now_ms: int) -> objec
     known = log.producers.producers.get(pid)
     epoch, sequence = (known.epoch, known.next_sequence) if known else (0, 0)
     if random.random() < 0.3:
-        return log.append_marker(new_marker(random.random() < 0.7, pid, epoch + random.choice([0, 1, 1, 1]), 0, 0, now_ms))
+        return log.append_marker(
+            new_marker(random.random() < 0.7, pid, epoch + random.choice([0, 1, 1, 1]), 0, 0, now_ms)
+        )
     size = random.choice([3, 3, 100, 3_900, 9_000])
     data = batch([(b"k", b"v" * size)] * random.randint(1, 2), pid=pid, epoch=epoch, seq=sequence, at=now_ms, txn=True)
-    return log.append_client(random.choice([bytes, lambda d: memoryview(bytearray(d))])(data), read_header(data), now_ms, True)
+    return log.append_client(
+        random.choice([bytes, lambda d: memoryview(bytearray(d))])(data), read_header(data), now_ms, True
+    )
 
 
 @settings(max_examples=60)

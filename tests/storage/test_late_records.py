@@ -71,7 +71,9 @@ def test_records_of_other_keys_do_not_wait_for_a_late_one_nor_bring_it_forward(l
     assert logs.written(logs.txns) == [b"prepare a", b"prepare b", b"complete a", b"complete b"]
 
 
-def test_the_next_record_of_its_key_comes_behind_a_late_one_and_behind_all_that_the_turn_has_written_before(logs: Logs) -> None:
+def test_the_next_record_of_its_key_comes_behind_a_late_one_and_behind_all_that_the_turn_has_written_before(
+    logs: Logs,
+) -> None:
     logs.txns.append_record(b"a", b"prepare a", NOW_MS)
     put(logs.partition, batch([(None, b"marker")]))
     logs.txns.append_late(b"a", b"complete a", NOW_MS)

@@ -47,10 +47,22 @@ def put(folder: Path, *names: str) -> None:
 
 
 NOT_OURS = {
-    "kafka": ([f"{KAFKA}/{LOG}", "orders-0/" + METADATA, PROPERTIES, ".lock"], "Apache Kafka's: there is __cluster_metadata-0"),
-    "kafka, just formatted": (["bootstrap.checkpoint", PROPERTIES], "not a broker's, and it is not empty: there is 'bootstrap"),
-    "kafka with ZooKeeper": (["orders-0/" + METADATA, PROPERTIES, START_OFFSETS], "has partitions, as orders-0, but its"),
-    "ours without its journal": (["orders-0/" + METADATA, PROPERTIES, START_OFFSETS, ".lock"], f"but its {JOURNAL} is missing"),
+    "kafka": (
+        [f"{KAFKA}/{LOG}", "orders-0/" + METADATA, PROPERTIES, ".lock"],
+        "Apache Kafka's: there is __cluster_metadata-0",
+    ),
+    "kafka, just formatted": (
+        ["bootstrap.checkpoint", PROPERTIES],
+        "not a broker's, and it is not empty: there is 'bootstrap",
+    ),
+    "kafka with ZooKeeper": (
+        ["orders-0/" + METADATA, PROPERTIES, START_OFFSETS],
+        "has partitions, as orders-0, but its",
+    ),
+    "ours without its journal": (
+        ["orders-0/" + METADATA, PROPERTIES, START_OFFSETS, ".lock"],
+        f"but its {JOURNAL} is missing",
+    ),
     "a home": ([".bashrc", ".ssh/id", "Documents/x", "backup-2024/"], "it is not empty: there is 'Documents'"),
     "a file": (["holiday.jpg"], "it is not empty: there is 'holiday.jpg'"),
     "an empty folder": (["backup-2024/"], "it is not empty: there is 'backup-2024'"),

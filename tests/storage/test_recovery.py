@@ -184,7 +184,9 @@ def test_batches_whose_offsets_go_back_are_damage(tmp_path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content + content[: len(content) // 2])
 
-    with pytest.raises(StorageError, match=f"{path} is damaged at position {len(content)}, after offset 5: valid records follow"):
+    with pytest.raises(
+        StorageError, match=f"{path} is damaged at position {len(content)}, after offset 5: valid records follow"
+    ):
         reopened(tmp_path / "t-0")
     log = reopened(tmp_path / "t-0", truncate=True)
     assert log.next_offset == 6
@@ -203,7 +205,9 @@ def test_batches_larger_than_a_piece_of_the_scan_are_read(
         killed(log)
 
 
-def test_a_damaged_segment_in_the_middle_refuses_the_log_and_truncate_ends_it_there(tmp_path: Path, prefixes: list[View]) -> None:
+def test_a_damaged_segment_in_the_middle_refuses_the_log_and_truncate_ends_it_there(
+    tmp_path: Path, prefixes: list[View]
+) -> None:
     """Its indexes do not fit, so it is read; what follows it is past the longest valid prefix."""
     killed(told(tmp_path / "t-0", STORY))
     files = files_of(tmp_path / "t-0")
@@ -211,7 +215,9 @@ def test_a_damaged_segment_in_the_middle_refuses_the_log_and_truncate_ends_it_th
     del files[second.replace(".log", ".index")]
     write_back(tmp_path / "t-0", files | {second: files[second][:-1]})
 
-    with pytest.raises(StorageError, match=f"{second} is damaged at position .*: valid records follow at position 0 of "):
+    with pytest.raises(
+        StorageError, match=f"{second} is damaged at position .*: valid records follow at position 0 of "
+    ):
         reopened(tmp_path / "t-0", segment_bytes=SEGMENT_BYTES)
     found = view(reopened(tmp_path / "t-0", truncate=True, segment_bytes=SEGMENT_BYTES), batches_remembered=1)
 
@@ -409,7 +415,9 @@ def test_any_bit_that_was_flipped_in_an_index_is_found_and_the_index_made_anew(s
         assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("entries", [b"\xff" * 80, bytes(16), b"\x80" + bytes(7), b"\x00\x00\x00\x05\x80\x00\x00\x00" * 2])
+@pytest.mark.parametrize(
+    "entries", [b"\xff" * 80, bytes(16), b"\x80" + bytes(7), b"\x00\x00\x00\x05\x80\x00\x00\x00" * 2]
+)
 def test_an_index_without_a_crc_that_cannot_be_one_is_made_anew(entries: bytes, tmp_path: Path) -> None:
     known = closed_log(tmp_path / "t-0")
     (tmp_path / "t-0" / f"{0:020d}.crc").unlink()

@@ -54,7 +54,12 @@ def what_everybody_may_do(side: Side) -> None:
                 more["include_cluster_authorized_operations"] = asked
             for name in (topic, side.name("none"), "__consumer_offsets", "bad name", ""):
                 side.ask(
-                    "Metadata", version, f"{name} {asked}", topics=[{"name": name}], allow_auto_topic_creation=False, **more
+                    "Metadata",
+                    version,
+                    f"{name} {asked}",
+                    topics=[{"name": name}],
+                    allow_auto_topic_creation=False,
+                    **more,
                 )
             if version >= 12:
                 unknown = [{"name": None, "topic_id": UNKNOWN_TOPIC}]

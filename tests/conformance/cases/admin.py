@@ -95,7 +95,11 @@ def alter_partition_reassignments(side: Side) -> None:
     every = (None, [1], [1, 2], [2], [], [1, 1], [-1], [1, -1], [1, 3, 2], [1, 1, 2], [2, 2], [1, 1, -1])
     wanted: dict[str, list[tuple[str, list[tuple[int, list[int] | None]]]]] = {
         **{f"to {replicas}": [(topic, [(0, replicas)])] for replicas in every},
-        **{f"{name}, to {replicas}": [(name, [(0, replicas)])] for name in ("", "a/b", none, METADATA) for replicas in every},
+        **{
+            f"{name}, to {replicas}": [(name, [(0, replicas)])]
+            for name in ("", "a/b", none, METADATA)
+            for replicas in every
+        },
         "unknown partitions": [(topic, [(9, [1]), (-1, None), (9, [])])],
         "several": [(topic, [(2, [1]), (0, None), (2, [2])]), (none, []), (topic, [(1, [1])]), (topic, [])],
         "nothing": [],
@@ -125,7 +129,9 @@ def list_partition_reassignments(side: Side) -> None:
         for names in (None, [], [topic], [side.name("none")], [topic, topic]):
             for indexes in ([0], [], [9]):
                 asked = None if names is None else [{"name": name, "partition_indexes": indexes} for name in names]
-                reply = side.ask("ListPartitionReassignments", 0, f"{names} {indexes}", timeout_ms=timeout_ms, topics=asked)
+                reply = side.ask(
+                    "ListPartitionReassignments", 0, f"{names} {indexes}", timeout_ms=timeout_ms, topics=asked
+                )
                 side.note("message", str(reply.error_message))
 
 
@@ -141,15 +147,36 @@ def describe_quorum(side: Side) -> None:
     ]  # fmt: skip
     for version in range(3):
         for number, topics in enumerate(wanted):
-            asked = [{"topic_name": name, "partitions": [{"partition_index": at} for at in at_all]} for name, at_all in topics]
+            asked = [
+                {"topic_name": name, "partitions": [{"partition_index": at} for at in at_all]}
+                for name, at_all in topics
+            ]
             reply = side.ask("DescribeQuorum", version, f"request {number}", topics=asked)
-            side.note("messages", [str(reply.error_message), *(p.error_message for t in reply.topics for p in t.partitions)])
+            side.note(
+                "messages", [str(reply.error_message), *(p.error_message for t in reply.topics for p in t.partitions)]
+            )
 
 
 def list_config_resources(side: Side) -> None:
     topics = {side.topic("t"), side.topic("u")}
     side.ask("ListConfigResources", 0)
-    kinds = ([], [2], [4], [8], [16], [32], [2, 4], [4, 2, 2], [0], [3], [99], [-1], [2, 99], [16, 32, 8], [2, 4, 8, 16, 32])
+    kinds = (
+        [],
+        [2],
+        [4],
+        [8],
+        [16],
+        [32],
+        [2, 4],
+        [4, 2, 2],
+        [0],
+        [3],
+        [99],
+        [-1],
+        [2, 99],
+        [16, 32, 8],
+        [2, 4, 8, 16, 32],
+    )
     for types in kinds:
         reply = side.quiet("ListConfigResources", 1, resource_types=types)
         side.note(f"{types} error", reply.error_code)
@@ -177,7 +204,9 @@ class _Quotas:
         self.side.table(f"v{version} {note}{', only validated' if only else ''}", told)
         self.side.note("answers", len(reply.entries))
 
-    def describe(self, note: str, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1) -> None:
+    def describe(
+        self, note: str, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1
+    ) -> None:
         """Notes every entity whose names are this case's, defaults or addresses."""
         self._settle()
         reply = self._ask(version, components, strict)
@@ -204,7 +233,9 @@ class _Quotas:
         self.side.until(lambda reply: bool(reply.entries), "DescribeClientQuotas", 1, components=asked, strict=True)
 
     def _ask(self, version: int, components: tuple[tuple[str, int, str | None], ...], strict: bool) -> Any:
-        asked = [{"entity_type": kind, "match_type": match_type, "match": match} for kind, match_type, match in components]
+        asked = [
+            {"entity_type": kind, "match_type": match_type, "match": match} for kind, match_type, match in components
+        ]
         return self.side.quiet("DescribeClientQuotas", version, components=asked, strict=strict)
 
 
@@ -239,7 +270,12 @@ def client_quotas_that_are_described(side: Side) -> None:
         for strict in (False, True):
             quotas.describe("all", strict=strict, version=version)
             for kind, name in names.items():
-                for note, match_type, match in (("exactly", 0, name), ("default", 1, None), ("any", 2, None), ("none", 0, "x")):
+                for note, match_type, match in (
+                    ("exactly", 0, name),
+                    ("default", 1, None),
+                    ("any", 2, None),
+                    ("none", 0, "x"),
+                ):
                     quotas.describe(f"{kind} {note}", (kind, match_type, match), strict=strict, version=version)
             for user_type, client_type in ((0, 0), (0, 1), (1, 2), (2, 2)):
                 components = (
@@ -247,9 +283,13 @@ def client_quotas_that_are_described(side: Side) -> None:
                     ("client-id", client_type, None if client_type else client[1]),
                 )
                 quotas.describe(f"both {user_type} {client_type}", *components, strict=strict, version=version)
-        quotas.alter("remove", ([alice, client], [(PRODUCE, None)]), ([bob], [(MUTATIONS, None), ("foo", None)]), version=version)
+        quotas.alter(
+            "remove", ([alice, client], [(PRODUCE, None)]), ([bob], [(MUTATIONS, None), ("foo", None)]), version=version
+        )
         quotas.describe("what is left", version=version)
-        quotas.alter("remove all", *(([one], [(CONNECTIONS, None)]) for one in (any_ip, ("ip", "10.0.0.1"))), version=version)
+        quotas.alter(
+            "remove all", *(([one], [(CONNECTIONS, None)]) for one in (any_ip, ("ip", "10.0.0.1"))), version=version
+        )
         every = [(key, None) for key in (PRODUCE, CONSUME, PERCENTAGE, MUTATIONS)]
         rest: list[Entity] = [
             [any_user], [client], [any_client], [alice, client], [alice, any_client], [any_client, any_user], [any_user, client],

@@ -59,7 +59,9 @@ def describe_configs_by_key(side: Side) -> None:
         for kind in (8, 16, 32):
             ask_of = {"resource_type": kind, "configuration_keys": ["no.such.config"]}
             for name in ("1", ""):
-                side.ask("DescribeConfigs", version, f"type {kind} {name!r}", resources=[{**ask_of, "resource_name": name}])
+                side.ask(
+                    "DescribeConfigs", version, f"type {kind} {name!r}", resources=[{**ask_of, "resource_name": name}]
+                )
         for broker in ("1", "2", "x", "", "-1"):
             keys = ["message.max.bytes", "num.partitions"]
             side.ask(

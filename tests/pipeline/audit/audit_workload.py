@@ -64,7 +64,9 @@ class Storyteller:
         made = self.retrying(lambda: self.peer.ask(asked, 6 if two_phase else 5), lambda answer: answer.error_code)
         return made.producer_id, made.producer_epoch
 
-    def produce(self, name: str | None, owner: Pair, place: tuple[str, int], pairs: Any, seq: int = 0, version: int = 12) -> None:
+    def produce(
+        self, name: str | None, owner: Pair, place: tuple[str, int], pairs: Any, seq: int = 0, version: int = 12
+    ) -> None:
         data = build_batch(
             pairs, int(time.time() * 1_000), producer_id=owner[0], producer_epoch=owner[1], base_sequence=seq,
             attributes=TRANSACTIONAL if name else 0,
@@ -85,7 +87,9 @@ class Storyteller:
 
     def commit_offset(self, name: str, owner: Pair, place: tuple[str, int], offset: int) -> None:
         parts = [TxnOffsetCommitRequestPartition(place[1], offset)]
-        asked = TxnOffsetCommitRequest(name, GROUP, *owner, topics=[TxnOffsetCommitRequestTopic(place[0], partitions=parts)])
+        asked = TxnOffsetCommitRequest(
+            name, GROUP, *owner, topics=[TxnOffsetCommitRequestTopic(place[0], partitions=parts)]
+        )
         self.retrying(lambda: self.peer.ask(asked, 5), lambda answer: answer.topics[0].partitions[0].error_code)
 
     def end(self, name: str, owner: Pair, commit: bool, version: int = 5) -> Pair:

@@ -49,7 +49,9 @@ def audited(folder: Path) -> Audit:
 
 def names_of(found: Audit) -> dict[int, str]:
     """Producer ids by whose they are: brokers give out different ones."""
-    pairs = zip(found.txn_state["producer_id"].to_pylist(), found.txn_state["transactional_id"].to_pylist(), strict=True)
+    pairs = zip(
+        found.txn_state["producer_id"].to_pylist(), found.txn_state["transactional_id"].to_pylist(), strict=True
+    )
     return {pid: name for pid, name in pairs if pid >= 0} | {-1: "nobody"}
 
 
@@ -116,7 +118,9 @@ def test_what_kafka_leaves_is_without_findings(kafkas: Path) -> None:
 def test_the_tables_tell_the_story(ours: Path) -> None:
     found = audited(ours)
     ended = {
-        name: pc.value_counts(found.transactions.filter(pc.equal(found.transactions["transactional_id"], name))["marker"])
+        name: pc.value_counts(
+            found.transactions.filter(pc.equal(found.transactions["transactional_id"], name))["marker"]
+        )
         for name in (COPY, OLD, SLOW, TWO_PHASE, FENCED)
     }
 

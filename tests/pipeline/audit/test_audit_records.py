@@ -134,7 +134,9 @@ MALFORMED = {
     "an offset behind the last": lambda: with_header(batch_with_headers(GOOD), LAST_DELTA, 4, 1),
     "bytes behind the last record": lambda: longer(batch_with_headers(GOOD)),
     "a header without a key": lambda: batch_with_headers([(b"k", b"v", [(None, b"w")])]),  # type: ignore[list-item]
-    "a length of 65 bits": lambda: longer(batch_with_headers(GOOD[:1])[:HEADER_SIZE], b"\xff" * 9 + b"\x7f" + b"\x00" * 20),
+    "a length of 65 bits": lambda: longer(
+        batch_with_headers(GOOD[:1])[:HEADER_SIZE], b"\xff" * 9 + b"\x7f" + b"\x00" * 20
+    ),
 }
 
 

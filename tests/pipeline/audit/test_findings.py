@@ -391,7 +391,10 @@ CASES: list[tuple[Callable[[World], None], list[Found]]] = [
     (no_marker_and_then_a_prepared_one, [("marker_missing", *B, "one"), ("open_two_phase", *B, "one")]),
     (no_marker_and_then_late_data, [("hanging", *B, "one"), ("marker_missing", *B, "one")]),
     (a_flipped_bit_in_the_marker_of_nobody, [("corrupt", *A, None)]),
-    (killed_after_markers_that_were_sent_again, [("marker_pending", *A, "two"), *[("marker_without_data", *A, "two")] * 2]),
+    (
+        killed_after_markers_that_were_sent_again,
+        [("marker_pending", *A, "two"), *[("marker_without_data", *A, "two")] * 2],
+    ),
     (an_offset_with_a_flipped_bit, [("offset_order", *A, "one"), ("unknown_before", *A, None)]),
     (an_offset_below_zero, [("offset_order", *A, "one"), ("unknown_before", *A, None)]),
     (an_offset_with_a_low_bit_flipped, [("offset_order", *A, "one"), ("unknown_before", *A, None)]),

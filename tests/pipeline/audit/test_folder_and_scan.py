@@ -47,7 +47,6 @@ def test_partitions_are_found_and_what_is_none_is_skipped_with_a_reason(tmp_path
     assert [s.size for s in found.segments()] == sorted((s.size for s in found.segments()), reverse=True)
 
 
-
 def test_a_folder_that_cannot_be_read_is_refused_with_what_to_do(tmp_path: Path) -> None:
     log = Log(tmp_path / "data", "t")
     (tmp_path / "other").mkdir()
@@ -96,7 +95,9 @@ CONTROL_RECORDS = [
 
 
 @pytest.mark.parametrize(("key", "value", "marker", "epoch"), CONTROL_RECORDS)
-def test_markers_of_any_shape_are_read(key: bytes, value: bytes | None, marker: str, epoch: int, tmp_path: Path) -> None:
+def test_markers_of_any_shape_are_read(
+    key: bytes, value: bytes | None, marker: str, epoch: int, tmp_path: Path
+) -> None:
     log = Log(tmp_path, "t")
     log.append(build_batch([(key, value)], NOW_MS, producer_id=1, producer_epoch=0, attributes=TRANSACTIONAL | CONTROL))
     (row,) = batches_of(tmp_path).to_pylist()

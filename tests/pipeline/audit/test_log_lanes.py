@@ -98,9 +98,9 @@ def offset_key(version: int, group: str, topic: str, partition: int) -> bytes:
 
 def offset_value(version: int, offset: int, leader_epoch: int, metadata: str, times: tuple[int, int]) -> bytes:
     out = bytearray(version.to_bytes(2, "big"))
-    OffsetCommitValue(offset, leader_epoch if version >= 3 else -1, metadata, times[0], times[1] if version == 1 else -1).encode(
-        out, version
-    )
+    OffsetCommitValue(
+        offset, leader_epoch if version >= 3 else -1, metadata, times[0], times[1] if version == 1 else -1
+    ).encode(out, version)
     return bytes(out)
 
 

@@ -43,7 +43,9 @@ def test_a_record_of_the_transaction_log_becomes_a_row_with_all_that_is_in_it(tm
 
 
 def test_the_names_of_the_states_are_in_the_order_of_their_numbers() -> None:
-    assert [name.lower() for name in STATES] == [phase.name.replace("_", "").lower() for phase in list(Phase)[: len(STATES)]]
+    assert [name.lower() for name in STATES] == [
+        phase.name.replace("_", "").lower() for phase in list(Phase)[: len(STATES)]
+    ]
 
 
 def test_a_committed_offset_becomes_a_row_with_its_producer(tmp_path: Path) -> None:
@@ -146,7 +148,12 @@ def test_the_oldest_open_transaction_holds_back_a_partition(tmp_path: Path) -> N
 
     assert (held[A], held[B]) == ((3, 7, "first"), (3, 3, None))
     (a, b) = aborted_of(found.transactions).to_pylist()
-    assert (a["transactions"], a["aborted_transactions"], a["aborted_records"], a["aborted_bytes_ratio"]) == (1, 1, 2, 1.0)
+    assert (a["transactions"], a["aborted_transactions"], a["aborted_records"], a["aborted_bytes_ratio"]) == (
+        1,
+        1,
+        2,
+        1.0,
+    )
     assert a["bytes"] == b["aborted_bytes"] > 0
 
 
@@ -176,7 +183,10 @@ def copied(world: World, *outputs: tuple[bytes | None, bytes | None]) -> list[tu
     world.offsets.mark(False, 9, 2)
     folder = read_folder(str(world.folder))
     found = world.audit()
-    places = {row["group_id"]: (row["topic"], row["partition"], row["committed_offset"]) for row in found.committed.to_pylist()}
+    places = {
+        row["group_id"]: (row["topic"], row["partition"], row["committed_offset"])
+        for row in found.committed.to_pylist()
+    }
     assert places == {"g": (*A, 6), "other": (*A, 1)}
     records = every_record(folder, "t")
     # Input and output are partitions of one topic here; the check goes by topic.

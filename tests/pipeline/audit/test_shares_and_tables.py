@@ -132,7 +132,9 @@ def test_a_segment_that_was_not_read_to_its_end_leaves_no_file(tmp_path: Path) -
     assert list((tmp_path / "tables" / "batches").iterdir()) == []
     for _ in range(2):  # As a worker that is tried again does it.
         assert [name for name, _ in run.read_and_write(segment, writer)] == ["batches"]
-    assert [one.name for one in (tmp_path / "tables" / "batches").iterdir()] == ["part-t-0-00000000000000000000.parquet"]
+    assert [one.name for one in (tmp_path / "tables" / "batches").iterdir()] == [
+        "part-t-0-00000000000000000000.parquet"
+    ]
 
 
 def test_segments_tell_what_is_in_them(tmp_path: Path) -> None:
@@ -140,7 +142,9 @@ def test_segments_tell_what_is_in_them(tmp_path: Path) -> None:
     world.transact("one", 7, 0, True, A)
     world.log[A].roll()
     world.log[A].append(batch_with_headers([(b"k", b"v", [])] * 3, at=5_000))
-    (first, second) = [row for row in audit(folder_of(world)).segments.to_pylist() if (row["topic"], row["partition"]) == A]
+    (first, second) = [
+        row for row in audit(folder_of(world)).segments.to_pylist() if (row["topic"], row["partition"]) == A
+    ]
 
     assert (first["batches"], first["records"], first["control_batches"], second["segment_base_offset"]) == (2, 2, 1, 3)
     assert first["transactional_bytes"] == first["bytes"] - 78

@@ -41,7 +41,9 @@ def test_every_kind_of_finding_has_words_of_its_own() -> None:
 
 @pytest.mark.parametrize("keep", [True, False], ids=["small", "large"])
 @pytest.mark.parametrize("name", PLANTS)
-def test_a_finding_has_a_row_and_a_section_with_the_batches_that_it_is_about(name: str, keep: bool, tmp_path: Path) -> None:
+def test_a_finding_has_a_row_and_a_section_with_the_batches_that_it_is_about(
+    name: str, keep: bool, tmp_path: Path
+) -> None:
     world = planted(tmp_path, PLANTS[name])
     told = world.audit().findings().to_pylist()
     page = page_of_world(world, keep=keep)
@@ -69,7 +71,9 @@ def test_a_row_leads_to_its_section(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False], ids=["small", "large"])
-def test_a_lost_marker_is_told_with_its_decision_and_with_the_partitions_that_have_theirs(keep: bool, tmp_path: Path) -> None:
+def test_a_lost_marker_is_told_with_its_decision_and_with_the_partitions_that_have_theirs(
+    keep: bool, tmp_path: Path
+) -> None:
     (section,) = page_of_world(planted(tmp_path, PLANTS["no_marker"]), keep=keep).findings()
     batches, records, pieces = section.all("table")
 
@@ -154,7 +158,9 @@ def test_of_too_many_findings_some_of_every_kind_are_listed_and_the_page_says_so
     assert "1,000 of 1,502 findings are listed" in page.section("findings")
     assert len(page.findings()) == SECTIONS_MAX
     assert "120 of 1,502 findings have a section here" in page.section("evidence")
-    assert {row.attributes["data-target"] for row in page.rows()} - {one.attributes["id"] for one in page.findings()} == {""}
+    assert {row.attributes["data-target"] for row in page.rows()} - {
+        one.attributes["id"] for one in page.findings()
+    } == {""}
     assert len(page.html) < 6_500_000
 
 
@@ -192,7 +198,9 @@ def test_those_that_are_chosen_keep_their_order() -> None:
 
 def test_a_finding_about_a_topic_without_a_partition_has_no_batches(tmp_path: Path) -> None:
     blank = dict.fromkeys(FINDINGS.names)
-    rows = as_findings([blank | {"kind": "output_missing", "severity": "error", "topic": "out", "evidence": "once, not at all"}])
+    rows = as_findings(
+        [blank | {"kind": "output_missing", "severity": "error", "topic": "out", "evidence": "once, not at all"}]
+    )
     (section,) = with_findings(tmp_path, rows).findings()
 
     assert "once, not at all" in section.text and section.all("table") == []

@@ -43,7 +43,10 @@ def episodes(world: World, *, keep: bool = True) -> list[dict[str, Any]]:
 
 
 def told(world: World, *, keep: bool = True) -> list[tuple[Any, ...]]:
-    return [(row["transactional_id"], row["outcome"], row["partitions"], row["source"]) for row in episodes(world, keep=keep)]
+    return [
+        (row["transactional_id"], row["outcome"], row["partitions"], row["source"])
+        for row in episodes(world, keep=keep)
+    ]
 
 
 def test_the_coordinators_records_tell_when_a_transaction_began_was_decided_and_ended(tmp_path: Path) -> None:
@@ -276,8 +279,14 @@ def test_bumps_at_the_end_are_the_first_signs_to_be_left_out() -> None:
     table = rows_of(*((name, T0, T0 + 10**7, "commit") for name in names))
     row = dict.fromkeys(FENCE_MARKS.names, 1)
     rows = [
-        row | {"transactional_id": name, "reason": "end", "time_ms": T0 + at * 10_000} for name in names for at in range(1_000)
-    ] + [row | {"transactional_id": name, "reason": "fence", "time_ms": T0 + at * 300_000} for name in names for at in range(9)]
+        row | {"transactional_id": name, "reason": "end", "time_ms": T0 + at * 10_000}
+        for name in names
+        for at in range(1_000)
+    ] + [
+        row | {"transactional_id": name, "reason": "fence", "time_ms": T0 + at * 300_000}
+        for name in names
+        for at in range(9)
+    ]
     found = timeline_of(table, pa.Table.from_pylist(rows, FENCE_MARKS), NO_FINDINGS, T0)
     shown = Counter[str]()
     for mark in found.marks:
@@ -309,7 +318,10 @@ def test_every_latency_is_in_one_bin_of_the_histogram() -> None:
 
     assert sum(found.committed) + sum(found.aborted) == found.count == 2_000
     assert sum(found.committed) == table["outcome"].to_pylist().count("commit")
-    assert (found.quantiles_ms[50], found.quantiles_ms[-1]) == (np.quantile(took, 0.5, method="inverted_cdf"), took.max())
+    assert (found.quantiles_ms[50], found.quantiles_ms[-1]) == (
+        np.quantile(took, 0.5, method="inverted_cdf"),
+        took.max(),
+    )
 
 
 def test_latencies_of_less_than_a_millisecond_are_in_a_bin_of_their_own() -> None:
@@ -344,7 +356,11 @@ def test_aborts_are_counted_by_id_and_slice_the_worst_ids_first() -> None:
     found = aborts_of(table)
 
     assert found.ids == ("bad", "half", "good")
-    assert [(sum(ended), sum(lost)) for ended, lost in zip(found.ended, found.lost, strict=True)] == [(2, 2), (2, 1), (2, 0)]
+    assert [(sum(ended), sum(lost)) for ended, lost in zip(found.ended, found.lost, strict=True)] == [
+        (2, 2),
+        (2, 1),
+        (2, 0),
+    ]
     assert (found.ended[0][0], found.ended[0][-1], found.lost[1][0]) == (1, 1, 1)
     assert (sum(found.committed), sum(found.aborted)) == (3, 3)
 
@@ -424,7 +440,15 @@ def test_sizes_have_three_digits(number: int, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("part", "shown"),
-    [(0, "0.0 %"), (1, "< 0.1 %"), (300, "3.0 %"), (5_000, "50 %"), (9_990, "99.9 %"), (9_999, "> 99.9 %"), (10_000, "100 %")],
+    [
+        (0, "0.0 %"),
+        (1, "< 0.1 %"),
+        (300, "3.0 %"),
+        (5_000, "50 %"),
+        (9_990, "99.9 %"),
+        (9_999, "> 99.9 %"),
+        (10_000, "100 %"),
+    ],
 )
 def test_a_share_that_is_not_nothing_is_not_called_nothing(part: int, shown: str) -> None:
     assert text.ratio(part, 10_000).replace("\u00a0", " ") == shown

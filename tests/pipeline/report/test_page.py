@@ -69,7 +69,9 @@ def findings_of(*severities: str) -> list[dict[str, object]]:
         (("error", "error", "warning"), "error", "No: 2 errors and 1 warning"),
     ],
 )
-def test_the_verdict_is_that_of_the_worst_finding(severities: tuple[str, ...], level: str, title: str, tmp_path: Path) -> None:
+def test_the_verdict_is_that_of_the_worst_finding(
+    severities: tuple[str, ...], level: str, title: str, tmp_path: Path
+) -> None:
     world = a_clean_world(tmp_path)
     found, made = read_folder(str(tmp_path)), world.audit()
     sources = Sources(made.batches, made.txn_state, made.transactions, True)
@@ -159,7 +161,11 @@ def test_nothing_in_a_name_becomes_markup(tmp_path: Path) -> None:
     tags = {one.tag for one in page.root.all()}
 
     assert len(page.findings()) >= 2 * len(HOSTILE)
-    assert [one.attributes for one in page.root.all("script")] == [{"type": "application/json", "id": "figures-data"}, {}, {}]
+    assert [one.attributes for one in page.root.all("script")] == [
+        {"type": "application/json", "id": "figures-data"},
+        {},
+        {},
+    ]
     assert tags & {"img", "iframe", "object", "embed", "base", "form", "svg", "b2"} == set()
     for one in page.root.all():
         assert not [name for name in one.attributes if name.startswith("on")], one.attributes
@@ -262,5 +268,7 @@ def test_a_time_far_from_all_others_does_not_make_the_rest_one_bar(tmp_path: Pat
     world.log[B].produce(99, 0, 2_000, 1, at=1, txn=False)
     page = page_of_world(world)
 
-    assert "1 batch has no usable time, or one far from all others, and is not drawn" in page.section("traffic-by-topic")
+    assert "1 batch has no usable time, or one far from all others, and is not drawn" in page.section(
+        "traffic-by-topic"
+    )
     assert min(page.figures["traffic"]["data"][0]["x"]) >= NOW_MS
