@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.coordinator.actor import Actor, Done
+from stuntbroker.coordinator.actor import Actor, OnReply
 from stuntbroker.coordinator.requests import InitProducerId, Reply
 from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
@@ -62,7 +62,7 @@ class Claim:
             if actor.txn.producer_id in producers and actor.txn.transactional_id != self.transactional_id
         ]
 
-    def fence(self, reply: Reply, done: Done) -> None:
+    def fence(self, reply: Reply, done: OnReply) -> None:
         """Hands on the reply of the caller's own id when nobody else holds the partitions any more."""
         holders = [] if reply.error else self._holders()
         if not holders:
@@ -81,8 +81,12 @@ class Claim:
         for actor in holders:
             txn = actor.txn
             self.broker.events.info(
-                "producer_fenced_by_group", group_id=self.group_id, generation=self.generation,
-                transactional_id=txn.transactional_id, producer_id=txn.producer_id, producer_epoch=txn.producer_epoch,
-            )  # fmt: skip
+                "producer_fenced_by_group",
+                group_id=self.group_id,
+                generation=self.generation,
+                transactional_id=txn.transactional_id,
+                producer_id=txn.producer_id,
+                producer_epoch=txn.producer_epoch,
+            )
             # As a new instance of its id would: it is aborted, and behind two bumps nobody can take its own fencing back.
             self.broker.transactions.ask(txn.transactional_id, InitProducerId(txn.timeout_ms), fenced)

@@ -56,7 +56,9 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
     taken: list[Taken] = []
     new: list[tuple[str, int]] = []  # Partitions that the transaction is not open in.
     producer_id = epoch = -1
-    goes_on = not config.log_append_time  # Every batch is what its log expects next of its producer, and stays as it is.
+    goes_on = (
+        not config.log_append_time
+    )  # Every batch is what its log expects next of its producer, and stays as it is.
     for index, records in parts.items():
         if records is None or not 0 <= index < count:
             return False
@@ -94,7 +96,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
     names = tuple(new)
     transactions = broker.transactions
     added = _new(AddPartitions, (producer_id, epoch, _sets.get(names) or _new_set(names), 2))
-    reply = transactions.at_once(transactional_id, added)
+    reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
         refused = reply[0] if reply[0] is OK else _refusal(connection, transactional_id, reply[0])
         _write(connection, version, head, taken, True, goes_on, refused, now_ms)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from stuntbroker.broker.fences import Fences
 from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
-from stuntbroker.coordinator.actor import MARKERS_AT_ONCE_MAX, Actor, Done
-from stuntbroker.coordinator.machine import timed_out
+from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, OnReply
+from stuntbroker.coordinator.machine import has_expired
 from stuntbroker.coordinator.records import (
     batch_at_level_0,
     batch_of,
@@ -22,11 +22,10 @@ from stuntbroker.coordinator.records import (
 )
 from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
 from stuntbroker.coordinator.state import (
-    ID,
     MAY_EXPIRE,
-    PHASE,
+    ONGOING,
+    PREPARE_COMMIT,
     PREPARED,
-    UPDATED_AT_MS,
     Phase,
     TopicPartition,
     Txn,
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
 
 NO_CONTEXT = Context(-1, 0, -1)
 OK = ErrorCode.NONE
-PREPARE_COMMIT = Phase.PREPARE_COMMIT
-OPEN = frozenset({Phase.ONGOING, *PREPARED})
+OPEN = frozenset({ONGOING, *PREPARED})
 BLOCK = 1_000
 """Producer ids are reserved in the journal by so many at a time; what is left of a block is lost at a restart."""
 COORDINATOR_EPOCH = 0
@@ -55,15 +53,6 @@ IDS_PER_SLICE = 1_000
 """Ids that are looked at, or forgotten, before others have their turn."""
 COST_OF_FILES = 10
 """Of a marker in a partition that has no files yet, where a marker in any other costs one."""
-
-
-def _without_profile(txn: Txn) -> Txn:
-    """What was written under profile kip-588, as Kafka would have it."""
-    if txn.init_version == txn.timed_out_epoch == -1:
-        return txn
-    fenced = txn.timed_out_epoch != -1 and txn.client_version < 2
-    last = -1 if fenced else txn.last_producer_epoch
-    return txn._replace(init_version=-1, timed_out_epoch=-1, last_producer_epoch=last)
 
 
 class ProducerIds:
@@ -103,9 +92,9 @@ class Transactions:
         """Partitions of the transaction log, once it is there."""
         self.use_version(broker.features.transaction_version)
         broker.features.changed = self.use_version
-        self._first_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
+        self._initial_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
         self.remembers_time_outs: bool = broker.config["stuntbroker.profile"] == KIP_588
-        self._at_once = broker.syncer is None
+        self._never_syncs = broker.syncer is None
         """What is appended is as durable as configured."""
         self._none_expires_before_ms = 0
         self._expiry: Iterator[None] | None = None
@@ -163,8 +152,7 @@ class Transactions:
         value = self._dormant.get(transactional_id)
         if value is None:
             return None
-        txn = state_of(transactional_id, value)
-        return txn if self.remembers_time_outs else _without_profile(txn)
+        return state_of(transactional_id, value, self.remembers_time_outs)
 
     def phase_and_producer_id(self, transactional_id: str) -> tuple[Phase, int] | None:
         """What listings show of an id, in a tenth of the time that `state_of` takes; None when there is no such id."""
@@ -174,29 +162,31 @@ class Transactions:
         actor = self._actors.get(transactional_id)
         return None if actor is None else (actor.txn.phase, actor.txn.producer_id)
 
-    def is_kept(self, transactional_id: str) -> bool:
-        """Its transaction was prepared and is to be decided on: nobody adds to it (KIP-939)."""
+    def is_recovered(self, transactional_id: str) -> bool:
+        """Whether a new instance has taken the transaction over to decide its outcome: nobody adds to it (KIP-939)."""
         actor = self.find(transactional_id)
-        return actor is not None and actor.txn.kept
+        return actor is not None and actor.txn.is_recovered
 
-    def ask(self, transactional_id: str, request: Request, done: Done) -> None:
-        """`done` gets the reply, at once unless the id is busy or the log must sync. Raises StorageError."""
+    def ask(self, transactional_id: str, request: Request, on_reply: OnReply) -> None:
+        """`on_reply` gets the reply: immediately, unless the id is busy or the log must sync. Raises StorageError."""
         actor = self.find(transactional_id)
         if actor is None:
             if type(request) is not InitProducerId:
-                done(Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING if transactional_id else ErrorCode.INVALID_REQUEST))
+                on_reply(
+                    Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING if transactional_id else ErrorCode.INVALID_REQUEST)
+                )
                 return
             actor = self._new_actor(transactional_id)
-        actor.ask(request, done, self)
+        actor.ask(request, on_reply, self)
 
-    def at_once(self, transactional_id: str, request: AddPartitions | EndTxn) -> Reply | None:
-        """The reply, when nothing stands in its way; else None, and nothing done: `ask`. Raises StorageError."""
+    def try_immediately(self, transactional_id: str, request: AddPartitions | EndTxn) -> Reply | None:
+        """The reply, when nothing prevents it; else None and nothing was done: use `ask`. Raises StorageError."""
         actor = self._actors.get(transactional_id) or self._wake(transactional_id)
-        if actor is None or not self._at_once:
+        if actor is None or not self._never_syncs:
             return None
-        if request.__class__ is EndTxn and len(actor.txn.partitions) > MARKERS_AT_ONCE_MAX:
+        if request.__class__ is EndTxn and len(actor.txn.partitions) > MARKERS_IN_A_SLICE_MAX:
             return None
-        return actor.at_once(request, self)
+        return actor.try_immediately(request, self)
 
     def _new_actor(self, transactional_id: str) -> Actor:
         if not self._log:
@@ -215,22 +205,22 @@ class Transactions:
 
     def context(self) -> Context:
         now_ms, context = self.broker.clock.now_ms(), self._context
-        if context[0] == now_ms and context[2] == self.producer_ids.next:
+        if context.now_ms == now_ms and context.next_producer_id == self.producer_ids.next:
             return context
-        spare = self.producer_ids.peek()
-        context = Context(now_ms, self.transaction_version, spare, self._first_epoch, self.remembers_time_outs)
+        next_id = self.producer_ids.peek()
+        context = Context(now_ms, self.transaction_version, next_id, self._initial_epoch, self.remembers_time_outs)
         self._context = context
         return context
 
-    def took_spare(self) -> None:
+    def producer_id_allocated(self) -> None:
         self.producer_ids.take()
 
-    def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
-        if late:
-            actor.log.append_late(txn[ID], txn, txn[UPDATED_AT_MS])
+    def append(self, actor: Actor, txn: Txn, deferred: bool) -> bool:
+        if deferred:
+            actor.log.append_late(txn.transactional_id, txn, txn.updated_at_ms)
         else:
-            actor.log.append_record(txn[ID], txn, txn[UPDATED_AT_MS])
-        return self._at_once
+            actor.log.append_record(txn.transactional_id, txn, txn.updated_at_ms)
+        return self._never_syncs
 
     def when_synced(self, callback: Callable[[], None]) -> None:
         assert self.broker.syncer is not None
@@ -245,9 +235,9 @@ class Transactions:
 
     def write_markers(self, txn: Txn) -> bool:
         self._write_markers(txn, txn.partitions)
-        return self._at_once
+        return self._never_syncs
 
-    def write_markers_in_slices(self, txn: Txn, written: Callable[[], None], failed: Callable[[], None]) -> None:
+    def write_markers_in_slices(self, txn: Txn, on_written: Callable[[], None], on_failed: Callable[[], None]) -> None:
         partitions = iter(txn.partitions)
 
         def go_on() -> None:
@@ -256,14 +246,14 @@ class Transactions:
                 self._write_markers(txn, some)
             except StorageError as fault:
                 self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
-                failed()
+                on_failed()
                 return
             if some:
                 self.broker.timers.call_later(0, go_on)
-            elif self._at_once:
-                written()
+            elif self._never_syncs:
+                on_written()
             else:
-                self.when_synced(written)
+                self.when_synced(on_written)
 
         self.broker.timers.call_later(0, go_on)
 
@@ -271,7 +261,7 @@ class Transactions:
         """Those that get their markers in one turn of the event loop."""
         log_of = self.broker.topics.logs.get
         some: list[TopicPartition] = []
-        left = MARKERS_AT_ONCE_MAX
+        left = MARKERS_IN_A_SLICE_MAX
         for partition in partitions:
             some.append(partition)
             log = log_of(partition)
@@ -282,9 +272,10 @@ class Transactions:
 
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
         broker = self.broker
-        _, producer_id, _, _, epoch, _, _, _, phase, _, _, now_ms, version, _, _ = txn
-        commit = phase is PREPARE_COMMIT
-        marker = new_marker(commit, producer_id, epoch, COORDINATOR_EPOCH, version, now_ms)
+        producer_id, commit = txn.producer_id, txn.phase is PREPARE_COMMIT
+        marker = new_marker(
+            commit, producer_id, txn.producer_epoch, COORDINATOR_EPOCH, txn.client_version, txn.updated_at_ms
+        )
         log_of = broker.topics.logs.get
         for partition in partitions:
             log = log_of(partition)
@@ -294,19 +285,23 @@ class Transactions:
             if error is not OK:
                 # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
                 broker.events.warning(
-                    "txn_marker_refused", topic=log.topic, partition=log.index, error=error.name, producer_id=producer_id
+                    "txn_marker_refused",
+                    topic=log.topic,
+                    partition=log.index,
+                    error=error.name,
+                    producer_id=producer_id,
                 )
             elif log.topic == OFFSETS:
                 broker.groups.apply_marker(log.index, producer_id, commit)
 
-    def seal(self, txn: Txn) -> None:
+    def reject_new_records(self, txn: Txn) -> None:
         for name, index in txn.partitions:
             log = self.broker.topics.log(name, index)
             if log is not None:
                 log.producers.seal(txn.producer_id)
 
-    def changed(self, actor: Actor, before: Txn) -> None:
-        if actor.txn[PHASE] in OPEN:
+    def phase_changed(self, actor: Actor, before: Txn) -> None:
+        if actor.txn.phase in OPEN:
             self.open.add(actor)
         else:
             self.open.discard(actor)
@@ -322,7 +317,7 @@ class Transactions:
         except StorageError:
             return  # The log has said so, and the broker ends.
         now_ms = self.broker.clock.now_ms()
-        for actor in [a for a in self.open if not a.busy and (a.txn.phase in PREPARED or timed_out(a.txn, now_ms))]:
+        for actor in [a for a in self.open if not a.busy and (a.txn.phase in PREPARED or has_expired(a.txn, now_ms))]:
             txn = actor.txn
             try:
                 if txn.phase in PREPARED:
@@ -335,9 +330,12 @@ class Transactions:
             self.timed_out_count += 1
             self.fences.add(txn.transactional_id, "timeout", None, self.broker.clock.monotonic_ms())
             self.broker.events.info(
-                "txn_timed_out", transactional_id=txn.transactional_id, producer_id=txn.producer_id,
-                producer_epoch=txn.producer_epoch, timeout_ms=txn.timeout_ms,
-            )  # fmt: skip
+                "txn_timed_out",
+                transactional_id=txn.transactional_id,
+                producer_id=txn.producer_id,
+                producer_epoch=txn.producer_epoch,
+                timeout_ms=txn.timeout_ms,
+            )
 
     def expire(self) -> None:
         """Forgets ids that nobody used for `transactional.id.expiration.ms`, in slices of a bounded number of ids."""
@@ -421,8 +419,8 @@ class Transactions:
         What was kept for its two-phase client to decide on stays open, and closed to records.
         """
         for actor in self.open:
-            if actor.txn.kept:
-                self.seal(actor.txn)
+            if actor.txn.is_recovered:
+                self.reject_new_records(actor.txn)
         for actor in [a for a in self.open if a.txn.phase in PREPARED]:
             actor.finish(self)
             self.broker.events.info("txn_finished_after_restart", transactional_id=actor.txn.transactional_id)

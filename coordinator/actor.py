@@ -1,14 +1,13 @@
-"""One actor per transactional id: a mailbox and the performing of effects, no rules.
+"""One actor per transactional id: a mailbox and the performing of effects. It has no rules of its own.
 
-Everything about an id enters through `ask`. When nothing stands in the way a request is answered before `ask` returns:
-no task, no timer and no future is made. A log that must sync first (`Ports.append` is False) suspends the actor until
-it has; requests wait in the mailbox meanwhile. An idle actor is its state and two empty slots.
+Every request for an id enters through `ask`. While the actor is idle, a request is answered before `ask` returns, without a task,
+a timer or a future. When the log must sync first (`Ports.append` returns False), the actor is suspended until the sync is done,
+and requests wait in its mailbox. An idle actor is its state and two empty slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, Protocol
 
 from stuntbroker.coordinator.machine import decide
@@ -19,251 +18,236 @@ from stuntbroker.coordinator.requests import (
     Effect,
     EndTxn,
     MarkersWritten,
+    Redecide,
+    RejectNewRecords,
     Reply,
     Request,
-    Seal,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import PHASE, Txn
+from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.errors import ErrorCode
 
 MAILBOX_LENGTH_MAX: Final = 1_000
-MARKERS_AT_ONCE_MAX: Final = 100
-"""Partitions of a transaction whose markers are written in one piece."""
+MARKERS_IN_A_SLICE_MAX: Final = 100
+"""Partitions of a transaction whose markers are written in one turn of the event loop."""
 MARKERS_WRITTEN: Final = MarkersWritten()
-Done = Callable[[Reply], None]
-
-
-def _refuse(done: Done | None) -> None:
-    """Answers a request that a fault met while nobody stood behind it any more: it may be asked again."""
-    if done is not None:
-        done(Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+OnReply = Callable[[Reply], None]
 
 
 class Ports(Protocol):
-    """What an actor needs of the world; the broker gives it."""
+    """What an actor needs from its surroundings. The broker implements it."""
 
-    def context(self) -> Context: ...
+    def context(self) -> Context:
+        """The time, the transaction version and the next producer id."""
 
-    def took_spare(self) -> None:
-        """The spare producer id of the last context is somebody's now."""
+    def producer_id_allocated(self) -> None:
+        """The next producer id of the last context belongs to a transactional id now."""
 
-    def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
-        """Writes the state to the log. True when it is as durable as configured, else `when_synced` tells.
+    def append(self, actor: Actor, txn: Txn, deferred: bool) -> bool:
+        """Append the state to the log. True when it is as durable as configured; if not, `when_synced` tells when it is.
 
-        `late`: it may be written with the next one; it comes after the markers in any case.
+        `deferred`: the state may be written together with the next one, and in any case after the markers.
         """
 
-    def when_synced(self, callback: Callable[[], None]) -> None: ...
+    def when_synced(self, callback: Callable[[], None]) -> None:
+        """Call back when everything that was written until now is as durable as configured."""
 
     def write_markers(self, txn: Txn) -> bool:
-        """Ends the prepared transaction in every partition that still exists. True when that is as durable as configured."""
+        """End the prepared transaction in every partition that still exists. True when that is as durable as configured."""
 
-    def write_markers_in_slices(self, txn: Txn, written: Callable[[], None], failed: Callable[[], None]) -> None:
-        """As `write_markers`, for so many partitions that others must have their turn meanwhile.
+    def write_markers_in_slices(self, txn: Txn, on_written: Callable[[], None], on_failed: Callable[[], None]) -> None:
+        """Do what `write_markers` does, and give others their turn meanwhile.
 
-        Calls `written` when all markers are there and as durable as configured, or `failed`. Never before it returns.
+        Calls `on_written` when all markers are written and as durable as configured, or `on_failed`; never before it returns.
         """
 
-    def seal(self, txn: Txn) -> None:
-        """From now on nobody adds records to the transaction without asking first."""
+    def reject_new_records(self, txn: Txn) -> None:
+        """Refuse further records in the transaction unless the coordinator agrees."""
 
-    def changed(self, actor: Actor, before: Txn) -> None:
-        """The actor is in another phase now."""
+    def phase_changed(self, actor: Actor, before: Txn) -> None:
+        """The transaction is in another phase now."""
+
+
+class _Execution:
+    """One request under way: its decision, and how far the effects of it were performed."""
+
+    __slots__ = ("context", "effects", "on_reply", "position", "request")
+
+    def __init__(self, request: Request, on_reply: OnReply | None) -> None:
+        self.request = request
+        self.on_reply = on_reply
+        """None when nobody waits for the reply, or when it was given."""
+        self.context: Context
+        self.effects: tuple[Effect, ...] = ()
+        self.position = 0
+        """Index of the effect that is performed next."""
+
+    def reply(self, reply: Reply) -> None:
+        on_reply, self.on_reply = self.on_reply, None
+        if on_reply is not None:
+            on_reply(reply)
+
+    def refuse(self) -> None:
+        """A fault stopped the request after its caller had left: the client may send it again."""
+        self.reply(Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
 class Actor:
-    """The transaction of one id."""
+    """The transaction of one transactional id."""
 
     __slots__ = ("busy", "log", "mailbox", "txn")
 
     def __init__(self, txn: Txn, log: Any) -> None:
         self.txn = txn
         self.log = log
-        """Partition of the transaction log that the id belongs to; only the ports look at it."""
-        self.mailbox: list[tuple[Request, Done | None]] | None = None
+        """The partition of the transaction log that the id belongs to. Only the ports use it."""
+        self.mailbox: list[_Execution] | None = None
         self.busy = False
 
-    def at_once(self, request: AddPartitions | EndTxn, ports: Ports) -> Reply | None:
-        """`ask` for ports whose log never has to sync first: the reply; None, and nothing done, where it must wait its turn.
+    def ask(self, request: Request, on_reply: OnReply | None, ports: Ports) -> None:
+        """Decide and perform. `on_reply` gets the one reply, now or later; a retriable error when the mailbox is full."""
+        execution = _Execution(request, on_reply)
+        if not self.busy:
+            self._run(execution, ports)
+        elif self.mailbox is None:
+            self.mailbox = [execution]
+        elif len(self.mailbox) < MAILBOX_LENGTH_MAX:
+            self.mailbox.append(execution)
+        else:
+            execution.reply(Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
 
-        In one piece and without a callback: of what every transaction asks, nearly all is answered by it.
+    def try_immediately(self, request: AddPartitions | EndTxn, ports: Ports) -> Reply | None:
+        """The reply, when nothing prevents it; else None, and nothing was done.
+
+        Only for ports that never sync, and for transactions with up to MARKERS_IN_A_SLICE_MAX partitions.
         """
         if self.busy:
             return None
-        self.busy = True
-        reply = None
-        try:
-            context = ports.context()
-            _, effects, took_spare = decide(self.txn, request, context)
-            if took_spare:
-                ports.took_spare()
-            effect: Any
-            for effect in effects:
-                kind = effect.__class__
-                if kind is Append:
-                    txn = effect[0]  # As `_append` does it.
-                    ports.append(self, txn, False)
-                    before, self.txn = self.txn, txn
-                    if txn[PHASE] is not before[PHASE]:
-                        ports.changed(self, before)
-                elif kind is Reply:
-                    reply = effect
-                elif kind is WriteMarkers:
-                    ports.write_markers(effect[0])
-                    self._complete(ports, context)
-                else:
-                    raise AssertionError(f"{request} has the effect {effect}")
-        finally:
-            if self.mailbox is None:
-                self.busy = False
-            else:
-                self._rest(ports)
-        return reply
+        replies: list[Reply] = []
+        self._run(_Execution(request, replies.append), ports)
+        return replies[0]
 
-    def ask(self, request: Request, done: Done | None, ports: Ports) -> None:
-        """Decides and performs; `done` gets the one reply, now or later. A full mailbox is a retriable error."""
-        if self.busy:
-            if self.mailbox is None:
-                self.mailbox = []
-            if len(self.mailbox) >= MAILBOX_LENGTH_MAX:
-                if done is not None:
-                    done(Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
-                return
-            self.mailbox.append((request, done))
-            return
+    def finish(self, ports: Ports) -> None:
+        """After a replay or a fault: write the markers of a prepared transaction again, and complete it."""
+        execution = _Execution(MARKERS_WRITTEN, None)
+        execution.context = ports.context()
+        execution.effects = (WriteMarkers(self.txn),)
+        self.busy = True
+        self._continue(execution, ports)
+
+    def _run(self, execution: _Execution, ports: Ports) -> None:
         self.busy = True
         suspended = False
-        try:  # As `_decide` does it.
-            context = ports.context()
-            _, effects, took_spare = decide(self.txn, request, context)
-            if took_spare:
-                ports.took_spare()
-            suspended = self._perform(effects, 0, request, done, ports, context)
+        try:
+            suspended = self._decide_and_perform(execution, ports)
         finally:
             if not suspended:
-                if self.mailbox is None:
-                    self.busy = False
-                else:
-                    self._rest(ports)
+                self._drain_mailbox(ports)
 
-    def _rest(self, ports: Ports) -> None:
-        """Nothing is under way: on to who waits. A fault stops only the request that met it; it is raised last."""
+    def _drain_mailbox(self, ports: Ports) -> None:
+        """Nothing is under way: perform the requests that wait. A fault stops only its own request, and is raised at the end."""
         fault: Exception | None = None
         while self.mailbox:
-            request, done = self.mailbox.pop(0)
+            execution = self.mailbox.pop(0)
             try:
-                if self._decide(request, done, ports):
+                if self._decide_and_perform(execution, ports):
                     break
-            except Exception as met:
-                fault = fault or met
-                _refuse(done)
+            except Exception as error:
+                fault = fault or error
+                execution.refuse()
         else:
             self.mailbox = None
             self.busy = False
         if fault is not None:
             raise fault
 
-    def _decide(self, request: Request, done: Done | None, ports: Ports) -> bool:
-        context = ports.context()
-        _, effects, took_spare = decide(self.txn, request, context)
-        if took_spare:
-            ports.took_spare()
-        return self._perform(effects, 0, request, done, ports, context)
+    def _decide_and_perform(self, execution: _Execution, ports: Ports) -> bool:
+        execution.context = context = ports.context()
+        decision = decide(self.txn, execution.request, context)
+        if decision.allocated_producer_id:
+            ports.producer_id_allocated()
+        execution.effects, execution.position = decision.effects, 0
+        return self._perform(execution, ports)
 
-    def _perform(
-        self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
-    ) -> bool:
-        """Performs effects in order; True when the log must sync before the rest."""
-        effect: Any
-        for effect in effects[at:] if at else effects:
-            at += 1
-            kind = effect.__class__
-            if kind is Append:
-                if not self._append(effect[0], ports):
-                    ports.when_synced(partial(self._resume, effects, at, request, done, ports, context))
+    def _perform(self, execution: _Execution, ports: Ports) -> bool:
+        """Perform the effects that are left, in order. True when the actor is suspended: `_continue` performs the others."""
+        effects = execution.effects
+        position = execution.position
+        while position < len(effects):
+            effect = effects[position]
+            position += 1
+            if isinstance(effect, Append):
+                if not self._append(effect.txn, ports, deferred=False):
+                    execution.position = position
+                    ports.when_synced(lambda: self._continue(execution, ports))
                     return True
-            elif kind is WriteMarkers:
-                if len(effect.txn.partitions) > MARKERS_AT_ONCE_MAX:
-                    written = partial(self._completed, effects, at, request, done, ports, context)
-                    ports.write_markers_in_slices(effect.txn, written, partial(self._give_up, done, ports))
+            elif isinstance(effect, Reply):
+                execution.reply(effect)
+            elif isinstance(effect, WriteMarkers):
+                execution.position = position
+                if self._write_markers(effect.txn, execution, ports):
                     return True
-                if not ports.write_markers(effect[0]):
-                    # A Complete record that were on the disk before a marker would leave that partition open for ever.
-                    at = self._answer(effects, at, done)
-                    ports.when_synced(partial(self._completed, effects, at, request, done, ports, context))
-                    return True
-                self._complete(ports, context)
-            elif kind is Reply:
-                if done is not None:
-                    done(effect)
-            elif kind is Seal:
-                ports.seal(effect.txn)
+            elif isinstance(effect, RejectNewRecords):
+                ports.reject_new_records(effect.txn)
             else:
-                return self._decide(request, done, ports)
+                assert isinstance(effect, Redecide)
+                return self._decide_and_perform(execution, ports)
         return False
 
-    def _append(self, txn: Txn, ports: Ports, late: bool = False) -> bool:
-        """Append, then become."""
-        synced = ports.append(self, txn, late)
+    def _write_markers(self, txn: Txn, execution: _Execution, ports: Ports) -> bool:
+        """Write the markers and complete the transaction. True when the actor is suspended."""
+        if len(txn.partitions) > MARKERS_IN_A_SLICE_MAX:
+            ports.write_markers_in_slices(
+                txn, lambda: self._complete_and_continue(execution, ports), lambda: self._give_up(execution, ports)
+            )
+            return True
+        if ports.write_markers(txn):
+            self._complete(execution.context, ports)
+            return False
+        # The Complete record must not reach the disk before a marker: that partition would stay open for ever. The reply,
+        # which the Prepare record has made true, need not wait for the markers.
+        effects, position = execution.effects, execution.position
+        if position < len(effects) and isinstance(reply := effects[position], Reply):
+            execution.position = position + 1
+            execution.reply(reply)
+        ports.when_synced(lambda: self._complete_and_continue(execution, ports))
+        return True
+
+    def _append(self, txn: Txn, ports: Ports, deferred: bool) -> bool:
+        """Append the state, then take it over."""
+        is_durable = ports.append(self, txn, deferred)
         before, self.txn = self.txn, txn
-        if txn[PHASE] is not before[PHASE]:
-            ports.changed(self, before)
-        return synced
+        if txn.phase is not before.phase:
+            ports.phase_changed(self, before)
+        return is_durable
 
-    def _complete(self, ports: Ports, context: Context) -> None:
-        """The Complete record decides nothing that the Prepare record did not: nobody waits for its sync."""
-        self._append(decide(self.txn, MARKERS_WRITTEN, context)[0], ports, late=True)
+    def _complete(self, context: Context, ports: Ports) -> None:
+        """The Complete record decides nothing that the Prepare record has not decided: nobody waits until it is durable."""
+        self._append(decide(self.txn, MARKERS_WRITTEN, context).txn, ports, deferred=True)
 
-    @staticmethod
-    def _answer(effects: tuple[Effect, ...], at: int, done: Done | None) -> int:
-        """Gives the reply that is next, if one is: it need not wait for the markers. Returns the position behind it."""
-        if at < len(effects) and isinstance(effects[at], Reply):
-            if done is not None:
-                done(effects[at])  # type: ignore[arg-type]
-            return at + 1
-        return at
-
-    def _completed(
-        self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
-    ) -> None:
-        """The markers are on the disk."""
+    def _complete_and_continue(self, execution: _Execution, ports: Ports) -> None:
+        """The markers are durable."""
         try:
-            self._complete(ports, context)
+            self._complete(execution.context, ports)
         except Exception:
-            if at < len(effects):
-                _refuse(done)
-            self._rest(ports)
+            execution.refuse()
+            self._drain_mailbox(ports)
             raise
-        self._resume(effects, at, request, done, ports, context)
+        self._continue(execution, ports)
 
-    def _give_up(self, done: Done | None, ports: Ports) -> None:
-        """A marker could not be written: the transaction stays prepared, until somebody finishes it."""
-        _refuse(done)
-        self._rest(ports)
-
-    def _resume(
-        self, effects: tuple[Effect, ...], at: int, request: Request, done: Done | None, ports: Ports, context: Context
-    ) -> None:
+    def _continue(self, execution: _Execution, ports: Ports) -> None:
+        """Perform the effects that are left after a suspension."""
         suspended = False
         try:
-            suspended = self._perform(effects, at, request, done, ports, context)
+            suspended = self._perform(execution, ports)
         except Exception:
-            _refuse(done)
+            execution.refuse()
             raise
         finally:
             if not suspended:
-                self._rest(ports)
+                self._drain_mailbox(ports)
 
-    def finish(self, ports: Ports) -> None:
-        """After a replay or a fault: writes the markers of a prepared transaction again, and completes it."""
-        context = ports.context()
-        completed = partial(self._completed, (), 0, MARKERS_WRITTEN, None, ports, context)
-        if len(self.txn.partitions) > MARKERS_AT_ONCE_MAX:
-            self.busy = True
-            ports.write_markers_in_slices(self.txn, completed, partial(self._give_up, None, ports))
-        elif ports.write_markers(self.txn):
-            self._complete(ports, context)
-        else:
-            self.busy = True
-            ports.when_synced(completed)
+    def _give_up(self, execution: _Execution, ports: Ports) -> None:
+        """A marker could not be written: the transaction stays prepared until `finish` succeeds."""
+        execution.refuse()
+        self._drain_mailbox(ports)

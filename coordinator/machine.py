@@ -1,10 +1,10 @@
 """The rules of the transaction coordinator: pure functions, no I/O, no clock.
 
-Those of Apache Kafka 4.3.1; two-phase commit as KIP-939 has it; KIP-588 as drafted where its profile asks for it.
+They are those of Apache Kafka 4.3.1, two-phase commit of KIP-939, and KIP-588 as drafted in its profile.
 
     decide(txn, request, context) -> Decision(txn', effects)
 
-Error codes are those of the newest request version; handlers translate for older ones.
+Error codes are those of the newest request version. Handlers translate them for older versions.
 """
 
 from __future__ import annotations
@@ -16,55 +16,56 @@ from stuntbroker.coordinator.requests import (
     OK,
     TRANSACTION_TIMED_OUT,
     AddPartitions,
-    Again,
     Append,
     Context,
     Decision,
     EndTxn,
     InitProducerId,
     MarkersWritten,
+    Redecide,
+    RejectNewRecords,
     Reply,
     Request,
-    Seal,
     TimeOut,
     Verify,
     WriteMarkers,
 )
 from stuntbroker.coordinator.state import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
     COMPLETED,
+    EMPTY,
     EPOCH_LAST,
+    NO_PARTITIONS,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
     PREPARED,
     TIMEOUT_NONE,
     Phase,
     Txn,
-    check_step,
+    advance,
 )
 from stuntbroker.protocol.errors import ErrorCode
 
 EPOCH_FENCE: Final = 32_767
-NOBODY: Final[frozenset[tuple[str, int]]] = frozenset()
-NOW_MS: Final = Context._fields.index("now_ms")
+"""Epoch of markers that fence a producer with the last epoch; no client ever holds it."""
 
-_new = tuple.__new__
-"""Makes a named tuple at a third of the price, where every transaction pays it."""
-EMPTY, ONGOING = Phase.EMPTY, Phase.ONGOING
-"""As names of the module: an attribute of the class takes five times as long, several times a transaction."""
-
-_FENCED = Reply(ErrorCode.PRODUCER_FENCED)
-_CONCURRENT = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
-_INVALID_STATE = Reply(ErrorCode.INVALID_TXN_STATE)
-_NOT_THIS_PRODUCER = Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-_ABORTABLE = Reply(ErrorCode.TRANSACTION_ABORTABLE)
-_TIMED_OUT = Reply(TRANSACTION_TIMED_OUT)
-_OK = Reply(OK)
+_FENCED: Final = Reply(ErrorCode.PRODUCER_FENCED)
+_CONCURRENT: Final = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
+_INVALID_STATE: Final = Reply(ErrorCode.INVALID_TXN_STATE)
+_WRONG_PRODUCER_ID: Final = Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+_ABORTABLE: Final = Reply(ErrorCode.TRANSACTION_ABORTABLE)
+_TIMED_OUT: Final = Reply(TRANSACTION_TIMED_OUT)
+_OK: Final = Reply(OK)
 
 
 def decide(txn: Txn, request: Request, context: Context) -> Decision:
-    """The only door into the core. Same arguments, same Decision."""
+    """The decision on a request: the only entry to the rules. The same arguments give the same decision."""
     return RULES[request.__class__](txn, request, context)
 
 
-def _stay(txn: Txn, reply: Reply) -> Decision:
+def _unchanged(txn: Txn, reply: Reply) -> Decision:
     return Decision(txn, (reply,))
 
 
@@ -72,168 +73,179 @@ def _stay(txn: Txn, reply: Reply) -> Decision:
 
 
 def _init_producer_id(txn: Txn, request: InitProducerId, context: Context) -> Decision:
-    if not _may_init(txn, request):
-        return _stay(txn, _FENCED)
+    if not _is_current_producer(txn, request):
+        return _unchanged(txn, _FENCED)
     if txn.phase in PREPARED:
-        return _stay(txn, _CONCURRENT)
+        return _unchanged(txn, _CONCURRENT)
     if txn.phase is ONGOING:
-        if request.keep:
-            return _keep(txn, request, context)
-        # Unlike Kafka: it answers CONCURRENT_TRANSACTIONS here and lets the client ask again until the markers are out.
-        # The markers are written at once, so the same request is asked again by itself; the epochs come out the same.
-        decision = _fence_and_abort(txn, context)
-        return decision._replace(effects=(*decision.effects, Again()))
+        if request.keep_prepared:
+            return _recover(txn, request, context)
+        # Unlike Kafka: it answers CONCURRENT_TRANSACTIONS here, and the client asks again until the markers are written.
+        # Here the markers are written at once and the request is decided again; the epochs come out the same.
+        after, allocated = _fence_and_abort(txn, context)
+        return Decision(after, (Append(after), WriteMarkers(after), Redecide()), allocated)
     return _new_identity(txn, request, context)
 
 
-def _may_init(txn: Txn, request: InitProducerId) -> bool:
-    """A producer that names its id and epoch must be, or have just been, the owner."""
+def _is_current_producer(txn: Txn, request: InitProducerId) -> bool:
+    """Whether the request names no producer, or one that owns the transactional id or owned it until just now."""
     if (request.producer_id == -1 and request.producer_epoch == -1) or txn.producer_epoch == -1:
         return True
-    asker = request.producer_id, request.producer_epoch
-    if txn.kept:
-        # Whoever held it before the transaction was kept is gone for good, and must not end it by coming back.
+    requested = request.producer_id, request.producer_epoch
+    if txn.is_recovered:
+        # A producer from before the recovery is fenced for good: it must not end the transaction by coming back.
         if txn.phase in PREPARED:
-            return asker in (txn.client_pair, (txn.previous_producer_id, txn.last_producer_epoch))
-        return asker == txn.client_pair or _is_retry_of_keep(txn, request)
+            return requested in (txn.client_pair, (txn.previous_producer_id, txn.last_producer_epoch))
+        return requested == txn.client_pair or _is_retry_of_recovery(txn, request)
     if txn.phase is ONGOING and txn.timeout_ms == TIMEOUT_NONE:
-        # Unlike Kafka: there any epoch of the producer id aborts what is open, be it prepared by the one that fenced it.
-        return asker == txn.client_pair
+        # Unlike Kafka: there, any epoch of the producer id aborts the open transaction, even one that its successor prepared.
+        return requested == txn.client_pair
     return request.producer_id == txn.producer_id or (
         request.producer_id == txn.previous_producer_id and request.producer_epoch >= EPOCH_LAST
     )
 
 
 def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decision:
-    stored, epoch = txn.producer_epoch, request.producer_epoch
-    producer_id, previous_id, took_spare = txn.producer_id, txn.producer_id, False
+    """A new epoch for the transactional id, or a new producer id when the epochs are used up."""
+    stored, requested = txn.producer_epoch, request.producer_epoch
+    producer_id, previous_id, allocated = txn.producer_id, txn.producer_id, False
     if stored >= EPOCH_LAST:
-        # Behind a time-out at the last epoch the owner names the one before the stored one (KIP-588, as drafted).
-        if epoch not in (-1, stored, txn.timed_out_epoch):
-            return _stay(txn, Reply(ErrorCode.UNKNOWN_SERVER_ERROR))
-        producer_id, new_epoch, last, took_spare = context.spare_producer_id, 0, epoch, True
+        # After a time-out at the last epoch, the producer names the epoch before the stored one (KIP-588, as drafted).
+        if requested not in (-1, stored, txn.timed_out_epoch):
+            return _unchanged(txn, Reply(ErrorCode.UNKNOWN_SERVER_ERROR))
+        producer_id, epoch, last_epoch, allocated = context.next_producer_id, 0, requested, True
     elif stored == -1:
-        new_epoch, last = context.first_epoch, -1
-    elif epoch == -1:
-        new_epoch, last = stored + 1, -1  # The instance before this one is fenced for good.
-    elif epoch == stored:
-        new_epoch, last = stored + 1, stored
-    elif epoch == txn.last_producer_epoch:
-        new_epoch, last = stored, txn.last_producer_epoch  # A retry of a bump that was done.
+        epoch, last_epoch = context.initial_epoch, -1
+    elif requested == -1:
+        epoch, last_epoch = stored + 1, -1  # The instance before this one is fenced for good.
+    elif requested == stored:
+        epoch, last_epoch = stored + 1, stored
+    elif requested == txn.last_producer_epoch:
+        epoch, last_epoch = stored, txn.last_producer_epoch  # The bump is done already: this is a retry.
         if context.remembers_time_outs:
-            previous_id = txn.previous_producer_id  # And may be one again (KIP-588); Kafka knows it once.
+            previous_id = txn.previous_producer_id  # A further retry is possible (KIP-588); Kafka accepts only one.
     else:
-        return _stay(txn, _FENCED)
-    after = Txn(
-        txn.transactional_id, producer_id, previous_id, -1, new_epoch, -1, last, request.timeout_ms,
-        EMPTY, NOBODY, -1, context.now_ms, txn.client_version, -1, request.version,
-    )  # fmt: skip
-    check_step(txn.phase, after.phase)
-    return Decision(after, (Append(after), Reply(OK, producer_id, new_epoch)), took_spare)
+        return _unchanged(txn, _FENCED)
+    after = advance(
+        txn,
+        EMPTY,
+        context.now_ms,
+        producer_id=producer_id,
+        previous_producer_id=previous_id,
+        producer_epoch=epoch,
+        last_producer_epoch=last_epoch,
+        timeout_ms=request.timeout_ms,
+        partitions=NO_PARTITIONS,
+        started_at_ms=-1,
+        init_version=request.version,
+    )
+    return Decision(after, (Append(after), Reply(OK, producer_id, epoch)), allocated)
 
 
-# --- keeping a prepared transaction (KIP-939)
+# --- recovery of a prepared transaction (KIP-939)
 
 
-def _keep(txn: Txn, request: InitProducerId, context: Context) -> Decision:
-    """A new instance takes over an open transaction to end it: it gets a pair of its own, newer than every other one."""
-    if txn.kept and _is_retry_of_keep(txn, request):
-        return _stay(txn, _kept_reply(txn))
-    if request.producer_epoch not in (-1, txn.client_pair[1]):
-        return _stay(txn, _FENCED)
-    producer_id, epoch, took_spare = _pair_after(txn, context)
-    before_id = txn.client_pair[0]
-    after = txn._replace(
-        previous_producer_id=before_id if took_spare else txn.producer_id,
+def _recover(txn: Txn, request: InitProducerId, context: Context) -> Decision:
+    """A new instance takes an open transaction over to end it. It gets a producer id and epoch newer than every other."""
+    if txn.is_recovered and _is_retry_of_recovery(txn, request):
+        return _unchanged(txn, _recovery_reply(txn))
+    client_id, client_epoch = txn.client_pair
+    if request.producer_epoch not in (-1, client_epoch):
+        return _unchanged(txn, _FENCED)
+    producer_id, epoch, allocated = _pair_after(txn, context)
+    after = advance(
+        txn,
+        ONGOING,
+        context.now_ms,
+        previous_producer_id=client_id if allocated else txn.producer_id,
         next_producer_id=producer_id,
         next_producer_epoch=epoch,
         last_producer_epoch=request.producer_epoch,
-        # What was opened without a limit is not ended by one that its next owner brings along.
+        # A transaction that was opened without a time-out does not get one from its next owner.
         timeout_ms=txn.timeout_ms if txn.timeout_ms == TIMEOUT_NONE else request.timeout_ms,
-        updated_at_ms=context.now_ms,
+        timed_out_epoch=txn.timed_out_epoch,
         init_version=request.version,
     )
-    check_step(txn.phase, after.phase)
-    return Decision(after, (Append(after), Seal(after), _kept_reply(after)), took_spare)
+    return Decision(after, (Append(after), RejectNewRecords(after), _recovery_reply(after)), allocated)
 
 
-def _is_retry_of_keep(txn: Txn, request: InitProducerId) -> bool:
-    """The pair before the last one, whose owner may not have heard the answer (KIP-360)."""
+def _is_retry_of_recovery(txn: Txn, request: InitProducerId) -> bool:
+    """Whether the request names the pair before the last one: its sender may not have received the response (KIP-360)."""
     return (
-        request.keep
+        request.keep_prepared
         and request.producer_epoch != -1
         and request.producer_epoch == txn.last_producer_epoch
         and request.producer_id == (txn.next_producer_id if txn.next_producer_epoch else txn.previous_producer_id)
     )
 
 
-def _kept_reply(txn: Txn) -> Reply:
+def _recovery_reply(txn: Txn) -> Reply:
     return Reply(OK, *txn.client_pair, txn.producer_id, txn.producer_epoch)
 
 
 def _pair_after(txn: Txn, context: Context) -> tuple[int, int, bool]:
-    """What follows the pair that the client holds, and whether the spare producer id was taken for it."""
+    """The producer id and epoch after those that the client holds, and whether the producer id is newly allocated."""
     producer_id, epoch = txn.client_pair
-    return (context.spare_producer_id, 0, True) if epoch >= EPOCH_LAST else (producer_id, epoch + 1, False)
+    return (context.next_producer_id, 0, True) if epoch >= EPOCH_LAST else (producer_id, epoch + 1, False)
 
 
-# --- adding partitions (KIP-98; KIP-890 adds them with the first records)
+# --- adding partitions (KIP-98; with KIP-890 the first records add them)
 
 
-def _owner_error(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | None:
-    if producer_id == txn.producer_id and producer_epoch == txn.producer_epoch and txn.next_producer_epoch == -1:
+def _producer_error(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | None:
+    """Why a producer may not use the transaction; None when it may."""
+    if producer_id == txn.producer_id and producer_epoch == txn.producer_epoch and not txn.is_recovered:
         return None
-    if _was_timed_out(txn, producer_id, producer_epoch):
+    if _has_timed_out(txn, producer_id, producer_epoch):
         return _TIMED_OUT
-    if txn.kept:
+    if txn.is_recovered:
         if (producer_id, producer_epoch) == txn.client_pair:
             return None
         known = (txn.producer_id, txn.previous_producer_id, txn.next_producer_id)
-        return _FENCED if producer_id in known else _NOT_THIS_PRODUCER
-    return _FENCED if producer_id == txn.producer_id else _NOT_THIS_PRODUCER
+        return _FENCED if producer_id in known else _WRONG_PRODUCER_ID
+    return _FENCED if producer_id == txn.producer_id else _WRONG_PRODUCER_ID
 
 
-def _was_timed_out(txn: Txn, producer_id: int, producer_epoch: int) -> bool:
-    """Profile kip-588: the producer is not fenced by anybody, it was only slow."""
+def _has_timed_out(txn: Txn, producer_id: int, producer_epoch: int) -> bool:
+    """Profile kip-588: no other producer fenced this one, its transaction timed out."""
     return producer_epoch == txn.timed_out_epoch != -1 and producer_id == txn.previous_producer_id
 
 
 def _add_partitions(txn: Txn, request: AddPartitions, context: Context) -> Decision:
-    asked_id, asked_epoch, partitions, client_version = request
-    (
-        transactional_id, producer_id, _, _, epoch, next_epoch, last_epoch, timeout_ms, phase, known, started_at_ms, _, _, _,
-        init_version,
-    ) = txn  # fmt: skip
-    if (asked_id != producer_id or asked_epoch != epoch or next_epoch != -1) and (
-        error := _owner_error(txn, asked_id, asked_epoch)
-    ):
-        return _stay(txn, error)
+    if error := _producer_error(txn, request.producer_id, request.producer_epoch):
+        return _unchanged(txn, error)
+    phase = txn.phase
     if phase in PREPARED:
-        return _stay(txn, _CONCURRENT)
-    now_ms = context[NOW_MS]
-    if phase is ONGOING:
-        if txn.kept:
-            return _stay(txn, _INVALID_STATE)  # It was prepared; all that is left is to end it (KIP-939).
-        if partitions <= known:
-            return _stay(txn, _OK)
-        partitions |= known
+        return _unchanged(txn, _CONCURRENT)
+    partitions = request.partitions
+    if phase is not ONGOING:
+        started_at_ms = context.now_ms
+    elif txn.is_recovered:
+        return _unchanged(txn, _INVALID_STATE)  # It was prepared: it can only be ended (KIP-939).
+    elif partitions <= txn.partitions:
+        return _unchanged(txn, _OK)
     else:
-        started_at_ms = now_ms
-    after = _new(Txn, (
-        transactional_id, producer_id, producer_id, -1, epoch, -1, last_epoch, timeout_ms, ONGOING, partitions,
-        started_at_ms, now_ms, client_version, -1, init_version,
-    ))  # fmt: skip
-    return _new(Decision, (after, (_new(Append, (after,)), _OK), False))
+        partitions |= txn.partitions
+        started_at_ms = txn.started_at_ms
+    after = advance(
+        txn,
+        ONGOING,
+        context.now_ms,
+        partitions=partitions,
+        started_at_ms=started_at_ms,
+        client_version=request.client_version,
+    )
+    return Decision(after, (Append(after), _OK))
 
 
 def _verify(txn: Txn, request: Verify, context: Context) -> Decision:
-    if error := _owner_error(txn, request.producer_id, request.producer_epoch):
-        return _stay(txn, error)
+    if error := _producer_error(txn, request.producer_id, request.producer_epoch):
+        return _unchanged(txn, error)
     if txn.phase in PREPARED:
-        return _stay(txn, _CONCURRENT)
-    if txn.kept:
-        return _stay(txn, _INVALID_STATE)
-    return _stay(txn, _OK if request.partition in txn.partitions else _ABORTABLE)
+        return _unchanged(txn, _CONCURRENT)
+    if txn.is_recovered:
+        return _unchanged(txn, _INVALID_STATE)
+    return _unchanged(txn, _OK if request.partition in txn.partitions else _ABORTABLE)
 
 
 # --- EndTxn
@@ -242,201 +254,228 @@ def _verify(txn: Txn, request: Verify, context: Context) -> Decision:
 def _end_txn(txn: Txn, request: EndTxn, context: Context) -> Decision:
     if request.client_version >= 2:
         return _end_txn_v2(txn, request, context)
-    if error := _owner_error(txn, request.producer_id, request.producer_epoch):
-        return _stay(txn, error)
+    if error := _producer_error(txn, request.producer_id, request.producer_epoch):
+        return _unchanged(txn, error)
     prepare, complete = OUTCOME[request.commit]
     if txn.phase is ONGOING:
-        if txn.kept:
-            # The client keeps the pair that it has: its epoch is newer than the markers'.
-            return _prepare_kept(txn, prepare, txn.producer_epoch, (*txn.client_pair, False), 0, context.now_ms)
-        return _prepare(txn, prepare, txn.producer_epoch, txn.last_producer_epoch, -1, 0, context.now_ms, _OK)
+        if txn.is_recovered:
+            # The client keeps the pair that it holds: its epoch is newer than the markers'.
+            following = *txn.client_pair, False
+            after = _prepare_recovered(txn, prepare, context.now_ms, txn.producer_epoch, following, client_version=0)
+        else:
+            after = _prepare(
+                txn, prepare, context.now_ms, txn.producer_epoch, txn.last_producer_epoch, client_version=0
+            )
+        return _prepared(after, _OK)
     if txn.phase is complete:
-        return _stay(txn, _OK)  # A retry of an EndTxn that is already finished.
-    return _stay(txn, _CONCURRENT if txn.phase is prepare else _INVALID_STATE)
+        return _unchanged(txn, _OK)  # A retry of an EndTxn that is finished.
+    return _unchanged(txn, _CONCURRENT if txn.phase is prepare else _INVALID_STATE)
 
 
 def _end_txn_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
-    """KIP-890: every end bumps the epoch, a retry is told from the epoch that it carries, an empty abort is legal."""
-    asked_id, epoch, commit, _ = request
-    (
-        transactional_id, producer_id, previous_id, _, stored, next_epoch, last_epoch, timeout_ms, phase, partitions,
-        started_at_ms, _, _, timed_out_epoch, init_version,
-    ) = txn  # fmt: skip
-    prepare, complete = OUTCOME[commit]
-    current = stored == epoch and asked_id == producer_id
-    if current and phase is ONGOING and next_epoch == timed_out_epoch == -1:
-        if epoch >= EPOCH_LAST:
-            return _prepare_bumped(txn, prepare, context)
-        after = _new(Txn, (  # As that and `_prepare` do it, for what nearly every EndTxn is.
-            transactional_id, producer_id, producer_id, -1, epoch + 1, -1, epoch, timeout_ms, prepare, partitions,
-            started_at_ms, context[NOW_MS], 2, -1, init_version,
-        ))  # fmt: skip
-        reply = _new(Reply, (OK, producer_id, epoch + 1, -1, -1))
-        return _new(Decision, (after, (_new(Append, (after,)), _new(WriteMarkers, (after,)), reply), False))
-    if _was_timed_out(txn, asked_id, epoch):
-        return _stay(txn, _TIMED_OUT)
-    if next_epoch != -1:
-        return _end_kept_v2(txn, request, context)
-    overflow_retry = asked_id == previous_id and epoch == EPOCH_LAST and stored == 0
-    if asked_id != producer_id and not overflow_retry:
-        return _stay(txn, _NOT_THIS_PRODUCER)
-    retry = stored == epoch + 1 or overflow_retry
-    if timeout_ms == TIMEOUT_NONE and epoch != last_epoch:
-        # Unlike Kafka: there one epoch less is a retry. Behind a transaction that was kept and ended without a bump
-        # (EndTxn v4) it is somebody else's.
-        retry = False
+    """KIP-890: every end bumps the epoch, a retry is recognised by its epoch, and an abort without partitions is legal."""
+    prepare, complete = OUTCOME[request.commit]
+    requested_id, requested, stored, phase = request.producer_id, request.producer_epoch, txn.producer_epoch, txn.phase
+    is_current = stored == requested and requested_id == txn.producer_id
+    if is_current and phase is ONGOING and not txn.is_recovered and txn.timed_out_epoch == -1:
+        return _prepare_with_bump(txn, prepare, context)
+    if _has_timed_out(txn, requested_id, requested):
+        return _unchanged(txn, _TIMED_OUT)
+    if txn.is_recovered:
+        return _end_recovered_v2(txn, request, context)
+    is_retry_of_last_epoch = requested_id == txn.previous_producer_id and requested == EPOCH_LAST and stored == 0
+    if requested_id != txn.producer_id and not is_retry_of_last_epoch:
+        return _unchanged(txn, _WRONG_PRODUCER_ID)
     if phase is ONGOING:
-        return _prepare_bumped(txn, prepare, context) if current else _stay(txn, _FENCED)
+        return _prepare_with_bump(txn, prepare, context) if is_current else _unchanged(txn, _FENCED)
     if phase in PREPARED:
-        if stored != epoch + 1:
-            return _stay(txn, _FENCED)
-        return _stay(txn, _CONCURRENT if phase is prepare else _INVALID_STATE)
-    if phase is EMPTY:
-        if not current:
-            return _stay(txn, _FENCED)
-        return _stay(txn, _INVALID_STATE) if commit else _prepare_bumped(txn, prepare, context)
-    assert phase in COMPLETED
-    if retry:
-        if phase is complete:
-            return _stay(txn, Reply(OK, producer_id, stored))
-        return _stay(txn, _INVALID_STATE)
-    if not current:
-        return _stay(txn, _FENCED)
-    return _stay(txn, _INVALID_STATE) if commit else _prepare_bumped(txn, prepare, context)
+        if stored != requested + 1:
+            return _unchanged(txn, _FENCED)
+        return _unchanged(txn, _CONCURRENT if phase is prepare else _INVALID_STATE)
+    if phase in COMPLETED:
+        is_retry = stored == requested + 1 or is_retry_of_last_epoch
+        if txn.timeout_ms == TIMEOUT_NONE and requested != txn.last_producer_epoch:
+            # Unlike Kafka: there, one epoch less is a retry. After a recovered transaction that was ended without a bump
+            # (EndTxn v4), that epoch belongs to another producer.
+            is_retry = False
+        if is_retry:
+            return _unchanged(txn, Reply(OK, txn.producer_id, stored) if phase is complete else _INVALID_STATE)
+    if not is_current:
+        return _unchanged(txn, _FENCED)
+    return _unchanged(txn, _INVALID_STATE) if request.commit else _prepare_with_bump(txn, prepare, context)
 
 
-def _end_kept_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
-    """Asked with the client's pair, ended with the transaction's; the client goes on behind its own (KIP-939)."""
+def _end_recovered_v2(txn: Txn, request: EndTxn, context: Context) -> Decision:
+    """The request carries the client's pair, the markers the transaction's; the client goes on after its own (KIP-939)."""
     prepare, _ = OUTCOME[request.commit]
-    asker = request.producer_id, request.producer_epoch
+    requested = request.producer_id, request.producer_epoch
     if txn.phase is ONGOING:
-        if error := _owner_error(txn, *asker):
-            return _stay(txn, error)
-        return _prepare_kept(txn, prepare, _marker_epoch(txn), _pair_after(txn, context), 2, context.now_ms)
-    if asker == (txn.previous_producer_id, txn.last_producer_epoch):
-        return _stay(txn, _CONCURRENT if txn.phase is prepare else _INVALID_STATE)
-    return _stay(txn, _owner_error(txn, *asker) or _FENCED)
+        if error := _producer_error(txn, *requested):
+            return _unchanged(txn, error)
+        following = _pair_after(txn, context)
+        after = _prepare_recovered(txn, prepare, context.now_ms, _marker_epoch(txn), following, client_version=2)
+        producer_id, epoch, allocated = following
+        return _prepared(after, Reply(OK, producer_id, epoch), allocated)
+    if requested == (txn.previous_producer_id, txn.last_producer_epoch):
+        return _unchanged(txn, _CONCURRENT if txn.phase is prepare else _INVALID_STATE)
+    return _unchanged(txn, _producer_error(txn, *requested) or _FENCED)
 
 
-def _prepare_bumped(txn: Txn, prepare: Phase, context: Context) -> Decision:
-    """Prepare under transaction version 2: markers carry the next epoch, and the client goes on with it."""
+def _prepare_with_bump(txn: Txn, prepare: Phase, context: Context) -> Decision:
+    """Prepare under transaction version 2: the markers carry the next epoch, and the client uses it from then on."""
     epoch = txn.producer_epoch
     if epoch < EPOCH_LAST:
-        return _prepare(txn, prepare, epoch + 1, epoch, -1, 2, context.now_ms, Reply(OK, txn.producer_id, epoch + 1))
-    # An epoch that is broken by an earlier overflow is let through without a bump.
-    last = epoch if epoch == EPOCH_LAST else txn.last_producer_epoch
-    spare = context.spare_producer_id
-    decision = _prepare(txn, prepare, _marker_epoch(txn), last, spare, 2, context.now_ms, Reply(OK, spare, 0))
-    return decision._replace(took_spare=True)
+        after = _prepare(txn, prepare, context.now_ms, epoch + 1, epoch, client_version=2)
+        return _prepared(after, Reply(OK, txn.producer_id, epoch + 1))
+    # An epoch beyond the last one, left by an earlier overflow, is accepted without a bump.
+    last_epoch = epoch if epoch == EPOCH_LAST else txn.last_producer_epoch
+    allocated_id = context.next_producer_id
+    after = _prepare(
+        txn, prepare, context.now_ms, _marker_epoch(txn), last_epoch, client_version=2, next_id=allocated_id
+    )
+    return _prepared(after, Reply(OK, allocated_id, 0), allocated=True)
 
 
 def _marker_epoch(txn: Txn) -> int:
-    """Under transaction version 2, and whenever somebody is fenced: above every record of the transaction."""
+    """Epoch of markers under transaction version 2, and of those that fence: above every record of the transaction."""
     return min(txn.producer_epoch + 1, EPOCH_FENCE)
 
 
 def _prepare(
-    txn: Txn, phase: Phase, epoch: int, last: int, next_producer_id: int, client_version: int, now_ms: int, reply: Reply
-) -> Decision:
-    transactional_id, producer_id, _, _, _, _, _, timeout_ms, before, partitions, started_at_ms, _, _, _, init_version = txn
-    if before is not ONGOING:
-        check_step(before, phase)
-        partitions, started_at_ms = NOBODY, now_ms
-    after = _new(Txn, (
-        transactional_id, producer_id, producer_id, next_producer_id, epoch, -1, last, timeout_ms, phase, partitions,
-        started_at_ms, now_ms, client_version, -1, init_version,
-    ))  # fmt: skip
-    return _new(Decision, (after, (_new(Append, (after,)), _new(WriteMarkers, (after,)), reply), False))
+    txn: Txn,
+    prepare: Phase,
+    now_ms: int,
+    epoch: int,
+    last_epoch: int,
+    *,
+    client_version: int,
+    next_id: int = -1,
+    timed_out_epoch: int = -1,
+) -> Txn:
+    """The prepared state of a transaction that was not recovered. `epoch` is the markers' epoch."""
+    is_open = txn.phase is ONGOING
+    return advance(
+        txn,
+        prepare,
+        now_ms,
+        next_producer_id=next_id,
+        producer_epoch=epoch,
+        last_producer_epoch=last_epoch,
+        partitions=txn.partitions if is_open else NO_PARTITIONS,
+        started_at_ms=txn.started_at_ms if is_open else now_ms,
+        client_version=client_version,
+        timed_out_epoch=timed_out_epoch,
+    )
 
 
-def _prepare_kept(
-    txn: Txn, phase: Phase, epoch: int, following: tuple[int, int, bool], client_version: int, now_ms: int
-) -> Decision:
-    """Prepare of a kept transaction: three producer ids at most, of the markers, of the client, and of what follows."""
-    asked_by, last = txn.client_pair
-    next_id, next_epoch, took_spare = following
-    after = txn._replace(
-        previous_producer_id=asked_by,
+def _prepare_recovered(
+    txn: Txn,
+    prepare: Phase,
+    now_ms: int,
+    epoch: int,
+    following: tuple[int, int, bool],
+    *,
+    client_version: int,
+    last_epoch: int | None = None,
+    timed_out_epoch: int | None = None,
+) -> Txn:
+    """The prepared state of a recovered transaction, with up to three producer ids: the markers', the client's, the next one."""
+    client_id, client_epoch = txn.client_pair
+    next_id, next_epoch, _ = following
+    if last_epoch is None:
+        last_epoch = client_epoch if client_version == 2 else txn.last_producer_epoch
+    return advance(
+        txn,
+        prepare,
+        now_ms,
+        previous_producer_id=client_id,
         next_producer_id=next_id,
         producer_epoch=epoch,
         next_producer_epoch=next_epoch,
-        last_producer_epoch=last if client_version == 2 else txn.last_producer_epoch,
-        phase=phase,
-        updated_at_ms=now_ms,
+        last_producer_epoch=last_epoch,
         client_version=client_version,
+        timed_out_epoch=txn.timed_out_epoch if timed_out_epoch is None else timed_out_epoch,
     )
-    check_step(txn.phase, phase)
-    reply = Reply(OK, next_id, next_epoch) if client_version == 2 else _OK
-    return Decision(after, (Append(after), WriteMarkers(after), reply), took_spare)
 
 
-def _fence_and_abort(txn: Txn, context: Context) -> Decision:
-    """Aborts for someone else than the owner, whose epoch is bumped away: a take-over, or the time-out."""
-    level = 2 if context.transaction_version == 2 else 0
-    if txn.kept:
+def _prepared(after: Txn, reply: Reply, allocated: bool = False) -> Decision:
+    return Decision(after, (Append(after), WriteMarkers(after), reply), allocated)
+
+
+def _fence_and_abort(txn: Txn, context: Context, timed_out_epoch: int | None = None) -> tuple[Txn, bool]:
+    """The prepared state of an abort that fences the producer, for a take-over or a time-out.
+
+    Also returns whether it allocated the next producer id. `timed_out_epoch`: the epoch to remember (profile kip-588).
+    """
+    version = 2 if context.transaction_version == 2 else 0
+    if txn.is_recovered:
         following = _pair_after(txn, context)
-        decision = _prepare_kept(txn, Phase.PREPARE_ABORT, _marker_epoch(txn), following, level, context.now_ms)
-        if level == 0:
-            after = decision.txn._replace(last_producer_epoch=-1)
-            decision = Decision(after, (Append(after), WriteMarkers(after), _OK), decision.took_spare)
-    elif level == 0:
-        decision = _prepare(txn, Phase.PREPARE_ABORT, _marker_epoch(txn), -1, -1, 0, context.now_ms, _OK)
-    else:
-        epoch = txn.producer_epoch
-        spare = context.spare_producer_id if epoch >= EPOCH_LAST else -1
-        decision = _prepare(txn, Phase.PREPARE_ABORT, _marker_epoch(txn), epoch, spare, 2, context.now_ms, _OK)
-        decision = decision._replace(took_spare=spare >= 0)
-    return decision._replace(effects=decision.effects[:2])
+        last_epoch = timed_out_epoch if version == 2 else -1 if timed_out_epoch is None else timed_out_epoch
+        after = _prepare_recovered(
+            txn,
+            PREPARE_ABORT,
+            context.now_ms,
+            _marker_epoch(txn),
+            following,
+            client_version=version,
+            last_epoch=last_epoch,
+            timed_out_epoch=timed_out_epoch,
+        )
+        return after, following[2]
+    epoch = txn.producer_epoch
+    allocated = version == 2 and epoch >= EPOCH_LAST
+    after = _prepare(
+        txn,
+        PREPARE_ABORT,
+        context.now_ms,
+        _marker_epoch(txn),
+        epoch if version == 2 or timed_out_epoch is not None else -1,
+        client_version=version,
+        next_id=context.next_producer_id if allocated else -1,
+        timed_out_epoch=-1 if timed_out_epoch is None else timed_out_epoch,
+    )
+    return after, allocated
 
 
 def _time_out(txn: Txn, request: TimeOut, context: Context) -> Decision:
-    if not timed_out(txn, context.now_ms):
+    if not has_expired(txn, context.now_ms):
         return Decision(txn, ())
-    decision = _fence_and_abort(txn, context)
-    if not context.remembers_time_outs:
-        return decision
-    epoch = txn.client_pair[1]
-    after = decision.txn._replace(last_producer_epoch=epoch, timed_out_epoch=epoch)
-    return decision._replace(txn=after, effects=(Append(after), WriteMarkers(after)))
+    timed_out_epoch = txn.client_pair[1] if context.remembers_time_outs else None
+    after, allocated = _fence_and_abort(txn, context, timed_out_epoch)
+    return Decision(after, (Append(after), WriteMarkers(after)), allocated)
 
 
-def timed_out(txn: Txn, now_ms: int) -> bool:
-    return (
-        txn.phase is ONGOING
-        and txn.timeout_ms != TIMEOUT_NONE
-        and txn.started_at_ms + txn.timeout_ms < now_ms
-    )
+def has_expired(txn: Txn, now_ms: int) -> bool:
+    """Whether the transaction has been open for longer than its time-out."""
+    return txn.phase is ONGOING and txn.timeout_ms != TIMEOUT_NONE and txn.started_at_ms + txn.timeout_ms < now_ms
 
 
 # --- completion
 
 
 def _markers_written(txn: Txn, request: MarkersWritten, context: Context) -> Decision:
-    (
-        transactional_id, producer_id, previous_id, next_id, epoch, next_epoch, last_epoch, timeout_ms, phase, _,
-        started_at_ms, _, client_version, timed_out_epoch, init_version,
-    ) = txn  # fmt: skip
-    if next_epoch != -1:  # The transaction was kept.
-        producer_id, epoch = next_id, next_epoch
-    else:
-        previous_id = producer_id
-        if next_id >= 0:
-            producer_id, epoch = next_id, 0
-    after = _new(Txn, (
-        transactional_id, producer_id, previous_id, -1, epoch, -1, last_epoch, timeout_ms, COMPLETION[phase], NOBODY,
-        started_at_ms, context[NOW_MS], client_version, timed_out_epoch, init_version,
-    ))  # fmt: skip
-    return _new(Decision, (after, (_new(Append, (after,)),), False))
+    producer_id, epoch, previous_id = txn.producer_id, txn.producer_epoch, txn.producer_id
+    if txn.is_recovered:
+        producer_id, epoch = txn.client_pair
+        previous_id = txn.previous_producer_id
+    elif txn.next_producer_id >= 0:
+        producer_id, epoch = txn.next_producer_id, 0
+    after = advance(
+        txn,
+        COMPLETION[txn.phase],
+        context.now_ms,
+        producer_id=producer_id,
+        previous_producer_id=previous_id,
+        producer_epoch=epoch,
+        partitions=NO_PARTITIONS,
+        timed_out_epoch=txn.timed_out_epoch,
+    )
+    return Decision(after, (Append(after),))
 
 
-OUTCOME: Final = {
-    True: (Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT),
-    False: (Phase.PREPARE_ABORT, Phase.COMPLETE_ABORT),
-}
-COMPLETION: Final = {
-    Phase.PREPARE_COMMIT: Phase.COMPLETE_COMMIT,
-    Phase.PREPARE_ABORT: Phase.COMPLETE_ABORT,
-}
+OUTCOME: Final = {True: (PREPARE_COMMIT, COMPLETE_COMMIT), False: (PREPARE_ABORT, COMPLETE_ABORT)}
+"""The prepared and the completed phase of a commit (True) and of an abort (False)."""
+COMPLETION: Final = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
 
 RULES: Final[dict[type, Callable[[Txn, Any, Context], Decision]]] = {
     InitProducerId: _init_producer_id,

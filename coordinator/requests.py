@@ -1,4 +1,4 @@
-"""What may be asked of a transaction, and what the shell must do about it: values, nothing else."""
+"""The requests to a transaction, and the effects that a decision asks the shell to perform. Values only."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ from typing import Final, NamedTuple
 from stuntbroker.coordinator.state import TopicPartition, Txn
 from stuntbroker.protocol.errors import ErrorCode
 
-OK = ErrorCode.NONE
+OK: Final = ErrorCode.NONE
 
 
 class InitProducerId(NamedTuple):
-    """`timeout_ms` was checked by the shell against its own limits; TIMEOUT_NONE for a two-phase transaction."""
+    """Take the transactional id over. The shell has checked `timeout_ms`; TIMEOUT_NONE asks for a two-phase transaction."""
 
     timeout_ms: int
     producer_id: int = -1
     producer_epoch: int = -1
-    keep: bool = False
-    """KeepPreparedTxn (KIP-939): an open transaction is not aborted, its outcome is up to who asks."""
+    keep_prepared: bool = False
+    """KeepPreparedTxn (KIP-939): an open transaction is not aborted; the new instance decides its outcome."""
     version: int = -1
-    """Of the request; told only in profile kip-588, where it says how much the client understands."""
+    """Version of the request; given only in profile kip-588, where it says how much the client understands."""
 
 
 class AddPartitions(NamedTuple):
+    """Add partitions to the transaction; the first ones open it."""
+
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
     client_version: int
-    """2 when the request that adds them is of transaction version 2 (Produce 12, TxnOffsetCommit 5), else 0."""
+    """2 when the request is of transaction version 2 (Produce 12, TxnOffsetCommit 5), else 0."""
 
 
 class Verify(NamedTuple):
-    """Is this partition in the transaction? Asked for clients of transaction version 0 and 1."""
+    """Check that a partition is in the transaction, for clients of transaction versions 0 and 1."""
 
     producer_id: int
     producer_epoch: int
@@ -39,15 +41,17 @@ class Verify(NamedTuple):
 
 
 class EndTxn(NamedTuple):
+    """Commit or abort the transaction."""
+
     producer_id: int
     producer_epoch: int
     commit: bool
     client_version: int
-    """2 from EndTxn version 5 on: the epoch is bumped and the answer carries the new one."""
+    """2 from EndTxn version 5 on: the epoch is bumped, and the response carries the new epoch."""
 
 
 class TimeOut(NamedTuple):
-    """The transaction has been open for longer than its time-out."""
+    """The transaction may have been open for longer than its time-out."""
 
 
 class MarkersWritten(NamedTuple):
@@ -58,63 +62,64 @@ Request = InitProducerId | AddPartitions | Verify | EndTxn | TimeOut | MarkersWr
 
 
 class Context(NamedTuple):
-    """What a decision may know besides the transaction and the request."""
+    """What a decision may depend on besides the transaction and the request."""
 
     now_ms: int
     transaction_version: int
     """Finalized level of the feature `transaction.version`: 0, 1 or 2."""
-    spare_producer_id: int
-    """A producer id that nobody has; the decision says whether it took it."""
-    first_epoch: int = 0
-    """Epoch that a new transactional id begins with."""
+    next_producer_id: int
+    """A producer id that nobody has; the decision says whether it allocated it."""
+    initial_epoch: int = 0
+    """Epoch that a new transactional id starts with."""
     remembers_time_outs: bool = False
-    """Profile kip-588: a producer whose transaction was timed out is told so, and may claim the next epoch."""
+    """Profile kip-588: the producer of a timed-out transaction is told so, and may claim the next epoch."""
 
 
 class Append(NamedTuple):
-    """Write the state to the transaction log. Durable BEFORE any later effect."""
+    """Write the state to the transaction log. It must be durable BEFORE any later effect."""
 
     txn: Txn
 
 
 class WriteMarkers(NamedTuple):
-    """End the transaction in all its partitions; MarkersWritten is asked when each has its marker."""
+    """End the transaction in all its partitions. MarkersWritten is decided when every partition has its marker."""
+
+    txn: Txn
+
+
+class RejectNewRecords(NamedTuple):
+    """Refuse further records in the transaction: its writer is gone, and the new owner only decides its outcome (KIP-939)."""
 
     txn: Txn
 
 
 TRANSACTION_TIMED_OUT: Final = -588
-"""An error of profile kip-588 that has no number of its own in Kafka: handlers give it one by what the client knows."""
-
-
-class Seal(NamedTuple):
-    """The transaction takes no more records: who wrote them is gone, who decides on them now does not write (KIP-939)."""
-
-    txn: Txn
+"""An error of profile kip-588 without a number of its own in Kafka: handlers choose the number by what the client knows."""
 
 
 class Reply(NamedTuple):
-    """The one answer to the request. Producer id and epoch are -1 with an error."""
+    """The one response to the request. With an error, producer id and epoch are -1."""
 
     error: int
     """An ErrorCode, or TRANSACTION_TIMED_OUT."""
     producer_id: int = -1
     producer_epoch: int = -1
     ongoing_producer_id: int = -1
-    """With `ongoing_producer_epoch`: whose records are in the transaction that was kept (KIP-939)."""
+    """With `ongoing_producer_epoch`: the producer whose records are in the recovered transaction (KIP-939)."""
     ongoing_producer_epoch: int = -1
 
 
-class Again(NamedTuple):
-    """Ask the same request once more: the state that stood in its way is gone."""
+class Redecide(NamedTuple):
+    """Decide the same request once more: the state that prevented it is gone."""
 
 
-Effect = Append | WriteMarkers | Seal | Reply | Again
+Effect = Append | WriteMarkers | RejectNewRecords | Reply | Redecide
 
 
 class Decision(NamedTuple):
-    """`effects` are performed in order; the first that fails stops the rest. `txn` is the state after all of them."""
+    """The shell performs `effects` in order; the first that fails stops the others. `txn` is the state after all of them."""
 
     txn: Txn
     effects: tuple[Effect, ...]
-    took_spare: bool = False
+    allocated_producer_id: bool = False
+    """Whether the decision used the context's `next_producer_id`."""

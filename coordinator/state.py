@@ -1,36 +1,37 @@
-"""What a transaction may be, as a diagram, a table and a value.
+"""The state of one transactional id: a diagram, a table of transitions, and an immutable value.
 
-                       first partition added
-        ┌─────────┐ ─────────────────────────▶ ┌─────────┐
-    ┌──▶│  EMPTY  │                            │ ONGOING │◀─┐ more partitions
-    │   └─────────┘ ◀───────────┐              └─────────┘──┘
-    │     │  ▲ └─ InitProducerId│ InitProducerId  │     │
-    └─────┘  │                  │          commit │     │ abort, time-out, fence
-             │                  │                 ▼     ▼
-             │     ┌────────────┴────┐ ◀── PREPARE_  PREPARE_ ──▶ ┌────────────────┐
-             │     │ COMPLETE_COMMIT │      COMMIT    ABORT       │ COMPLETE_ABORT │
-             │     └─────────────────┘                  ▲         └────────────────┘
-             │         │ first partition: ONGOING       │             │ first partition: ONGOING
-             └─────────┴── InitProducerId ──────────────┼─────────────┘
-                                                        └── an abort without partitions, from EMPTY and COMPLETE_*
-                                                            (transaction version 2)
+                   first partition added
+    ┌─────────┐ ─────────────────────────▶ ┌─────────┐
+┌──▶│  EMPTY  │                            │ ONGOING │◀─┐ more partitions
+│   └─────────┘ ◀───────────┐              └─────────┘──┘
+│     │  ▲ └─ InitProducerId│ InitProducerId  │     │
+└─────┘  │                  │          commit │     │ abort, time-out, fence
+         │                  │                 ▼     ▼
+         │     ┌────────────┴────┐ ◀── PREPARE_  PREPARE_ ──▶ ┌────────────────┐
+         │     │ COMPLETE_COMMIT │      COMMIT    ABORT       │ COMPLETE_ABORT │
+         │     └─────────────────┘                  ▲         └────────────────┘
+         │         │ first partition: ONGOING       │             │ first partition: ONGOING
+         └─────────┴── InitProducerId ──────────────┼─────────────┘
+                                                    └── an abort without partitions, from EMPTY and COMPLETE_*
+                                                        (transaction version 2)
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 TIMEOUT_NONE: Final = 2**31 - 1
-"""`timeout_ms` of a two-phase transaction: it is never timed out (KIP-939)."""
+"""`timeout_ms` of a two-phase transaction, which never times out (KIP-939)."""
 EPOCH_LAST: Final = 32_766
-"""The last epoch that a client ever holds. 32,767 is kept for fencing."""
+"""The last epoch that a client ever holds. Epoch 32,767 is reserved for fencing."""
+NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 TopicPartition = tuple[str, int]
 
 
 class Phase(IntEnum):
-    """Numbers are those of Kafka's transaction log."""
+    """Phase of a transaction. The numbers are those of Kafka's transaction log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -41,79 +42,207 @@ class Phase(IntEnum):
 
     @property
     def kafka_name(self) -> str:
-        """As DescribeTransactions and ListTransactions show it."""
+        """The name that DescribeTransactions and ListTransactions show."""
         return self.name.title().replace("_", "")
 
 
-P = Phase
+EMPTY: Final = Phase.EMPTY
+ONGOING: Final = Phase.ONGOING
+PREPARE_COMMIT: Final = Phase.PREPARE_COMMIT
+PREPARE_ABORT: Final = Phase.PREPARE_ABORT
+COMPLETE_COMMIT: Final = Phase.COMPLETE_COMMIT
+COMPLETE_ABORT: Final = Phase.COMPLETE_ABORT
+
 SUCCESSORS: Final[dict[Phase, frozenset[Phase]]] = {
-    P.EMPTY:           frozenset({P.EMPTY, P.ONGOING, P.PREPARE_ABORT}),
-    P.ONGOING:         frozenset({P.ONGOING, P.PREPARE_COMMIT, P.PREPARE_ABORT}),
-    P.PREPARE_COMMIT:  frozenset({P.COMPLETE_COMMIT}),
-    P.PREPARE_ABORT:   frozenset({P.COMPLETE_ABORT}),
-    P.COMPLETE_COMMIT: frozenset({P.EMPTY, P.ONGOING, P.PREPARE_ABORT}),
-    P.COMPLETE_ABORT:  frozenset({P.EMPTY, P.ONGOING, P.PREPARE_ABORT}),
-}  # fmt: skip
+    EMPTY: frozenset({EMPTY, ONGOING, PREPARE_ABORT}),
+    ONGOING: frozenset({ONGOING, PREPARE_COMMIT, PREPARE_ABORT}),
+    PREPARE_COMMIT: frozenset({COMPLETE_COMMIT}),
+    PREPARE_ABORT: frozenset({COMPLETE_ABORT}),
+    COMPLETE_COMMIT: frozenset({EMPTY, ONGOING, PREPARE_ABORT}),
+    COMPLETE_ABORT: frozenset({EMPTY, ONGOING, PREPARE_ABORT}),
+}
+"""The phases that may follow each phase."""
 
-COMPLETED: Final = frozenset({P.COMPLETE_COMMIT, P.COMPLETE_ABORT})
-PREPARED: Final = frozenset({P.PREPARE_COMMIT, P.PREPARE_ABORT})
-MAY_EXPIRE: Final = frozenset({P.EMPTY, *COMPLETED})
+COMPLETED: Final = frozenset({COMPLETE_COMMIT, COMPLETE_ABORT})
+PREPARED: Final = frozenset({PREPARE_COMMIT, PREPARE_ABORT})
+MAY_EXPIRE: Final = frozenset({EMPTY, *COMPLETED})
 
 
-class Txn(NamedTuple):
-    """Everything that is known of a transactional id. Ids and epochs are -1 where there is none."""
+class Txn:
+    """Everything that is known of a transactional id. Ids, epochs and times are -1 where there is none.
 
-    transactional_id: str
-    producer_id: int
-    previous_producer_id: int
-    """The producer id before the last transition; while a kept transaction ends, the id that its EndTxn came with."""
-    next_producer_id: int
-    """Set from Prepare to Complete when the epochs are used up: the id that the client goes on with.
-
-    With `next_producer_epoch` it is the pair that the client of a kept transaction holds.
+    A value: nobody changes it. `new_txn` makes the first one, `advance` every later one, and `coordinator.records` those that
+    the log holds.
     """
-    producer_epoch: int
-    next_producer_epoch: int
-    """Set only in a transaction that InitProducerId kept (KIP-939): records and markers bear `producer_id` and
-    `producer_epoch`, requests bear `next_producer_id` and this."""
-    last_producer_epoch: int
-    """The epoch before the last bump that its owner may repeat (KIP-360)."""
-    timeout_ms: int
-    phase: Phase
-    partitions: frozenset[TopicPartition]
-    started_at_ms: int
-    updated_at_ms: int
-    client_version: int
-    """Transaction version of the requests of this transaction: 0 or 2."""
-    timed_out_epoch: int = -1
-    """Profile kip-588: epoch whose transaction was timed out, until its producer claims the one after it."""
-    init_version: int = -1
-    """Profile kip-588: version of the InitProducerId request by which the owner came."""
+
+    __slots__ = (
+        "client_version",
+        "init_version",
+        "last_producer_epoch",
+        "next_producer_epoch",
+        "next_producer_id",
+        "partitions",
+        "phase",
+        "previous_producer_id",
+        "producer_epoch",
+        "producer_id",
+        "started_at_ms",
+        "timed_out_epoch",
+        "timeout_ms",
+        "transactional_id",
+        "updated_at_ms",
+    )
+
+    def __init__(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        previous_producer_id: int,
+        next_producer_id: int,
+        producer_epoch: int,
+        next_producer_epoch: int,
+        last_producer_epoch: int,
+        timeout_ms: int,
+        phase: Phase,
+        partitions: frozenset[TopicPartition],
+        started_at_ms: int,
+        updated_at_ms: int,
+        client_version: int,
+        timed_out_epoch: int = -1,
+        init_version: int = -1,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.previous_producer_id = previous_producer_id
+        """The producer id before the last transition. While a recovered transaction ends: the producer id of its EndTxn."""
+        self.next_producer_id = next_producer_id
+        """From Prepare to Complete, when the epochs are used up: the producer id that the client uses next.
+
+        In a recovered transaction: the producer id that the client holds, together with `next_producer_epoch`.
+        """
+        self.producer_epoch = producer_epoch
+        self.next_producer_epoch = next_producer_epoch
+        """Set only in a recovered transaction (KIP-939): records and markers carry `producer_id` and `producer_epoch`,
+        requests carry `next_producer_id` and `next_producer_epoch`."""
+        self.last_producer_epoch = last_producer_epoch
+        """The epoch before the last bump, which the producer may send again (KIP-360)."""
+        self.timeout_ms = timeout_ms
+        self.phase = phase
+        self.partitions = partitions
+        self.started_at_ms = started_at_ms
+        self.updated_at_ms = updated_at_ms
+        self.client_version = client_version
+        """Transaction version of the requests of this transaction: 0 or 2."""
+        self.timed_out_epoch = timed_out_epoch
+        """Profile kip-588: the epoch whose transaction timed out, until the producer claims the next epoch."""
+        self.init_version = init_version
+        """Profile kip-588: the InitProducerId version that the producer used."""
 
     @property
-    def kept(self) -> bool:
-        """A new instance has taken the transaction over as it is, to commit or to abort it (KIP-939)."""
+    def is_recovered(self) -> bool:
+        """Whether a new instance took the transaction over with KeepPreparedTxn, to commit or abort it (KIP-939)."""
         return self.next_producer_epoch != -1
 
     @property
     def client_pair(self) -> tuple[int, int]:
-        """The producer id and epoch that the owner's requests must bear."""
+        """The producer id and epoch that the producer's requests must carry."""
         if self.next_producer_epoch != -1:
             return self.next_producer_id, self.next_producer_epoch
         return self.producer_id, self.producer_epoch
 
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {name: getattr(self, name) for name in FIELDS}
 
-ID: Final = 0
-PHASE: Final = 8
-UPDATED_AT_MS: Final = 11
-"""Places of fields, where every transaction asks for them: by name they take several times as long."""
-assert (Txn._fields[ID], Txn._fields[PHASE], Txn._fields[UPDATED_AT_MS]) == ("transactional_id", "phase", "updated_at_ms")
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Txn) and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.as_dict().values()))
+
+    def __repr__(self) -> str:
+        return f"Txn({', '.join(f'{name}={value!r}' for name, value in self.as_dict().items())})"
 
 
-def new_txn(transactional_id: str, producer_id: int, epoch: int = -1) -> Txn:
-    """An id that nobody has used yet; nothing of it is in the log."""
-    return Txn(transactional_id, producer_id, -1, -1, epoch, -1, -1, -1, P.EMPTY, frozenset(), -1, -1, 0)
+FIELDS: Final = (
+    "transactional_id",
+    "producer_id",
+    "previous_producer_id",
+    "next_producer_id",
+    "producer_epoch",
+    "next_producer_epoch",
+    "last_producer_epoch",
+    "timeout_ms",
+    "phase",
+    "partitions",
+    "started_at_ms",
+    "updated_at_ms",
+    "client_version",
+    "timed_out_epoch",
+    "init_version",
+)
+"""Names of the fields of a Txn, in the order of its constructor."""
 
 
-def check_step(before: Phase, after: Phase) -> None:
-    assert after in SUCCESSORS[before], f"{before.name} -> {after.name}"
+def new_txn(transactional_id: str, producer_id: int, producer_epoch: int = -1) -> Txn:
+    """The state of a transactional id that nobody has used yet. Nothing of it is in the log."""
+    return Txn(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        previous_producer_id=-1,
+        next_producer_id=-1,
+        producer_epoch=producer_epoch,
+        next_producer_epoch=-1,
+        last_producer_epoch=-1,
+        timeout_ms=-1,
+        phase=EMPTY,
+        partitions=NO_PARTITIONS,
+        started_at_ms=-1,
+        updated_at_ms=-1,
+        client_version=0,
+    )
+
+
+def advance(
+    before: Txn,
+    phase: Phase,
+    now_ms: int,
+    *,
+    producer_id: int | None = None,
+    previous_producer_id: int | None = None,
+    next_producer_id: int = -1,
+    producer_epoch: int | None = None,
+    next_producer_epoch: int = -1,
+    last_producer_epoch: int | None = None,
+    timeout_ms: int | None = None,
+    partitions: frozenset[TopicPartition] | None = None,
+    started_at_ms: int | None = None,
+    client_version: int | None = None,
+    timed_out_epoch: int = -1,
+    init_version: int | None = None,
+) -> Txn:
+    """The state after a transition: what is not given stays as it was before.
+
+    Three fields do not stay: the next producer id and epoch and the timed-out epoch end with a transition unless they are
+    given, and the previous producer id is then the producer id before the transition. Raises AssertionError for a transition
+    that the diagram does not have: that is a mistake in the rules.
+    """
+    if phase not in SUCCESSORS[before.phase]:
+        raise AssertionError(f"{before.transactional_id}: {before.phase.name} -> {phase.name}")
+    return Txn(
+        before.transactional_id,
+        before.producer_id if producer_id is None else producer_id,
+        before.producer_id if previous_producer_id is None else previous_producer_id,
+        next_producer_id,
+        before.producer_epoch if producer_epoch is None else producer_epoch,
+        next_producer_epoch,
+        before.last_producer_epoch if last_producer_epoch is None else last_producer_epoch,
+        before.timeout_ms if timeout_ms is None else timeout_ms,
+        phase,
+        before.partitions if partitions is None else partitions,
+        before.started_at_ms if started_at_ms is None else started_at_ms,
+        now_ms,
+        before.client_version if client_version is None else client_version,
+        timed_out_epoch,
+        before.init_version if init_version is None else init_version,
+    )

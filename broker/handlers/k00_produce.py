@@ -255,8 +255,17 @@ class _Enlisting:
     """A request whose partitions the transaction must know of, or be told of, before its batches are written."""
 
     __slots__ = (
-        "acks", "answer", "asked_ms", "connection", "is_verified", "left", "taken", "to_add", "transactional_id", "version",
-    )  # fmt: skip
+        "acks",
+        "answer",
+        "asked_ms",
+        "connection",
+        "is_verified",
+        "left",
+        "taken",
+        "to_add",
+        "transactional_id",
+        "version",
+    )
 
     def __init__(
         self, connection: Connection, acks: int, version: int, answer: Answer, taken: list[Taken], to_add: list[Taken]
@@ -297,7 +306,7 @@ class _Enlisting:
                 transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), self._added
             )
             self.asked_ms = -1
-        elif self.is_verified or broker.transactions.is_kept(transactional_id) or any(map(_is_sealed, to_add)):
+        elif self.is_verified or broker.transactions.is_recovered(transactional_id) or any(map(_is_sealed, to_add)):
             self.left = len(to_add)
             for one in to_add:
                 verify = Verify(producer_id, epoch, one[1].name)
@@ -328,7 +337,10 @@ class _Enlisting:
         others = [
             one
             for one in self.taken
-            if id(one) not in asked and not one[0].error_code and one[3].attributes & TRANSACTIONAL and one[3].producer_id >= 0
+            if id(one) not in asked
+            and not one[0].error_code
+            and one[3].attributes & TRANSACTIONAL
+            and one[3].producer_id >= 0
         ]
         if all(one[1].producers.is_open(one[3]) for one in others):
             return False

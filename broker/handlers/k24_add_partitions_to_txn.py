@@ -88,9 +88,14 @@ def _add(
     broker = connection.broker
     internal = {topic.name for topic in one.topics if (t := broker.topics.get(topic.name)) and t.internal}
     if version < MANY_FROM and internal:
-        answer(_results(one.topics, lambda name, index: (
-            ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in internal else ErrorCode.OPERATION_NOT_ATTEMPTED
-        )))  # fmt: skip
+        answer(
+            _results(
+                one.topics,
+                lambda name, index: (
+                    ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in internal else ErrorCode.OPERATION_NOT_ATTEMPTED
+                ),
+            )
+        )
         return
     if _answer_missing(broker, one, answer):
         return
@@ -115,9 +120,16 @@ def _answer_missing(broker: Broker, one: AddPartitionsToTxnTransaction, answer: 
     wanted = {(topic.name, index) for topic in one.topics for index in topic.partitions}
     missing = {place for place in wanted if broker.topics.log(*place) is None}
     if missing:
-        answer(_results(_once(one.topics), lambda name, index: (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if (name, index) in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-        )))  # fmt: skip
+        answer(
+            _results(
+                _once(one.topics),
+                lambda name, index: (
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    if (name, index) in missing
+                    else ErrorCode.OPERATION_NOT_ATTEMPTED
+                ),
+            )
+        )
     return bool(missing)
 
 
@@ -153,9 +165,7 @@ def _once(topics: Sequence[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnT
     return [AddPartitionsToTxnTopic(name, list(indexes)) for name, indexes in found.items()]
 
 
-def _results(
-    topics: Sequence[AddPartitionsToTxnTopic], error: Callable[[str, int], int]
-) -> Results:
+def _results(topics: Sequence[AddPartitionsToTxnTopic], error: Callable[[str, int], int]) -> Results:
     return [
         AddPartitionsToTxnTopicResult(
             topic.name,

@@ -55,7 +55,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> EndTxnResponse
     client_version = 2 if version >= BUMP_FROM else 0
     request = _new(EndTxn, (producer_id, producer_epoch, committed, client_version))
     transactions = connection.broker.transactions
-    reply = transactions.at_once(transactional_id, request)
+    reply = transactions.try_immediately(transactional_id, request)
     if reply is not None:
         _done(connection, transactional_id, version, reply)
     else:

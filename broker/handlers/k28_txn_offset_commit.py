@@ -71,7 +71,9 @@ def _parts_of(topics: Sequence[TxnOffsetCommitRequestTopic]) -> Iterator[list[Tx
     places = [(topic.name, partition) for topic in topics for partition in topic.partitions]
     for start in range(0, len(places), COMMITTED_AT_ONCE):
         some = groupby(places[start : start + COMMITTED_AT_ONCE], key=itemgetter(0))
-        yield [TxnOffsetCommitRequestTopic(name, partitions=[partition for _, partition in group]) for name, group in some]
+        yield [
+            TxnOffsetCommitRequestTopic(name, partitions=[partition for _, partition in group]) for name, group in some
+        ]
 
 
 class _Commit:
@@ -135,7 +137,7 @@ class _Commit:
             broker.transactions.ask(request.transactional_id, asked, self._asked)
         elif (
             broker.config["transaction.partition.verification.enable"]
-            or broker.transactions.is_kept(request.transactional_id)
+            or broker.transactions.is_recovered(request.transactional_id)
             or sealed
         ):
             verify = Verify(request.producer_id, request.producer_epoch, (OFFSETS, index))

@@ -10,13 +10,18 @@ import pytest
 
 from stuntbroker.broker.fencing import DraftCode, fencing_code
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
-from stuntbroker.coordinator.state import new_txn
+from stuntbroker.coordinator.state import Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 
 TXN = "payments"
 FENCED, INVALID_EPOCH = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
 UNKNOWN_ID = ErrorCode.UNKNOWN_PRODUCER_ID
-OTHERS = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TXN_STATE)
+OTHERS = (
+    ErrorCode.NONE,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.INVALID_TXN_STATE,
+)
 
 BEFORE_2_5, OF_2_5, LATEST = "before 2.5", "2.5 and 2.6", "latest"
 TIERS: dict[str, tuple[int, ...]] = {
@@ -61,7 +66,7 @@ CELLS = [
 
 
 def connection(remembers: bool, init_version: int) -> Any:
-    txn = new_txn(TXN, 1)._replace(init_version=init_version)
+    txn = Txn(**(new_txn(TXN, 1).as_dict() | {"init_version": init_version}))
     actor = None if init_version == -2 else SimpleNamespace(txn=txn)
     fences = SimpleNamespace(log_refusal=lambda *_: None)
     transactions = SimpleNamespace(

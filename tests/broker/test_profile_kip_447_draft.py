@@ -125,7 +125,9 @@ async def test_every_transaction_on_the_partitions_goes_and_no_other(data_dir: P
         assert {name: end(client, name, owner).error_code for name, owner in hit.items()} == dict.fromkeys(
             hit, E.PRODUCER_FENCED
         )
-        assert {name: end(client, name, owner).error_code for name, owner in spared.items()} == dict.fromkeys(spared, OK)
+        assert {name: end(client, name, owner).error_code for name, owner in spared.items()} == dict.fromkeys(
+            spared, OK
+        )
         assert write(client, "done", after, "more") == OK
         names = [facts["transactional_id"] for name, facts in made.events.kept if name == "producer_fenced_by_group"]
         assert sorted(names) == ["a", "b", "c"]
@@ -187,9 +189,7 @@ async def test_the_callers_own_prepared_transaction_is_kept_when_it_asks_for_tha
         assert commit_in_txn(client, "two", owner, 7, topic=SOURCE) == OK
         other = working(made, "other")
 
-        answer = init(
-            client, "two", two_phase=True, version=6, keep=True, group=GROUP, generation=1, assigned=CLAIMED
-        )
+        answer = init(client, "two", two_phase=True, version=6, keep=True, group=GROUP, generation=1, assigned=CLAIMED)
         assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == owner
         assert end(client, "other", other).error_code == E.PRODUCER_FENCED
         assert end(client, "two", pair(answer)).error_code == OK
@@ -344,7 +344,9 @@ async def test_it_is_answered_when_the_last_of_the_others_is_fenced_for_good(dat
             disk.rest()
             assert len(client.answers()) == 1
         caller = made.client()
-        caller.feed(frame(InitProducerIdRequest(None, 60_000, -1, -1, False, False, GROUP, 1, [AssignedTopic(SOURCE, [0])]), 5))
+        caller.feed(
+            frame(InitProducerIdRequest(None, 60_000, -1, -1, False, False, GROUP, 1, [AssignedTopic(SOURCE, [0])]), 5)
+        )
         syncs = disk.syncs
         while not (found := caller.answers()):
             disk.sync()
@@ -361,10 +363,12 @@ async def test_the_caller_waits_for_the_one_that_is_busy(slow: str, data_dir: Pa
             working(made, name)
         actor, client = made.actor(slow), made.client()
         actor.busy = True
-        client.feed(frame(InitProducerIdRequest(None, 60_000, -1, -1, False, False, GROUP, 1, [AssignedTopic(SOURCE, [0])]), 5))
+        client.feed(
+            frame(InitProducerIdRequest(None, 60_000, -1, -1, False, False, GROUP, 1, [AssignedTopic(SOURCE, [0])]), 5)
+        )
         assert client.answers() == []
 
-        actor._rest(made.broker.transactions)
+        actor._drain_mailbox(made.broker.transactions)
         (answer,) = client.answers()
         assert decode(answer, 22, 5).error_code == OK
         assert {epoch_of(made, name) for name in ("a", "b", "c")} == {2}

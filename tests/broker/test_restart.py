@@ -14,7 +14,7 @@ from bystander import Bystander
 from process_harness import Peer, Process, serving
 from valid_requests import TOPIC, batch
 
-from stuntbroker.coordinator.state import Phase, Txn
+from stuntbroker.coordinator.state import Phase, Txn, advance
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -225,10 +225,8 @@ async def test_a_prepared_transaction_without_markers_is_finished_at_the_start(p
         client.ask(produce(batch(2, owner.producer_id, owner.producer_epoch, 0), TXN), 12)
         txn: Txn = made.actor(TXN).txn
         assert txn.phase is Phase.ONGOING
-        prepared = txn._replace(
-            phase=phase, producer_epoch=txn.producer_epoch + 1, last_producer_epoch=txn.producer_epoch,
-            previous_producer_id=txn.producer_id,
-        )  # fmt: skip
+        epoch = txn.producer_epoch
+        prepared = advance(txn, phase, txn.updated_at_ms, producer_epoch=epoch + 1, last_producer_epoch=epoch)
         logs = made.logs(TXN_LOG)
         logs[partition_for(TXN, len(logs))].append_record(TXN, prepared, START_MS)
     async with rig(data_dir) as made:
@@ -250,7 +248,8 @@ async def test_a_prepared_transaction_whose_topic_is_gone_is_finished_too(data_d
         client = made.client()
         client.ask(InitProducerIdRequest(TXN, 60_000), 4)
         txn: Txn = made.actor(TXN).txn
-        prepared = txn._replace(phase=Phase.PREPARE_COMMIT, partitions=frozenset({("gone", 0)}), started_at_ms=START_MS)
+        prepared = advance(txn, Phase.ONGOING, START_MS, partitions=frozenset({("gone", 0)}), started_at_ms=START_MS)
+        prepared = advance(prepared, Phase.PREPARE_COMMIT, START_MS)
         logs = made.logs(TXN_LOG)
         logs[partition_for(TXN, len(logs))].append_record(TXN, prepared, START_MS)
     async with rig(data_dir) as made:

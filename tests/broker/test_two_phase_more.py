@@ -14,6 +14,7 @@ from valid_requests import TOPIC, batch
 
 from stuntbroker.broker.features import UNSAFE_DOWNGRADE, UPGRADE
 from stuntbroker.broker.topics import HISTORY_MS
+from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import add_partitions_to_txn_request as adding
 from stuntbroker.protocol.messages import delete_records_request as deleting
@@ -43,14 +44,18 @@ def set_level(client: Client, level: int) -> None:
 
 
 def add(client: Client, owner: Pair, topic: str = TOPIC) -> int:
-    answer = client.ask(adding.AddPartitionsToTxnRequest([], TXN, *owner, [adding.AddPartitionsToTxnTopic(topic, [0])]), 3)
+    answer = client.ask(
+        adding.AddPartitionsToTxnRequest([], TXN, *owner, [adding.AddPartitionsToTxnTopic(topic, [0])]), 3
+    )
     code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
     return code
 
 
 def write_to(client: Client, owner: Pair, topic: str, version: int = 12) -> int:
     data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch(1, *owner, 0))])
-    code: int = client.ask(ProduceRequest(TXN, -1, 1_000, [data]), version).responses[0].partition_responses[0].error_code
+    code: int = (
+        client.ask(ProduceRequest(TXN, -1, 1_000, [data]), version).responses[0].partition_responses[0].error_code
+    )
     return code
 
 
@@ -64,8 +69,15 @@ def commit_offset(client: Client, owner: Pair, offset: int, version: int = 3) ->
 
 def offset_of_group(client: Client) -> tuple[int, int]:
     """Error and offset, as a consumer that requires stable ones gets them."""
-    group = fetching.OffsetFetchRequestGroup(GROUP, None, -1, [fetching.OffsetFetchRequestTopics(TOPIC, partition_indexes=[0])])
-    part = client.ask(fetching.OffsetFetchRequest(groups=[group], require_stable=True), 8).groups[0].topics[0].partitions[0]
+    group = fetching.OffsetFetchRequestGroup(
+        GROUP, None, -1, [fetching.OffsetFetchRequestTopics(TOPIC, partition_indexes=[0])]
+    )
+    part = (
+        client.ask(fetching.OffsetFetchRequest(groups=[group], require_stable=True), 8)
+        .groups[0]
+        .topics[0]
+        .partitions[0]
+    )
     return part.error_code, part.committed_offset
 
 
@@ -383,7 +395,9 @@ async def test_neither_the_id_nor_its_producer_expires_while_it_is_open(data_dir
 
 
 @pytest.mark.parametrize("interval_ms", [100, 5_000])
-async def test_time_outs_and_expiry_are_looked_for_as_often_as_the_properties_say(interval_ms: int, data_dir: Path) -> None:
+async def test_time_outs_and_expiry_are_looked_for_as_often_as_the_properties_say(
+    interval_ms: int, data_dir: Path
+) -> None:
     """Kafka's names; the first is 100 ms here."""
     often = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(interval_ms),
@@ -395,7 +409,7 @@ async def test_time_outs_and_expiry_are_looked_for_as_often_as_the_properties_sa
         client = made.client()
         assert add(client, pair(init(client, two_phase=False))) == OK
         actor = made.actor(TXN)
-        actor.txn = actor.txn._replace(started_at_ms=START_MS - DAY_MS)  # It is over already.
+        actor.txn = Txn(**(actor.txn.as_dict() | {"started_at_ms": START_MS - DAY_MS}))  # It is over already.
         made.pass_time(interval_ms - 1)
         assert described(client).transaction_state == "Ongoing"
         made.pass_time(1)

@@ -32,7 +32,7 @@ def fences(epoch: int, last: int, **changes: Any) -> Any:
     return becomes("append markers", P.PREPARE_ABORT, producer_epoch=epoch, last_producer_epoch=last, **changes)
 
 
-SPARED: dict[str, Any] = {"next_producer_id": SPARE, "took_spare": True}
+SPARED: dict[str, Any] = {"next_producer_id": SPARE, "allocated_producer_id": True}
 LATE = ("after", "years after")
 TIME_OUT_ROWS = [
     # phase       stored   moment                     TV      limited

@@ -103,7 +103,7 @@ def ends(phase: Phase, stored: str) -> Outcome:
         return becomes("append markers reply", phase, (NEXT, 1), producer_epoch=1, last_producer_epoch=0)
     return becomes(
         "append markers reply", phase, (SPARE, 0), producer_epoch=32_767, last_producer_epoch=32_766,
-        next_producer_id=SPARE, took_spare=True,
+        next_producer_id=SPARE, allocated_producer_id=True,
     )  # fmt: skip
 
 

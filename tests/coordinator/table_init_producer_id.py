@@ -44,7 +44,7 @@ def names(stored: str, asker: str) -> tuple[int, int]:
 
 def ask(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> Asked:
     before = txn_in(phase, **STORED[stored])
-    return before, InitProducerId(ASKED_TIMEOUT_MS, *names(stored, asker), keep=keep), context(version)
+    return before, InitProducerId(ASKED_TIMEOUT_MS, *names(stored, asker), keep_prepared=keep), context(version)
 
 
 def always(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> dict[str, Any]:
@@ -90,8 +90,8 @@ def keeps(stored: str, following: tuple[int, int], last: int, **changes: Any) ->
     )  # fmt: skip
 
 
-SPARED: dict[str, Any] = {"took_spare": True}
-ROTATES: dict[str, Any] = {"took_spare": True, "next_producer_id": SPARE}
+SPARED: dict[str, Any] = {"allocated_producer_id": True}
+ROTATES: dict[str, Any] = {"allocated_producer_id": True, "next_producer_id": SPARE}
 OLD = ("older", "newer")
 OWNERS = ("anyone", "current", "one before", *OLD)
 

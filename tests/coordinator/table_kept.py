@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from txn_harness import AUDIT, ENDING, NEXT, NOW, ORDERS, PRODUCER, SPARE, STARTED, STRANGER, THIRD, context, txn_in
+from txn_harness import (
+    AUDIT,
+    ENDING,
+    NEXT,
+    NOW,
+    ORDERS,
+    PRODUCER,
+    SPARE,
+    STARTED,
+    STRANGER,
+    THIRD,
+    context,
+    txn_in,
+    with_fields,
+)
 from txn_tables import (
     ALL,
     CONCURRENT,
@@ -51,7 +65,7 @@ class Kept(NamedTuple):
 
     def made(self, phase: Phase, **changes: Any) -> Txn:
         txn = txn_in(phase, self.txn[1], self.last, previous_producer_id=self.previous_id)
-        return txn._replace(
+        return with_fields(txn,
             next_producer_id=self.client[0], next_producer_epoch=self.client[1], timeout_ms=TIMEOUT_NONE,
             client_version=self.client_version, **changes,
         )  # fmt: skip
@@ -129,7 +143,7 @@ def spare_of(stored: str) -> bool:
 
 def ask_init(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> Asked:
     before = KEPT[stored].made(phase)
-    return before, InitProducerId(ASKED_TIMEOUT_MS, *asks(stored, asker), keep=keep), context(version)
+    return before, InitProducerId(ASKED_TIMEOUT_MS, *asks(stored, asker), keep_prepared=keep), context(version)
 
 
 def always_init(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> dict[str, Any]:
@@ -142,7 +156,7 @@ def keeps(stored: str, last: int) -> Outcome:
     kept = KEPT[stored]
     spare = spare_of(stored)
     return becomes(
-        "append seal reply", P.ONGOING, kept.follows, kept.txn, took_spare=spare,
+        "append seal reply", P.ONGOING, kept.follows, kept.txn, allocated_producer_id=spare,
         next_producer_id=kept.follows[0], next_producer_epoch=kept.follows[1], last_producer_epoch=last,
         previous_producer_id=kept.client[0] if spare else PRODUCER,
     )  # fmt: skip
@@ -152,7 +166,7 @@ def fences(stored: str, effects: str, version: int, **changes: Any) -> Outcome:
     """Ended by somebody else than its client, who is fenced: under TV2 he may claim the pair that follows."""
     kept = KEPT[stored]
     return becomes(
-        effects, P.PREPARE_ABORT, took_spare=spare_of(stored), producer_epoch=kept.txn[1] + 1,
+        effects, P.PREPARE_ABORT, allocated_producer_id=spare_of(stored), producer_epoch=kept.txn[1] + 1,
         next_producer_id=kept.follows[0], next_producer_epoch=kept.follows[1],
         previous_producer_id=kept.client[0], last_producer_epoch=kept.client[1] if version == 2 else -1, **changes,
     )  # fmt: skip
@@ -193,7 +207,10 @@ PARTITIONS = {"known": frozenset({ORDERS}), "new": frozenset({AUDIT})}
 def refusals(*rest: Any) -> list[tuple[Any, ...]]:
     """Every pair but the client's."""
     everybody = ("retry", "mixed", *OUTSIDERS)
-    return [(KEPT_PHASES, ALL, everybody, *rest, stays(FENCED)), (KEPT_PHASES, ALL, "stranger", *rest, stays(NOT_MAPPED))]
+    return [
+        (KEPT_PHASES, ALL, everybody, *rest, stays(FENCED)),
+        (KEPT_PHASES, ALL, "stranger", *rest, stays(NOT_MAPPED)),
+    ]
 
 
 def ask_add(phase: Phase, stored: str, asker: str, which: str, version: int) -> Asked:
@@ -240,7 +257,7 @@ def ends(stored: str, phase: Phase, version: int) -> Outcome:
             "append markers reply", phase, NO_PAIR, client_version=0, previous_producer_id=kept.client[0]
         )  # fmt: skip
     return becomes(
-        "append markers reply", phase, kept.follows, took_spare=spare_of(stored), client_version=2,
+        "append markers reply", phase, kept.follows, allocated_producer_id=spare_of(stored), client_version=2,
         producer_epoch=kept.txn[1] + 1, next_producer_id=kept.follows[0], next_producer_epoch=kept.follows[1],
         previous_producer_id=kept.client[0], last_producer_epoch=kept.client[1],
     )  # fmt: skip
@@ -286,7 +303,7 @@ LATE = ("after", "years after")
 def ask_time_out(phase: Phase, stored: str, moment: str, version: int, limited: bool, remembers: bool) -> Asked:
     before = KEPT[stored].made(phase)
     if limited:  # It was opened with a time-out.
-        before = before._replace(timeout_ms=ASKED_TIMEOUT_MS)
+        before = with_fields(before, timeout_ms=ASKED_TIMEOUT_MS)
     return before, TimeOut(), context(version, MOMENTS[moment])._replace(remembers_time_outs=remembers)
 
 

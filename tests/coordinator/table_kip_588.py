@@ -21,6 +21,7 @@ from txn_harness import (
     TIMEOUT_MS,
     context,
     txn_in,
+    with_fields,
 )
 from txn_tables import (
     ABORTABLE,
@@ -65,7 +66,7 @@ class TimedOut(NamedTuple):
 
     def made(self, init_version: int = 4) -> Txn:
         producer_id, epoch = self.stored
-        return txn_in(self.phase, epoch, self.slow[1], producer_id=producer_id)._replace(
+        return with_fields(txn_in(self.phase, epoch, self.slow[1], producer_id=producer_id),
             partitions=frozenset({ORDERS}) if self.phase in ENDING else frozenset(),
             timed_out_epoch=self.slow[1], init_version=init_version, **self.changes,
         )  # fmt: skip
@@ -115,7 +116,7 @@ def at(version: int = 2) -> Any:
 
 
 def ask_init(phase: Phase, came: str, asker: str, init_version: int, keep: bool) -> Asked:
-    asked = InitProducerId(ASKED_TIMEOUT_MS, *asks(came, asker), keep=keep, version=6 if keep else 4)
+    asked = InitProducerId(ASKED_TIMEOUT_MS, *asks(came, asker), keep_prepared=keep, version=6 if keep else 4)
     return CAME[came].made(init_version), asked, at()
 
 
@@ -144,19 +145,19 @@ INIT_ROWS: list[tuple[Any, ...]] = [
     (P.COMPLETE_ABORT, "over, TV1 last", "before", ALL, ALL,   stays(SERVER_ERROR)),
     # It claims the epoch that its time-out left behind.
     (P.COMPLETE_ABORT, "over", "slow",             ALL, ALL,   owner((PRODUCER, 6), 5)),
-    (P.COMPLETE_ABORT, "over, TV1 last", "slow",   ALL, ALL,   owner((SPARE, 0), LAST, took_spare=True)),
+    (P.COMPLETE_ABORT, "over, TV1 last", "slow",   ALL, ALL,   owner((SPARE, 0), LAST, allocated_producer_id=True)),
     # And may do so again: the producer id that it names is not forgotten.
     (P.COMPLETE_ABORT, "over, TV2 last", "slow",   ALL, ALL,   owner((NEXT, 0), LAST, previous_producer_id=PRODUCER)),
     (P.COMPLETE_ABORT, "over, kept", "slow",       ALL, ALL,   owner((PRODUCER, 7), 6)),
     (P.COMPLETE_ABORT, "over, kept, other id", "slow", ALL, ALL, owner((NEXT, 1), 0)),
     (P.COMPLETE_ABORT, "over", "owner",            ALL, ALL,   owner((PRODUCER, 7), 6)),
-    (P.COMPLETE_ABORT, "over, TV1 last", "owner",  ALL, ALL,   owner((SPARE, 0), FENCE, took_spare=True)),
+    (P.COMPLETE_ABORT, "over, TV1 last", "owner",  ALL, ALL,   owner((SPARE, 0), FENCE, allocated_producer_id=True)),
     (P.COMPLETE_ABORT, "over, TV2 last", "owner",  ALL, ALL,   owner((NEXT, 1), 0)),
     (P.COMPLETE_ABORT, "over, kept", "owner",      ALL, ALL,   owner((PRODUCER, 8), 7)),
     (P.COMPLETE_ABORT, "over, kept, other id", "owner", ALL, ALL, owner((NEXT, 2), 1)),
     # Another instance is there: the slow one is fenced from now on.
     (P.COMPLETE_ABORT, "over", "anyone",           ALL, ALL,   owner((PRODUCER, 7), -1)),
-    (P.COMPLETE_ABORT, "over, TV1 last", "anyone", ALL, ALL,   owner((SPARE, 0), -1, took_spare=True)),
+    (P.COMPLETE_ABORT, "over, TV1 last", "anyone", ALL, ALL,   owner((SPARE, 0), -1, allocated_producer_id=True)),
     (P.COMPLETE_ABORT, "over, TV2 last", "anyone", ALL, ALL,   owner((NEXT, 1), -1)),
     (P.COMPLETE_ABORT, "over, kept", "anyone",     ALL, ALL,   owner((PRODUCER, 8), -1)),
     (P.COMPLETE_ABORT, "over, kept, other id", "anyone", ALL, ALL, owner((NEXT, 2), -1)),
@@ -225,7 +226,7 @@ def empty_abort(came: str) -> Outcome:
     pair = producer_id, epoch + 1
     if epoch == FENCE:  # Broken by the time-out: let through without a bump.
         pair = SPARE, 0
-        changes |= {"next_producer_id": SPARE, "took_spare": True, "last_producer_epoch": LAST}
+        changes |= {"next_producer_id": SPARE, "allocated_producer_id": True, "last_producer_epoch": LAST}
     return becomes(
         "append markers reply", P.PREPARE_ABORT, pair, started_at_ms=NOW, updated_at_ms=NOW, client_version=2,
         timed_out_epoch=-1, previous_producer_id=producer_id, **changes,
@@ -284,13 +285,15 @@ AFTER = STARTED + TIMEOUT_MS + 1
 def ask_time_out(phase: Phase, stored: str, version: int, limited: bool, init_version: int) -> Asked:
     before = txn_in(phase, EPOCHS[stored][1], init_version=init_version, client_version=2 - version)
     if not limited:
-        before = before._replace(timeout_ms=TIMEOUT_NONE)
+        before = with_fields(before, timeout_ms=TIMEOUT_NONE)
     return before, TimeOut(), at(version)._replace(now_ms=AFTER)
 
 
 def remembers(version: int, stored: str) -> Outcome:
     epoch = EPOCHS[stored][1]
-    spared: dict[str, Any] = {"next_producer_id": SPARE, "took_spare": True} if version == 2 and epoch == LAST else {}
+    spared: dict[str, Any] = (
+        {"next_producer_id": SPARE, "allocated_producer_id": True} if version == 2 and epoch == LAST else {}
+    )
     return becomes(
         "append markers", P.PREPARE_ABORT, producer_epoch=epoch + 1, last_producer_epoch=epoch, timed_out_epoch=epoch,
         client_version=2 if version == 2 else 0, updated_at_ms=AFTER, **spared,

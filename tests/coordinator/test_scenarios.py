@@ -42,7 +42,7 @@ Outcome = tuple[Phase, str, tuple[str, ...], int | None]
 def outcome(txn: Txn, request: Request, decision: Decision) -> Outcome:
     match request:
         case InitProducerId():
-            asked = f"init {'keep' if request.keep else 'pair' if request.producer_epoch != -1 else 'new'}"
+            asked = f"init {'keep' if request.keep_prepared else 'pair' if request.producer_epoch != -1 else 'new'}"
         case AddPartitions():
             asked = f"add v{request.client_version}"
         case EndTxn():

@@ -12,7 +12,7 @@ from table_by_itself import MARKERS_WRITTEN, NOT_ONGOING, TIME_OUT
 from table_end_txn import END_TXN_V4, END_TXN_V5
 from table_init_producer_id import ASKED_TIMEOUT_MS, INIT_PRODUCER_ID
 from table_partitions import ADD_PARTITIONS, VERIFY
-from txn_harness import ENDING, PRODUCER, SPARE, context, play, replies, txn_in
+from txn_harness import ENDING, PRODUCER, SPARE, context, play, replies, txn_in, with_fields
 from txn_tables import Cell, Outcome, Table
 
 from stuntbroker.coordinator.machine import RULES, decide
@@ -73,8 +73,8 @@ def kept_class(txn: Txn) -> tuple[int, bool]:
 def asked(table: Table) -> Iterator[tuple[Asked, Txn]]:
     for cell in table.all_cells():
         txn, request, _ = table.ask(*cell)
-        keep, version = getattr(request, "keep", None), getattr(request, "client_version", None)
-        yield Asked(table.kind, txn.phase, txn.kept, txn.timed_out_epoch != -1, keep, version), txn
+        keep, version = getattr(request, "keep_prepared", None), getattr(request, "client_version", None)
+        yield Asked(table.kind, txn.phase, txn.is_recovered, txn.timed_out_epoch != -1, keep, version), txn
 
 
 def must_be_asked() -> set[Asked]:
@@ -151,7 +151,7 @@ def test_take_over_of_an_open_transaction_aborts_it_and_is_answered_by_the_rules
     ending: list[Any] = ["Append", "Reply"] if answer.error == ErrorCode.NONE else ["Reply"]
 
     assert replies(effects) == [answer]
-    assert kinds == ["Append", "WriteMarkers", "Append", "Again", *ending]
+    assert kinds == ["Append", "WriteMarkers", "Append", "Redecide", *ending]
     assert after.last_producer_epoch == last
     assert after.phase is (Phase.EMPTY if answer.error == ErrorCode.NONE else Phase.COMPLETE_ABORT)
 
@@ -168,18 +168,20 @@ NONE_OR_SOME = [
 
 
 @pytest.mark.parametrize(("opened", "kept", "has"), NONE_OR_SOME)
-def test_no_time_out_is_brought_into_a_transaction_that_was_opened_without_one(opened: int, kept: int, has: int) -> None:
+def test_no_time_out_is_brought_into_a_transaction_that_was_opened_without_one(
+    opened: int, kept: int, has: int
+) -> None:
     """KIP-939: Enable2Pc and KeepPreparedTxn do not depend on each other."""
     before = txn_in(Phase.ONGOING, timeout_ms=opened)
 
-    assert decide(before, InitProducerId(kept, keep=True), context()).txn.timeout_ms == has
+    assert decide(before, InitProducerId(kept, keep_prepared=True), context()).txn.timeout_ms == has
 
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [0, 2])
 def test_by_which_version_the_owner_came_is_known_until_another_one_comes(version: int, commit: bool) -> None:
     """Profile kip-588: what a time-out tells it in a later transaction hangs on that."""
-    txn = txn_in(Phase.ONGOING)._replace(init_version=6)
+    txn = with_fields(txn_in(Phase.ONGOING), init_version=6)
 
     prepared = decide(txn, EndTxn(PRODUCER, txn.producer_epoch, commit, version), context()).txn
     completed = decide(prepared, MarkersWritten(), context()).txn

@@ -72,12 +72,12 @@ def test_a_spare_producer_id_is_taken_once(world: World) -> None:
     """The second decision of a take-over sees the next one."""
     world.at = world.at._replace(transaction_version=2)
     actor = Actor(txn_in(Phase.ONGOING, 32_766), 0)
-    first = world.at.spare_producer_id
+    first = world.at.next_producer_id
     replies: list[Reply] = []
     actor.ask(InitProducerId(60_000), replies.append, world)
 
     assert replies == [Reply(ErrorCode.NONE, first, 1)]
-    assert world.at.spare_producer_id == first + 1
+    assert world.at.next_producer_id == first + 1
 
 
 def test_nobody_has_to_listen(world: World) -> None:
@@ -150,7 +150,7 @@ def test_a_take_over_syncs_three_times(world: World) -> None:
 
 # --- what was prepared is kept (KIP-939)
 
-KEEP = InitProducerId(60_000, keep=True)
+KEEP = InitProducerId(60_000, keep_prepared=True)
 LATE = AddPartitions(PRODUCER, 5, frozenset({ORDERS}), 2)
 
 
@@ -159,7 +159,7 @@ def test_what_is_kept_is_sealed_before_its_new_owner_hears_of_it(world: World) -
     actor = actor_in(Phase.ONGOING)
 
     assert ask(actor, world, KEEP) == ["append ONGOING", "seal", "reply NONE"]
-    assert actor.txn.kept and world.sealed == [actor.txn] == world.appended
+    assert actor.txn.is_recovered and world.sealed == [actor.txn] == world.appended
     assert not actor.busy and actor.mailbox is None
 
 
@@ -210,7 +210,7 @@ def test_a_keep_that_the_log_refuses_seals_nothing(world: World) -> None:
     with pytest.raises(Refused):
         actor.ask(KEEP, world.hear(), world)
 
-    assert world.told == [] and not actor.txn.kept
+    assert world.told == [] and not actor.txn.is_recovered
 
     world.refuse_append = False
 
@@ -236,7 +236,7 @@ def test_the_end_of_a_kept_transaction_has_the_pair_of_its_records_in_the_marker
 
     assert ask(actor, world, COMMIT._replace(producer_epoch=6)) == COMMIT_TOLD
     assert [(txn.producer_id, txn.producer_epoch) for txn in world.marked] == [(PRODUCER, 6)]
-    assert actor.txn.client_pair == (PRODUCER, 7) and not actor.txn.kept
+    assert actor.txn.client_pair == (PRODUCER, 7) and not actor.txn.is_recovered
 
 
 # --- a mailbox with a limit

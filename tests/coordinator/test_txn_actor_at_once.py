@@ -1,4 +1,4 @@
-"""`Actor.at_once` is `ask` where nothing must sync: the same is done, and the reply comes back."""
+"""`Actor.try_immediately` is `ask` where nothing must sync: the same is done, and the reply comes back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_at_once_does_what_ask_does_and_brings_the_reply_back(
     asked, actor = actor_in(phase), actor_in(phase)
 
     asked.ask(request_, one.hear(), one)
-    reply = actor.at_once(request_, other)
+    reply = actor.try_immediately(request_, other)
 
     assert reply is not None
     other.hear()(reply)
@@ -37,8 +37,10 @@ def test_at_once_takes_a_new_producer_id_as_ask_does() -> None:
     world = World()
     actor = Actor(txn_in(Phase.ONGOING, 32_766), 0)
 
-    assert actor.at_once(COMMIT._replace(producer_epoch=32_766), world) == Reply(ErrorCode.NONE, World().at.spare_producer_id, 0)
-    assert world.at.spare_producer_id == World().at.spare_producer_id + 1
+    assert actor.try_immediately(COMMIT._replace(producer_epoch=32_766), world) == Reply(
+        ErrorCode.NONE, World().at.next_producer_id, 0
+    )
+    assert world.at.next_producer_id == World().at.next_producer_id + 1
 
 
 def test_at_once_is_not_for_an_actor_that_is_busy_and_lets_nobody_wait_behind_it() -> None:
@@ -49,12 +51,12 @@ def test_at_once_is_not_for_an_actor_that_is_busy_and_lets_nobody_wait_behind_it
         """While it writes markers, others ask."""
 
         def write_markers(self, txn: Txn) -> bool:
-            met.append(actor.at_once(ADD, self))
+            met.append(actor.try_immediately(ADD, self))
             actor.ask(VERIFY, self.hear("behind"), self)
             return super().write_markers(txn)
 
     meddling = Meddling()
-    reply = actor.at_once(COMMIT, meddling)
+    reply = actor.try_immediately(COMMIT, meddling)
 
     assert (met, reply and reply.error) == ([None], ErrorCode.NONE)
     assert meddling.told == [*COMMIT_TOLD[:-1], "behind reply PRODUCER_FENCED"]
@@ -77,7 +79,7 @@ def test_who_waits_behind_at_once_comes_before_who_asks_when_that_is_answered() 
             return super().write_markers(txn)
 
     meddling = Meddling()
-    assert actor.at_once(COMMIT, meddling) is not None
+    assert actor.try_immediately(COMMIT, meddling) is not None
 
     assert [told.split()[0] for told in meddling.told[-3:]] == ["first", "second", "again"]
     assert not actor.busy and actor.mailbox is None
@@ -89,6 +91,6 @@ def test_a_fault_that_at_once_meets_is_raised_and_leaves_the_actor_free() -> Non
     world.refuse_append = True
 
     with pytest.raises(Refused):
-        actor.at_once(ADD, world)
+        actor.try_immediately(ADD, world)
 
     assert (actor.busy, actor.txn.phase) == (False, Phase.EMPTY)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from txn_harness import with_fields
 
 from stuntbroker.coordinator import records
 from stuntbroker.coordinator.records import (
@@ -34,7 +35,7 @@ T0 = frozenset({("t", 0)})
 def stored(phase: Phase, **changes: Any) -> Txn:
     """The facts that the golden bytes have in common."""
     txn = Txn("txn-1", 1_000, -1, -1, 0, -1, -1, 60_000, phase, frozenset(), -1, NOW, 0)
-    return txn._replace(**changes)
+    return with_fields(txn, **changes)
 
 
 def record(key: bytes | None, value: bytes | None) -> Record:
@@ -47,8 +48,7 @@ EMPTY_V0 = "000000000000000003e800000000ea6000ffffffff0000018bcfe56800ffffffffff
 EMPTY = "000100000000000003e800000000ea6000000000018bcfe56800ffffffffffffffff00"
 EMPTY_AGAIN = "000100000000000003e800000000ea6000000000018bcfe56800ffffffffffffffff01000800000000000003e8"
 ONGOING = (
-    "000100000000000003e800000000ea60010202740200000000000000018bcfe568010000018bcfe56801"
-    "02000800000000000003e802020002"
+    "000100000000000003e800000000ea60010202740200000000000000018bcfe568010000018bcfe5680102000800000000000003e802020002"
 )
 OVERFLOW = (
     "000100000000000003e87fff0000ea60020202740200000000000000018bcfe568020000018bcfe56801"
@@ -115,7 +115,7 @@ TXNS = st.builds(
     st.sampled_from([0, 2]),
     EPOCHS,
     st.integers(-1, 6),
-).map(lambda txn: txn._replace(partitions=frozenset()) if txn.phase is Phase.EMPTY else txn)  # fmt: skip
+).map(lambda txn: with_fields(txn, partitions=frozenset()) if txn.phase is Phase.EMPTY else txn)  # fmt: skip
 
 
 def generated(txn: Txn, version: int) -> bytes:
@@ -134,7 +134,7 @@ def generated(txn: Txn, version: int) -> bytes:
 
 def bare(txn: Txn) -> Txn:
     """Without what is in tagged fields."""
-    return txn._replace(
+    return with_fields(txn,
         previous_producer_id=-1, next_producer_id=-1, next_producer_epoch=-1, last_producer_epoch=-1, client_version=0,
         timed_out_epoch=-1, init_version=-1,
     )  # fmt: skip
@@ -162,7 +162,9 @@ def test_every_combination_of_tagged_fields_is_that_of_the_generated_codec(phase
 
     assert value_of(txn, 1) == generated(txn, 1)
     assert read_record(record(key_of("txn-1"), value_of(txn, 1))) == ("txn-1", txn)
-    assert batch_of(5, 0, txn.updated_at_ms, "txn-1", txn) == built(5, txn.updated_at_ms, key_of("txn-1"), generated(txn, 1))
+    assert batch_of(5, 0, txn.updated_at_ms, "txn-1", txn) == built(
+        5, txn.updated_at_ms, key_of("txn-1"), generated(txn, 1)
+    )
 
 
 def built(base_offset: int, timestamp_ms: int, key: bytes, value: bytes | None) -> bytearray:
@@ -173,25 +175,27 @@ MOMENTS = st.integers(0, 2**50)
 WIDE = st.integers(0, 14).map(lambda n: frozenset((f"topic-{at}", at) for at in range(n)))
 
 
-def test_batches_of_ids_of_any_length_and_keys_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_ids_of_any_length_and_keys_are_forgotten_when_there_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(records, "CACHED_MAX", 5)
-    records._keys.clear()
+    records._encoded_keys.clear()
     txn = Txn("", 1, 1, -1, 2, -1, 1, 60_000, Phase.ONGOING, T0, NOW, NOW, 2)
     for length in range(300):
         name = "x" * length
         assert batch_of(5, 0, NOW, name, txn) == built(5, NOW, key_of(name), value_of(txn, 1))
-        assert len(records._keys) <= 5
+        assert len(records._encoded_keys) <= 5
 
 
 @given(TXNS, WIDE, MOMENTS, st.integers(0, 2**40), st.text(max_size=150))
 def test_a_batch_of_a_transaction_is_that_of_its_key_and_value(
     txn: Txn, wide: frozenset[TopicPartition], now_ms: int, offset: int, name: str
 ) -> None:
-    usual = txn._replace(
+    usual = with_fields(txn,
         previous_producer_id=5, last_producer_epoch=6, client_version=2, next_producer_id=-1, next_producer_epoch=-1,
         timed_out_epoch=-1, init_version=-1, partitions=frozenset() if txn.phase is Phase.EMPTY else wide,
     )  # fmt: skip
-    for one in (txn._replace(updated_at_ms=now_ms), usual._replace(updated_at_ms=now_ms)):
+    for one in (with_fields(txn, updated_at_ms=now_ms), with_fields(usual, updated_at_ms=now_ms)):
         assert batch_of(offset, 0, now_ms, name, one) == built(offset, now_ms, key_of(name), value_of(one, 1))
         assert batch_at_level_0(offset, 0, now_ms, name, one) == built(offset, now_ms, key_of(name), value_of(one, 0))
     assert batch_of(offset, 0, now_ms, name, None) == built(offset, now_ms, key_of(name), None)
@@ -212,7 +216,7 @@ def test_version_0_keeps_all_but_the_tagged_fields(txn: Txn) -> None:
     assert found == (txn.transactional_id, bare(txn))
 
 
-@given(TXNS.filter(lambda txn: txn.kept or txn.init_version != -1))
+@given(TXNS.filter(lambda txn: txn.is_recovered or txn.init_version != -1))
 def test_a_kept_transaction_and_what_profile_kip_588_remembers_are_never_written_as_version_0(txn: Txn) -> None:
     """A prepared transaction must survive a restart under every `transaction.version` (KIP-939)."""
     assert value_of(txn, 0) == value_of(txn, 1)
@@ -301,8 +305,8 @@ def test_a_value_that_ends_too_early_is_damage(size: int) -> None:
 def caches(monkeypatch: pytest.MonkeyPatch) -> tuple[dict[Any, Any], dict[Any, Any]]:
     ids: dict[Any, Any] = {}
     sets: dict[Any, Any] = {}
-    monkeypatch.setattr(records, "_keys", ids)
-    monkeypatch.setattr(records, "_values", sets)
+    monkeypatch.setattr(records, "_encoded_keys", ids)
+    monkeypatch.setattr(records, "_encoded_partitions", sets)
     return ids, sets
 
 

@@ -15,15 +15,15 @@ from stuntbroker.coordinator.records import key_of, read_record, value_of
 from stuntbroker.coordinator.requests import (
     TRANSACTION_TIMED_OUT,
     AddPartitions,
-    Again,
     Append,
     Context,
     Effect,
     EndTxn,
     InitProducerId,
+    Redecide,
+    RejectNewRecords,
     Reply,
     Request,
-    Seal,
     TimeOut,
     Verify,
     WriteMarkers,
@@ -38,7 +38,23 @@ SPARES = 100
 PARTITIONS = st.sampled_from([frozenset({ORDERS}), frozenset({AUDIT}), frozenset({ORDERS, AUDIT})])
 FIRST_EPOCHS = st.sampled_from([-1, 0, 7, 32_764, 32_765, 32_766])
 KINDS = st.sampled_from(
-    ["init", "init", "keep", "keep", "add", "add", "add", "add", "verify", "end", "end", "end", "time out", "wait", "restart"]
+    [
+        "init",
+        "init",
+        "keep",
+        "keep",
+        "add",
+        "add",
+        "add",
+        "add",
+        "verify",
+        "end",
+        "end",
+        "end",
+        "time out",
+        "wait",
+        "restart",
+    ]
 )
 TIMEOUTS_MS = st.sampled_from([60_000, 60_000, TIMEOUT_NONE])
 
@@ -104,7 +120,7 @@ class Walk:
             if isinstance(effect, Append):
                 self.logged = True
                 pair = effect.txn.client_pair
-                self.at = self.at._replace(spare_producer_id=max(self.at.spare_producer_id, pair[0] + 1))
+                self.at = self.at._replace(next_producer_id=max(self.at.next_producer_id, pair[0] + 1))
                 if effect.txn.phase not in PREPARED and self.owners[-1] != pair:
                     self.owners.append(pair)
         return before, request, done
@@ -116,7 +132,7 @@ class Walk:
         self.take(AddPartitions(*self.txn.client_pair, frozenset({ORDERS}), client))
         for _ in range(self.data.draw(st.integers(0, 2), "kept times")):
             named = self.txn.client_pair if self.data.draw(st.booleans(), "named") else (-1, -1)
-            self.take(InitProducerId(TIMEOUT_NONE, *named, keep=True))
+            self.take(InitProducerId(TIMEOUT_NONE, *named, keep_prepared=True))
         assert self.txn.phase is Phase.ONGOING
 
     def steps(self) -> list[tuple[Txn, Request, list[Effect]]]:
@@ -152,7 +168,7 @@ def test_an_error_changes_nothing(data: st.DataObject) -> None:
     for before, request, done in Walk(data, VERSIONS).steps():
         if any(reply.error for reply in replies(done)):
             aborted = isinstance(request, InitProducerId) and before.phase is Phase.ONGOING and len(done) > 1
-            kinds = ["Append", "WriteMarkers", "Append", "Again", "Reply"] if aborted else ["Reply"]
+            kinds = ["Append", "WriteMarkers", "Append", "Redecide", "Reply"] if aborted else ["Reply"]
 
             assert [type(effect).__name__ for effect in done] == kinds
 
@@ -168,7 +184,7 @@ def test_an_error_carries_no_producer_id(data: st.DataObject) -> None:
 @settings(max_examples=60)
 def test_the_log_is_written_before_the_markers_and_both_before_the_answer(data: st.DataObject) -> None:
     for _, _, done in Walk(data, VERSIONS).steps():
-        letters = {Append: "a", WriteMarkers: "m", Seal: "s", Reply: "r", Again: "g"}
+        letters = {Append: "a", WriteMarkers: "m", RejectNewRecords: "s", Reply: "r", Redecide: "g"}
         kinds = "".join(letters[type(effect)] for effect in done)
 
         assert re.fullmatch(r"(amag?)?(a?r)?|asr", kinds), kinds
@@ -227,12 +243,12 @@ def test_a_transaction_that_was_kept_obeys_the_newest_pair_and_no_other(data: st
     walk = Walk(data, VERSIONS)
     walk.prepare()
     for before, request, done in walk.steps():
-        if before.kept and not isinstance(request, TimeOut):
+        if before.is_recovered and not isinstance(request, TimeOut):
             (reply,) = replies(done)
             if isinstance(request, InitProducerId):
                 named = request.producer_id, request.producer_epoch
                 mine = named in ((-1, -1), before.client_pair)
-                repeats = request.keep and -1 != named[1] == before.last_producer_epoch
+                repeats = request.keep_prepared and -1 != named[1] == before.last_producer_epoch
                 if repeats and not mine and not reply.error:
                     assert done == [Reply(OK, *before.client_pair, before.producer_id, before.producer_epoch)]
             else:
@@ -244,7 +260,9 @@ def test_a_transaction_that_was_kept_obeys_the_newest_pair_and_no_other(data: st
 
 @given(st.data())
 @settings(max_examples=100)
-def test_a_transaction_without_a_time_out_ends_only_when_its_owner_or_a_new_instance_says_so(data: st.DataObject) -> None:
+def test_a_transaction_without_a_time_out_ends_only_when_its_owner_or_a_new_instance_says_so(
+    data: st.DataObject,
+) -> None:
     """KIP-939: a prepared one waits for its decision for ever, across restarts; an admin is a new instance that does not
     keep. As in Kafka one that was there before may come back and abort it, until it is kept."""
     walk = Walk(data, VERSIONS)
@@ -255,7 +273,7 @@ def test_a_transaction_without_a_time_out_ends_only_when_its_owner_or_a_new_inst
             if isinstance(request, EndTxn):
                 assert request[:2] == before.client_pair
             else:
-                assert isinstance(request, InitProducerId) and not request.keep
+                assert isinstance(request, InitProducerId) and not request.keep_prepared
 
 
 @given(st.data())
@@ -264,12 +282,12 @@ def test_keeping_leaves_the_transaction_as_it_is(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     walk.prepare()
     for before, request, done in walk.steps():
-        if isinstance(request, InitProducerId) and request.keep and before.phase is Phase.ONGOING:
-            assert [effect for effect in done if isinstance(effect, WriteMarkers | Again)] == []
+        if isinstance(request, InitProducerId) and request.keep_prepared and before.phase is Phase.ONGOING:
+            assert [effect for effect in done if isinstance(effect, WriteMarkers | Redecide)] == []
             for effect in done:
                 if isinstance(effect, Append):
                     after = effect.txn
-                    assert after.kept and after.client_pair > before.client_pair
+                    assert after.is_recovered and after.client_pair > before.client_pair
                     assert (after.producer_id, after.producer_epoch, after.partitions, after.started_at_ms) == (
                         before.producer_id, before.producer_epoch, before.partitions, before.started_at_ms
                     )  # fmt: skip
@@ -284,11 +302,11 @@ def test_a_new_instance_fences_all_that_came_before_it(data: st.DataObject) -> N
         walk.prepare()
     walk.steps()
     older = list(walk.owners)
-    walk.txn, _ = play(walk.txn, InitProducerId(60_000, keep=data.draw(st.booleans(), "keeps")), walk.at)
+    walk.txn, _ = play(walk.txn, InitProducerId(60_000, keep_prepared=data.draw(st.booleans(), "keeps")), walk.at)
     for pair in older:
         if pair[1] >= 0:
-            asked: list[Request] = [InitProducerId(60_000, *pair, keep=True)]
-            if walk.txn.kept:
+            asked: list[Request] = [InitProducerId(60_000, *pair, keep_prepared=True)]
+            if walk.txn.is_recovered:
                 asked.append(InitProducerId(60_000, *pair))
             for client in (0, 2):
                 asked += [AddPartitions(*pair, frozenset({ORDERS}), client), EndTxn(*pair, True, client)]
@@ -309,7 +327,7 @@ def test_a_new_instance_finds_the_transaction_that_is_open_and_can_end_it(data: 
     walk.steps()
     before = walk.txn
     open_pair = (before.producer_id, before.producer_epoch) if before.phase is Phase.ONGOING else (-1, -1)
-    kept, done = play(before, InitProducerId(TIMEOUT_NONE, keep=True), walk.at)
+    kept, done = play(before, InitProducerId(TIMEOUT_NONE, keep_prepared=True), walk.at)
     (reply,) = replies(done)
     if reply == Reply(OK, *kept.client_pair, *open_pair) and open_pair != (-1, -1):
         client = data.draw(st.sampled_from([0, 2]), "client")
@@ -317,7 +335,7 @@ def test_a_new_instance_finds_the_transaction_that_is_open_and_can_end_it(data: 
         marked = [effect.txn for effect in done if isinstance(effect, WriteMarkers)]
 
         assert [one.partitions for one in marked] == [before.partitions]
-        assert after.phase is Phase.COMPLETE_COMMIT and not after.kept
+        assert after.phase is Phase.COMPLETE_COMMIT and not after.is_recovered
     else:
         assert reply == Reply(OK, *kept.client_pair) and kept.phase is Phase.EMPTY
 
@@ -331,7 +349,7 @@ def test_the_log_has_all_that_is_known(data: st.DataObject) -> None:
         for effect in done:
             if isinstance(effect, Append):
                 again = read_again(effect.txn, walk.at.transaction_version)
-                if walk.at.transaction_version or effect.txn.kept or effect.txn.init_version != -1:
+                if walk.at.transaction_version or effect.txn.is_recovered or effect.txn.init_version != -1:
                     assert again == effect.txn
                 assert again.client_pair == effect.txn.client_pair
 

@@ -29,7 +29,7 @@ from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase, Txn, new_txn
 
 MAX = 32_767
 E = Phase.EMPTY
-NOBODY = (-1, -1)
+NO_PAIR = (-1, -1)
 CRASHES = MAX - 3
 
 
@@ -45,32 +45,32 @@ class Row(NamedTuple):
 
 
 INIT = InitProducerId(60_000)
-KEEP = InitProducerId(TIMEOUT_NONE, keep=True)
+KEEP = InitProducerId(TIMEOUT_NONE, keep_prepared=True)
 COMMIT = True
 ADD = AddPartitions(42, MAX - 1, frozenset({ORDERS}), 2)
 
 VANILLA = [
-    Row(INIT, Phase.EMPTY, (42, MAX - 1), -1, NOBODY, Reply(OK, 42, MAX - 1)),
-    Row(ADD, Phase.ONGOING, (42, MAX - 1), -1, NOBODY, Reply(OK)),
+    Row(INIT, Phase.EMPTY, (42, MAX - 1), -1, NO_PAIR, Reply(OK, 42, MAX - 1)),
+    Row(ADD, Phase.ONGOING, (42, MAX - 1), -1, NO_PAIR, Reply(OK)),
     Row(EndTxn(42, MAX - 1, COMMIT, 2), Phase.PREPARE_COMMIT, (42, MAX), -1, (85, 0), Reply(OK, 85, 0)),
-    Row(None, Phase.COMPLETE_COMMIT, (85, 0), 42, NOBODY, None),
+    Row(None, Phase.COMPLETE_COMMIT, (85, 0), 42, NO_PAIR, None),
 ]
 TWO_PHASE = [
-    Row(InitProducerId(TIMEOUT_NONE), Phase.EMPTY, (42, MAX - 1), -1, NOBODY, Reply(OK, 42, MAX - 1)),
-    Row(ADD, Phase.ONGOING, (42, MAX - 1), -1, NOBODY, Reply(OK)),
+    Row(InitProducerId(TIMEOUT_NONE), Phase.EMPTY, (42, MAX - 1), -1, NO_PAIR, Reply(OK, 42, MAX - 1)),
+    Row(ADD, Phase.ONGOING, (42, MAX - 1), -1, NO_PAIR, Reply(OK)),
     Row(KEEP, Phase.ONGOING, (42, MAX - 1), -1, (73, 0), Reply(OK, 73, 0, 42, MAX - 1)),
     Row(KEEP, Phase.ONGOING, (42, MAX - 1), -1, (73, 1), Reply(OK, 73, 1, 42, MAX - 1)),
     Row(KEEP, Phase.ONGOING, (42, MAX - 1), -1, (73, MAX - 2), Reply(OK, 73, MAX - 2, 42, MAX - 1), CRASHES),
     Row(KEEP, Phase.ONGOING, (42, MAX - 1), -1, (73, MAX - 1), Reply(OK, 73, MAX - 1, 42, MAX - 1)),
     Row(EndTxn(73, MAX - 1, COMMIT, 2), Phase.PREPARE_COMMIT, (42, MAX), 73, (85, 0), Reply(OK, 85, 0)),
-    Row(None, Phase.COMPLETE_COMMIT, (85, 0), 73, NOBODY, None),
+    Row(None, Phase.COMPLETE_COMMIT, (85, 0), 73, NO_PAIR, None),
 ]
 
 
 def seen(txn: Txn) -> tuple[Phase, tuple[int, int], int, tuple[int, int]]:
     """As the KIP's rows show it."""
     previous_id = -1 if txn.previous_producer_id == txn.producer_id else txn.previous_producer_id
-    next_epoch = 0 if txn.next_producer_id != -1 and not txn.kept else txn.next_producer_epoch
+    next_epoch = 0 if txn.next_producer_id != -1 and not txn.is_recovered else txn.next_producer_epoch
     return txn.phase, (txn.producer_id, txn.producer_epoch), previous_id, (txn.next_producer_id, next_epoch)
 
 
@@ -86,9 +86,9 @@ def test_every_row_of_the_worked_example_is_what_happens(rows: list[Row]) -> Non
     marked: list[Txn] = []
     for row in rows:
         for _ in range(row.times):
-            at: Context = context(spare=spares[0] if spares else 99)._replace(first_epoch=MAX - 1)
+            at: Context = context(spare=spares[0] if spares else 99)._replace(initial_epoch=MAX - 1)
             decision = decide(txn, row.request or MarkersWritten(), at)
-            if decision.took_spare:
+            if decision.allocated_producer_id:
                 spares.pop(0)
             txn = decision.txn
         marked += [effect.txn for effect in decision.effects if isinstance(effect, WriteMarkers)]

@@ -75,9 +75,7 @@ def heard(rules: Rules, world: World, at: int, errors: dict[int, int]) -> World:
     client = world.clients[at]
     asked = client.enlisting
     assert asked is not None
-    bad = asked.bad + tuple(
-        (index, AGAIN if error in TRY_AGAIN else ERROR) for index, error in errors.items() if error
-    )
+    bad = asked.bad + tuple((index, AGAIN if error in TRY_AGAIN else ERROR) for index, error in errors.items() if error)
     good = [index for index in client.left if index not in dict(bad)]
     if has_lapsed(world, at, [index for index in good if index not in asked.to_add]):
         return with_client(world, at, enlisting=Enlisting(tuple(good), bad))

@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from txn_batches import Verified, VerifyAll, batch_steps, to_ask
+from txn_harness import with_fields
 from txn_power import Synced, behind_sync, blank, is_unsettled, kept_up, power_cuts, syncs, waits
 from txn_producers import answer, decides, requests, returns, write
 from txn_world import (
@@ -47,14 +48,14 @@ from stuntbroker.coordinator import machine
 from stuntbroker.coordinator.records import key_of, read_record, value_of
 from stuntbroker.coordinator.requests import (
     AddPartitions,
-    Again,
     Append,
     EndTxn,
     InitProducerId,
     MarkersWritten,
+    Redecide,
+    RejectNewRecords,
     Reply,
     Request,
-    Seal,
     TimeOut,
     Verify,
     WriteMarkers,
@@ -76,14 +77,14 @@ def ask(rules: Rules, world: World, client: int, request: Request | VerifyAll) -
     if txn is None:
         if not isinstance(request, InitProducerId):
             return answer(rules, world, client, request, Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
-        txn, spare = new_txn(ID, spare - 1, rules.first_epoch - 1), spare + 1
+        txn, spare = new_txn(ID, spare - 1, rules.initial_epoch - 1), spare + 1
         world = world._replace(txn=txn, spare=spare)
     if isinstance(request, VerifyAll):
         work: tuple[Any, ...] = (verified(rules, world, txn, request),)
         return world._replace(work=work, asked=(client, request))
     decision = machine.decide(txn, request, rules.context(world))
     return world._replace(
-        spare=world.spare + decision.took_spare, work=decision.effects, asked=(client, request)
+        spare=world.spare + decision.allocated_producer_id, work=decision.effects, asked=(client, request)
     )
 
 
@@ -122,9 +123,9 @@ def perform(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
             else:
                 world = world._replace(txn=after, late=after)
             yield f"append {after.phase.name}", world
-        case Seal(txn):
+        case RejectNewRecords(txn):
             yield "seal", sealed(world, txn)
-        case Again():
+        case Redecide():
             yield "again", ask(rules, world, client, request)
         case Verified():
             yield f"{name_of(world, client)} hears {effect}", answer(rules, world, client, request, effect)
@@ -171,7 +172,7 @@ def crashed(rules: Rules, world: World, kept: Txn | None) -> World:
     )
     if rules.power:
         world = blank(world)
-    if txn is not None and txn.kept:
+    if txn is not None and txn.is_recovered:
         world = sealed(world, txn)
     if txn is not None and txn.phase in PREPARED:
         world = world._replace(work=(WriteMarkers(txn),), asked=(-1, TimeOut()))
@@ -192,7 +193,11 @@ def pair_of(request: Request | VerifyAll) -> Pair:
 
 def noted(world: World, at: int, request: Request, reply: Reply) -> World:
     """What the answer promises; who is fenced by it."""
-    asker, pair, before = pair_of(request), (reply.producer_id, reply.producer_epoch), max(world.handed, default=NO_PAIR)
+    asker, pair, before = (
+        pair_of(request),
+        (reply.producer_id, reply.producer_epoch),
+        max(world.handed, default=NO_PAIR),
+    )
     if reply.error:
         if at >= 0 and at == world.owner and not world.contested and reply.error in FENCING:
             return world._replace(broken=f"{name_of(world, at)} is fenced by nobody")
@@ -268,7 +273,7 @@ def interferes(rules: Rules, world: World, txn: Txn) -> Iterator[tuple[str, Worl
     budget = world.budget
     if budget.time_outs and txn.phase is Phase.ONGOING:
         old = world._replace(
-            txn=txn._replace(started_at_ms=LONG_AGO), budget=budget._replace(time_outs=budget.time_outs - 1)
+            txn=with_fields(txn, started_at_ms=LONG_AGO), budget=budget._replace(time_outs=budget.time_outs - 1)
         )
         after = ask(rules, old, -1, TimeOut())
         # Nobody is fenced by a time-out that is remembered (KIP-588).
@@ -283,7 +288,10 @@ def interferes(rules: Rules, world: World, txn: Txn) -> Iterator[tuple[str, Worl
         spent = world._replace(budget=budget._replace(returns=budget.returns - 1))
         for client in world.clients:
             for request in returns(client):
-                yield f"{client.name} returns with {request}", ask(rules, terminated(rules, spent, request), -1, request)
+                yield (
+                    f"{client.name} returns with {request}",
+                    ask(rules, terminated(rules, spent, request), -1, request),
+                )
 
 
 def terminated(rules: Rules, world: World, request: Request) -> World:
@@ -291,9 +299,9 @@ def terminated(rules: Rules, world: World, request: Request) -> World:
 
     But not what a two-phase client has opened: that is for its owner and for an admin to end.
     """
-    if not isinstance(request, InitProducerId) or request.keep or world.txn is None:
+    if not isinstance(request, InitProducerId) or request.keep_prepared or world.txn is None:
         return world
-    if pair_of(request) in world.fenced and (world.txn.kept or world.txn.timeout_ms == TIMEOUT_NONE):
+    if pair_of(request) in world.fenced and (world.txn.is_recovered or world.txn.timeout_ms == TIMEOUT_NONE):
         return world
     return world._replace(forced=world.forced | still_open(world))
 
@@ -366,21 +374,21 @@ def refused(rules: Rules, txn: Txn, fenced: frozenset[Pair], *versions: int) -> 
     for pair in fenced:
         asked: list[Request] = [AddPartitions(*pair, frozenset(PARTITIONS), version) for version in (0, 2)]
         asked += [Verify(*pair, partition) for partition in PARTITIONS]
-        asked += [InitProducerId(TIMEOUT_NONE, *pair, keep=keep) for keep in (True, False)]
+        asked += [InitProducerId(TIMEOUT_NONE, *pair, keep_prepared=keep) for keep in (True, False)]
         asked += [EndTxn(*pair, commit, version) for version in versions for commit in (COMMIT, ABORT)]
         for request in asked:
             last = machine.decide(txn, request, at).effects[-1]
             # Whatever epoch it names, who once had the id aborts what is open before it is refused, as in Kafka (KIP-360).
-            aborts = isinstance(last, Again) and not txn.kept
+            aborts = isinstance(last, Redecide) and not txn.is_recovered
             if not aborts and not (isinstance(last, Reply) and last.error):
                 return f"{pair} is fenced and succeeds with {request}"
-    if txn.kept and txn.phase is Phase.ONGOING:
+    if txn.is_recovered and txn.phase is Phase.ONGOING:
         grows: list[Request] = [AddPartitions(*txn.client_pair, frozenset({one}), 2) for one in PARTITIONS]
         for request in (*grows, Verify(*txn.client_pair, PARTITIONS[0])):
             if not machine.decide(txn, request, at).effects[-1].error:  # type: ignore[union-attr]
                 return "a transaction that was kept takes more records"
     if txn.timeout_ms == TIMEOUT_NONE:
-        aged = txn._replace(started_at_ms=LONG_AGO)
+        aged = with_fields(txn, started_at_ms=LONG_AGO)
         if machine.decide(aged, TimeOut(), at).effects:
             return "a two-phase transaction is timed out"
     return ""
@@ -401,7 +409,7 @@ def stuck(rules: Rules, txn: Txn, logs: tuple[Log, Log], two_phase: bool) -> str
 
 def _not_found(rules: Rules, txn: Txn, logs: tuple[Log, Log]) -> str:
     """A new instance must find what was prepared under the pair that wrote it, and be able to commit all of it."""
-    world = probed(rules, txn, logs, InitProducerId(TIMEOUT_NONE, keep=True))
+    world = probed(rules, txn, logs, InitProducerId(TIMEOUT_NONE, keep_prepared=True))
     new, before = world.clients[0], still_open(world)
     if new.pair == NO_PAIR:
         return "a new instance cannot keep what was prepared"
@@ -419,9 +427,7 @@ def _not_found(rules: Rules, txn: Txn, logs: tuple[Log, Log]) -> str:
     return ""
 
 
-def probed(
-    rules: Rules, txn: Txn, logs: tuple[Log, Log], request: Request, client: Client | None = None
-) -> World:
+def probed(rules: Rules, txn: Txn, logs: tuple[Log, Log], request: Request, client: Client | None = None) -> World:
     rules = replace(rules, power=False)
     clients = (client or Client("new", 1), Client("other", 1, step="dead"))
     world = World(clients, Budget(0, 0, 0), logs, txn, txn, spare=1_000)

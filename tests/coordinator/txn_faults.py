@@ -11,6 +11,7 @@ import txn_batches
 import txn_explorer
 import txn_power
 import txn_producers
+from txn_harness import with_fields
 from txn_power import Synced
 from txn_world import PARTITIONS, Rules, World
 
@@ -25,8 +26,8 @@ from stuntbroker.coordinator.requests import (
     EndTxn,
     InitProducerId,
     MarkersWritten,
+    RejectNewRecords,
     Reply,
-    Seal,
     TimeOut,
     WriteMarkers,
 )
@@ -52,7 +53,7 @@ def rewritten(
 
 def a_take_over_that_does_not_abort(monkeypatch: pytest.MonkeyPatch) -> None:
     def rule(txn: Txn, request: InitProducerId, at: Context) -> Decision:
-        return machine._new_identity(txn._replace(phase=Phase.EMPTY), request, at)
+        return machine._new_identity(with_fields(txn, phase=Phase.EMPTY), request, at)
 
     monkeypatch.setitem(machine.RULES, InitProducerId, rule)
 
@@ -61,7 +62,7 @@ def a_fenced_producer_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     def rule(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | None:
         return None if producer_id == txn.producer_id else Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
-    monkeypatch.setattr(machine, "_owner_error", rule)
+    monkeypatch.setattr(machine, "_producer_error", rule)
 
 
 def a_reply_before_the_append(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +86,7 @@ def markers_with_the_old_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(before: Txn, decision: Decision) -> tuple[Effect, ...]:
         old = before.producer_epoch
         return tuple(
-            WriteMarkers(one.txn._replace(producer_epoch=old)) if isinstance(one, WriteMarkers) else one
+            WriteMarkers(with_fields(one.txn, producer_epoch=old)) if isinstance(one, WriteMarkers) else one
             for one in decision.effects
         )
 
@@ -115,7 +116,7 @@ def a_new_instance_that_the_old_one_may_follow(monkeypatch: pytest.MonkeyPatch) 
 
     def change(before: Txn, decision: Decision) -> tuple[Effect, ...]:
         return tuple(
-            Append(one.txn._replace(last_producer_epoch=before.producer_epoch - 1))
+            Append(with_fields(one.txn, last_producer_epoch=before.producer_epoch - 1))
             if isinstance(one, Append) and one.txn.phase is Phase.EMPTY
             else one
             for one in decision.effects
@@ -133,7 +134,7 @@ def partitions_that_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = machine.RULES[AddPartitions]
 
     def changed(txn: Txn, request: Any, at: Context) -> Decision:
-        return rule(txn._replace(partitions=frozenset()), request, at)
+        return rule(with_fields(txn, partitions=frozenset()), request, at)
 
     monkeypatch.setitem(machine.RULES, AddPartitions, changed)
 
@@ -141,9 +142,7 @@ def partitions_that_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- of two-phase commit (KIP-939)
 
 
-def asked_instead(
-    monkeypatch: pytest.MonkeyPatch, kind: type, change: Callable[[Txn, Any], tuple[Txn, Any]]
-) -> None:
+def asked_instead(monkeypatch: pytest.MonkeyPatch, kind: type, change: Callable[[Txn, Any], tuple[Txn, Any]]) -> None:
     """Requests of this kind are decided as if state and request were others."""
     rule = machine.RULES[kind]
 
@@ -154,37 +153,37 @@ def asked_instead(
 
 
 def without_client_pair(txn: Txn) -> Txn:
-    return txn._replace(next_producer_id=-1, next_producer_epoch=-1) if txn.kept else txn
+    return with_fields(txn, next_producer_id=-1, next_producer_epoch=-1) if txn.is_recovered else txn
 
 
 def a_keep_that_aborts(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked_instead(monkeypatch, InitProducerId, lambda txn, request: (txn, request._replace(keep=False)))
+    asked_instead(monkeypatch, InitProducerId, lambda txn, request: (txn, request._replace(keep_prepared=False)))
 
 
 def a_keep_that_does_not_bump_the_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = machine.RULES[InitProducerId]
 
     def changed(txn: Txn, request: InitProducerId, at: Context) -> Decision:
-        if txn.phase is not Phase.ONGOING or not request.keep:
+        if txn.phase is not Phase.ONGOING or not request.keep_prepared:
             return rule(txn, request, at)
         producer_id, epoch = txn.client_pair
-        after = txn._replace(next_producer_id=producer_id, next_producer_epoch=epoch)
+        after = with_fields(txn, next_producer_id=producer_id, next_producer_epoch=epoch)
         reply = Reply(OK, producer_id, epoch, txn.producer_id, txn.producer_epoch)
-        return Decision(after, (Append(after), Seal(after), reply))
+        return Decision(after, (Append(after), RejectNewRecords(after), reply))
 
     monkeypatch.setitem(machine.RULES, InitProducerId, changed)
 
 
 def a_keep_that_forgets_the_seal(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(_: Txn, decision: Decision) -> tuple[Effect, ...]:
-        return tuple(one for one in decision.effects if not isinstance(one, Seal))
+        return tuple(one for one in decision.effects if not isinstance(one, RejectNewRecords))
 
     rewritten(monkeypatch, (InitProducerId,), change)
 
 
 def a_keep_sealed_after_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(_: Txn, decision: Decision) -> tuple[Effect, ...]:
-        return tuple(sorted(decision.effects, key=lambda one: isinstance(one, Seal)))
+        return tuple(sorted(decision.effects, key=lambda one: isinstance(one, RejectNewRecords)))
 
     rewritten(monkeypatch, (InitProducerId,), change)
 
@@ -214,8 +213,8 @@ def markers_with_the_clients_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(before: Txn, decision: Decision) -> tuple[Effect, ...]:
         producer_id, epoch = before.client_pair
         return tuple(
-            WriteMarkers(one.txn._replace(producer_id=producer_id, producer_epoch=epoch))
-            if isinstance(one, WriteMarkers) and before.kept
+            WriteMarkers(with_fields(one.txn, producer_id=producer_id, producer_epoch=epoch))
+            if isinstance(one, WriteMarkers) and before.is_recovered
             else one
             for one in decision.effects
         )
@@ -224,26 +223,26 @@ def markers_with_the_clients_pair(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def the_old_pair_accepted_after_a_keep(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = machine._owner_error
+    rule = machine._producer_error
 
     def changed(txn: Txn, producer_id: int, producer_epoch: int) -> Reply | None:
         if (producer_id, producer_epoch) == (txn.producer_id, txn.producer_epoch):
             return None
         return rule(txn, producer_id, producer_epoch)
 
-    monkeypatch.setattr(machine, "_owner_error", changed)
+    monkeypatch.setattr(machine, "_producer_error", changed)
 
 
 def a_keep_by_whoever_names_an_old_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(txn: Txn, request: InitProducerId) -> tuple[Txn, InitProducerId]:
-        return txn, request._replace(producer_id=-1, producer_epoch=-1) if request.keep else request
+        return txn, request._replace(producer_id=-1, producer_epoch=-1) if request.keep_prepared else request
 
     asked_instead(monkeypatch, InitProducerId, change)
 
 
 def a_time_out_of_a_two_phase_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(txn: Txn, request: TimeOut) -> tuple[Txn, TimeOut]:
-        return txn._replace(timeout_ms=min(txn.timeout_ms, 60_000)), request
+        return with_fields(txn, timeout_ms=min(txn.timeout_ms, 60_000)), request
 
     asked_instead(monkeypatch, TimeOut, change)
 
@@ -260,7 +259,7 @@ def a_restart_that_loses_the_clients_pair(monkeypatch: pytest.MonkeyPatch) -> No
 
 def a_termination_that_forgets_the_clients_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(txn: Txn, request: InitProducerId) -> tuple[Txn, InitProducerId]:
-        return txn if request.keep or request.producer_id != -1 else without_client_pair(txn), request
+        return txn if request.keep_prepared or request.producer_id != -1 else without_client_pair(txn), request
 
     asked_instead(monkeypatch, InitProducerId, change)
 
@@ -285,7 +284,7 @@ def a_time_out_that_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     value_of = records.value_of
 
     def changed(txn: Txn, version: int) -> bytes:
-        return value_of(txn._replace(timed_out_epoch=-1), version)
+        return value_of(with_fields(txn, timed_out_epoch=-1), version)
 
     monkeypatch.setattr(txn_explorer, "value_of", changed)
 

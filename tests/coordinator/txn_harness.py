@@ -8,11 +8,11 @@ from typing import Any
 from stuntbroker.coordinator.actor import Actor
 from stuntbroker.coordinator.machine import decide
 from stuntbroker.coordinator.requests import (
-    Again,
     Append,
     Context,
     Effect,
     MarkersWritten,
+    Redecide,
     Reply,
     Request,
     WriteMarkers,
@@ -37,6 +37,11 @@ SETTLED = (Phase.EMPTY, Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT)
 ENDING = (Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT)
 
 
+def with_fields(txn: Txn, **fields: Any) -> Txn:
+    """The same state with other values in some fields, whether or not a transition leads there."""
+    return Txn(**(txn.as_dict() | fields))
+
+
 def txn_in(phase: Phase, epoch: int = 5, last: int = 4, **changes: Any) -> Txn:
     """A transaction that orders-0 belongs to while there is one."""
     held = frozenset({ORDERS}) if phase is Phase.ONGOING or phase in PREPARED else frozenset()
@@ -44,7 +49,7 @@ def txn_in(phase: Phase, epoch: int = 5, last: int = 4, **changes: Any) -> Txn:
     txn = Txn(
         ID, PRODUCER, PRODUCER, -1, epoch, -1, last, TIMEOUT_MS, phase, held, started_at_ms, STARTED, 2,
     )  # fmt: skip
-    return txn._replace(**changes)
+    return with_fields(txn, **changes)
 
 
 def context(transaction_version: int = 2, now_ms: int = NOW, spare: int = SPARE) -> Context:
@@ -52,12 +57,12 @@ def context(transaction_version: int = 2, now_ms: int = NOW, spare: int = SPARE)
 
 
 def play(txn: Txn, request: Request, at: Context) -> tuple[Txn, list[Effect]]:
-    """Decides and follows the effects as the actor does: markers are written at once, and Again asks again."""
+    """Decides and follows the effects as the actor does: markers are written at once, and Redecide asks again."""
     done: list[Effect] = []
     for _ in range(3):
         decision = decide(txn, request, at)
-        if decision.took_spare:
-            at = at._replace(spare_producer_id=at.spare_producer_id + 1)
+        if decision.allocated_producer_id:
+            at = at._replace(next_producer_id=at.next_producer_id + 1)
         for effect in decision.effects:
             done.append(effect)
             match effect:
@@ -68,9 +73,9 @@ def play(txn: Txn, request: Request, at: Context) -> tuple[Txn, list[Effect]]:
                     assert isinstance(append, Append)
                     done.append(append)
                     txn = append.txn
-        if not decision.effects or not isinstance(decision.effects[-1], Again):
+        if not decision.effects or not isinstance(decision.effects[-1], Redecide):
             return txn, done
-    raise AssertionError("Again without an end")
+    raise AssertionError("Redecide without an end")
 
 
 def replies(effects: list[Effect] | tuple[Effect, ...]) -> list[Reply]:
@@ -100,13 +105,13 @@ class World:
     def context(self) -> Context:
         return self.at
 
-    def took_spare(self) -> None:
-        self.at = self.at._replace(spare_producer_id=self.at.spare_producer_id + 1)
+    def producer_id_allocated(self) -> None:
+        self.at = self.at._replace(next_producer_id=self.at.next_producer_id + 1)
 
-    def append(self, actor: Actor, txn: Txn, late: bool) -> bool:
+    def append(self, actor: Actor, txn: Txn, deferred: bool) -> bool:
         if self.refuse_append:
             raise Refused
-        assert late == (txn.phase in COMPLETED)
+        assert deferred == (txn.phase in COMPLETED)
         self.appended.append(txn)
         self.told.append(f"append {txn.phase.name}")
         return not self.must_sync
@@ -127,13 +132,13 @@ class World:
         self.told.append(f"markers {'commit' if txn.phase is Phase.PREPARE_COMMIT else 'abort'}")
         return not self.must_sync
 
-    def seal(self, txn: Txn) -> None:
+    def reject_new_records(self, txn: Txn) -> None:
         if self.refuse_seal:
             raise Refused
         self.sealed.append(txn)
         self.told.append("seal")
 
-    def changed(self, actor: Actor, before: Txn) -> None:
+    def phase_changed(self, actor: Actor, before: Txn) -> None:
         assert actor.txn.phase is not before.phase
 
     def hear(self, name: str = "") -> Callable[[Reply], None]:

@@ -43,7 +43,7 @@ def requests(rules: Rules, client: Client) -> list[Request]:
     end_version = 2 if client.version == 2 else 0
     match client.step:
         case "off":
-            return [InitProducerId(timeout_ms, keep=client.two_phase, version=init_version)]
+            return [InitProducerId(timeout_ms, keep_prepared=client.two_phase, version=init_version)]
         case "add":
             return [AddPartitions(*client.pair, frozenset(PARTITIONS), 0)]
         case "end":
@@ -60,7 +60,7 @@ def returns(client: Client) -> list[Request]:
     if client.pair == NO_PAIR:
         return []
     timeout_ms = TIMEOUT_NONE if client.two_phase else TIMEOUT_MS
-    return [InitProducerId(timeout_ms, *client.pair, keep=keep) for keep in (True, False)]
+    return [InitProducerId(timeout_ms, *client.pair, keep_prepared=keep) for keep in (True, False)]
 
 
 def decides(world: World, at: int) -> Iterator[tuple[str, World]]:
@@ -148,14 +148,16 @@ def answer(rules: Rules, world: World, at: int, request: Request | VerifyAll, re
             return with_client(world, at, step=step, pair=(reply.producer_id, reply.producer_epoch), ending=ongoing)
         case AddPartitions(client_version=0) if not error:
             return with_client(world, at, step=first_write(client))
-        case (AddPartitions() | Verify()) if not error:
+        case AddPartitions() | Verify() if not error:
             stored = dict(world.logs[int(client.step[-1])].epochs).get(client.pair[0], -1)
             return written(rules, world, at) if client.pair[1] >= stored else gives_up(world, at)
         case AddPartitions(client_version=2):
             return with_client(world, at, step="abort")
         case EndTxn(commit=commit) if not error:
             return goes_on(rules, ended(world, client, commit), at, reply)
-        case EndTxn() if not client.two_phase and not any(commit for deed, commit in outcomes(world) if deed == client.deed):
+        case EndTxn() if not client.two_phase and not any(
+            commit for deed, commit in outcomes(world) if deed == client.deed
+        ):
             world = world._replace(aborted=world.aborted | {client.deed})
     if error == TRANSACTION_TIMED_OUT and not isinstance(request, InitProducerId):
         return with_client(world, at, step="bump")

@@ -33,15 +33,15 @@ from stuntbroker.coordinator.records import key_of, read_record, value_of
 from stuntbroker.coordinator.requests import (
     TRANSACTION_TIMED_OUT,
     AddPartitions,
-    Again,
     Append,
     Context,
     EndTxn,
     InitProducerId,
     MarkersWritten,
+    Redecide,
+    RejectNewRecords,
     Reply,
     Request,
-    Seal,
     TimeOut,
     Verify,
     WriteMarkers,
@@ -68,7 +68,7 @@ def record(txn: Txn) -> str:
     if txn.last_producer_epoch != -1:
         parts.append(f"last={txn.last_producer_epoch}")
     if txn.next_producer_id != -1:
-        parts.append(f"next={txn.next_producer_id}" + (f"/{txn.next_producer_epoch}" if txn.kept else ""))
+        parts.append(f"next={txn.next_producer_id}" + (f"/{txn.next_producer_epoch}" if txn.is_recovered else ""))
     if txn.timed_out_epoch != -1:
         parts.append(f"timed_out={txn.timed_out_epoch}")
     if txn.previous_producer_id != txn.producer_id:
@@ -80,7 +80,7 @@ class Story:
     def __init__(self) -> None:
         self.at = Context(0, 2, SPARE)
         self.txn: Txn | None = None
-        self.first_epoch = 0
+        self.initial_epoch = 0
         self.held = False
         self.told: list[str] = []
 
@@ -92,7 +92,7 @@ class Story:
             case ["cluster", *_]:
                 drafted = given.get("profile") == "kip-588"
                 self.at = self.at._replace(transaction_version=facts["tv"], remembers_time_outs=drafted)
-                self.first_epoch = facts.get("epoch", 0)
+                self.initial_epoch = facts.get("epoch", 0)
             case ["wait", ms]:
                 self.at = self.at._replace(now_ms=self.at.now_ms + int(ms))
             case ["hold", "markers"]:
@@ -102,7 +102,7 @@ class Story:
                 self._completed()
             case ["init", name, *_]:
                 if self.txn is None:
-                    self.txn = new_txn(name, PRODUCER, self.first_epoch - 1)
+                    self.txn = new_txn(name, PRODUCER, self.initial_epoch - 1)
                 version = next((int(word[1:]) for word in words if word[0] == "v" and word[1:].isdigit()), -1)
                 timeout_ms = TIMEOUT_NONE if "2pc" in words else TIMEOUT_MS
                 owner = facts.get("id", -1), facts.get("epoch", -1)
@@ -139,8 +139,8 @@ class Story:
     def _ask(self, request: Request) -> None:
         assert self.txn is not None, "nobody has asked for a producer id yet"
         decision = decide(self.txn, request, self.at)
-        if decision.took_spare:
-            self.at = self.at._replace(spare_producer_id=self.at.spare_producer_id + 1)
+        if decision.allocated_producer_id:
+            self.at = self.at._replace(next_producer_id=self.at.next_producer_id + 1)
         if not decision.effects:
             self.told.append("nothing")
         for effect in decision.effects:
@@ -153,14 +153,14 @@ class Story:
                     self._completed()
                 case WriteMarkers():
                     self.told.append("markers held")
-                case Seal(txn):
+                case RejectNewRecords(txn):
                     self.told.append(f"sealed{text_of(txn.partitions)}")
                 case Reply(error, producer_id, epoch, ongoing_id, ongoing_epoch):
                     known = "" if producer_id == -1 else f" id={producer_id} epoch={epoch}"
                     kept = "" if ongoing_id == -1 else f" ongoing={ongoing_id}/{ongoing_epoch}"
                     name = "TRANSACTION_TIMED_OUT" if error == TRANSACTION_TIMED_OUT else ErrorCode(error).name
                     self.told.append(f"reply {name}{known}{kept}")
-                case Again():
+                case Redecide():
                     self.told.append("again")
                     self._ask(request)
 

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, NamedTuple
 
+from txn_harness import with_fields
+
 from stuntbroker.coordinator.requests import (
     TRANSACTION_TIMED_OUT,
-    Again,
     Append,
     Context,
     Decision,
     Effect,
+    Redecide,
+    RejectNewRecords,
     Reply,
     Request,
-    Seal,
     WriteMarkers,
 )
 from stuntbroker.coordinator.state import Phase, Txn
@@ -44,16 +46,16 @@ class Outcome(NamedTuple):
     reply: Reply | None
     changes: dict[str, Any] | None
     """What differs in the state after it; None when nothing is decided."""
-    took_spare: bool
+    allocated_producer_id: bool
 
     def decision(self, before: Txn, always: dict[str, Any]) -> Decision:
-        after = before if self.changes is None else before._replace(**(always | self.changes))
+        after = before if self.changes is None else with_fields(before, **(always | self.changes))
         made: dict[str, Effect | None] = {
-            "append": Append(after), "markers": WriteMarkers(after), "seal": Seal(after), "reply": self.reply,
-            "again": Again(),
+            "append": Append(after), "markers": WriteMarkers(after), "seal": RejectNewRecords(after), "reply": self.reply,
+            "again": Redecide(),
         }  # fmt: skip
         effects = tuple(made[name] for name in self.effects.split())
-        return Decision(after, effects, self.took_spare)  # type: ignore[arg-type]
+        return Decision(after, effects, self.allocated_producer_id)  # type: ignore[arg-type]
 
 
 def stays(error: int, producer_id: int = -1, epoch: int = -1, ongoing: tuple[int, int] = NO_PAIR) -> Outcome:
@@ -69,12 +71,12 @@ def becomes(
     reply: tuple[int, int] | None = None,
     ongoing: tuple[int, int] = NO_PAIR,
     *,
-    took_spare: bool = False,
+    allocated_producer_id: bool = False,
     **changes: Any,
 ) -> Outcome:
     """`reply`: producer id and epoch that are answered with NONE; (-1, -1) where the answer has none."""
     answer = None if reply is None else Reply(OK, *reply, *ongoing)
-    return Outcome(effects, answer, {"phase": phase, **changes}, took_spare)
+    return Outcome(effects, answer, {"phase": phase, **changes}, allocated_producer_id)
 
 
 Cell = tuple[Any, ...]

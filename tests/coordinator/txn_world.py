@@ -185,7 +185,7 @@ class Rules:
 
     transaction_version: int
     number_max: tuple[int, ...] = (2, 1)
-    first_epoch: int = 0
+    initial_epoch: int = 0
     remembers_time_outs: bool = False
     """Profile kip-588."""
     power: bool = False

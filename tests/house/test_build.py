@@ -35,7 +35,9 @@ def call(hook: str, checkout: Path) -> Path:
     made.mkdir()
     code = f"import sys; from setuptools import build_meta; print(build_meta.{hook}(sys.argv[1]))"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    done = subprocess.run([sys.executable, "-c", code, made], cwd=checkout, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, made], cwd=checkout, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return made / done.stdout.splitlines()[-1]
 
@@ -45,7 +47,9 @@ def files_below(folder: Path) -> set[str]:
 
 
 def test_a_wheel_has_the_modules_that_there_are(checkout: Path) -> None:
-    wanted = {f"{FRONT_DOOR}/{path.relative_to(checkout)}" for room in ROOMS for path in (checkout / room).rglob("*.py")}
+    wanted = {
+        f"{FRONT_DOOR}/{path.relative_to(checkout)}" for room in ROOMS for path in (checkout / room).rglob("*.py")
+    }
     wanted |= {str(path.relative_to(checkout)) for path in (checkout / FRONT_DOOR).glob("*.py")}
 
     with ZipFile(call("build_wheel", checkout)) as wheel:

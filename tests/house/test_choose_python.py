@@ -61,7 +61,15 @@ def test_without_a_twin_the_one_that_was_asked_for_is_taken(tmp_path: Path) -> N
 
 
 def test_a_python_that_was_named_is_taken_as_it_is() -> None:
-    command = ["make", "--dry-run", "--directory", str(ROOT), "--what-if=pyproject.toml", ".venv/run", "PYTHON=/a/python"]
+    command = [
+        "make",
+        "--dry-run",
+        "--directory",
+        str(ROOT),
+        "--what-if=pyproject.toml",
+        ".venv/run",
+        "PYTHON=/a/python",
+    ]
 
     outside = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
     done = subprocess.run(command, env=outside, capture_output=True, text=True, timeout=60)

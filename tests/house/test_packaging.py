@@ -118,7 +118,9 @@ def test_what_a_room_imports_is_installed_with_it(room: str) -> None:
     wrong = []
     for path in files_of(room):
         known = everybody | allowed_in(path)
-        wrong += [f"{path}:{line} imports {name}" for line, name in imports_of(path) if name.split(".")[0] not in {"", *known}]
+        wrong += [
+            f"{path}:{line} imports {name}" for line, name in imports_of(path) if name.split(".")[0] not in {"", *known}
+        ]
 
     assert wrong == []
 
@@ -137,4 +139,6 @@ def test_the_licence_that_is_declared_is_the_one_that_is_there() -> None:
     assert project["license-files"] == ["LICENSE", "NOTICE"]
     assert "Apache License" in text and "Version 2.0, January 2004" in text
     assert (ROOT / "NOTICE").is_file()
-    assert not [one for one in project.get("classifiers", []) if one.startswith("License ::")]  # PEP 639 has no place for both.
+    assert not [
+        one for one in project.get("classifiers", []) if one.startswith("License ::")
+    ]  # PEP 639 has no place for both.

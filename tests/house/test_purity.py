@@ -55,7 +55,9 @@ def reads_a_clock(tree: ast.Module) -> list[tuple[int, str]]:
 
 
 def rolls_dice(tree: ast.Module) -> list[tuple[int, str]]:
-    return [(line, name) for line, name in uses_of(tree) if name in CHANCE or name.split(".")[0] in ("random", "secrets")]
+    return [
+        (line, name) for line, name in uses_of(tree) if name in CHANCE or name.split(".")[0] in ("random", "secrets")
+    ]
 
 
 # --- that what is looked for is found

@@ -9,7 +9,7 @@ from house_sources import FRONT_DOOR, ROOMS, files_of, is_generated, text_of, tr
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 80
 EXCEPTIONS = {
-    "tools/codegen.py": 660,  # Reader and writer of every kind of field, side by side.
+    "tools/codegen.py": 690,  # Reader and writer of every kind of field, side by side.
 }
 """`file.py` or `file.py:function` -> its own limit."""
 

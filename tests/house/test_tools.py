@@ -1,4 +1,4 @@
-"""The linter and the type checker have nothing to say."""
+"""The linter, the formatter and the type checker have nothing to say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from house_sources import ROOMS, ROOT
+from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, text_of
 from typing_links import make_links
 
 
@@ -20,6 +20,23 @@ def test_ruff_finds_nothing() -> None:
     status, said = run("ruff", "check", "--output-format=concise", ".")
 
     assert status == 0, said
+
+
+def test_every_file_has_the_formatter_s_format() -> None:
+    status, said = run("ruff", "format", "--check", ".")
+
+    assert status == 0, said
+
+
+def test_only_tables_of_data_keep_their_own_format() -> None:
+    kept = [
+        str(path)
+        for path in files_of(FRONT_DOOR, *ROOMS)
+        for line in text_of(path).splitlines()
+        if "fmt: skip" in line or "fmt: off" in line
+    ]
+
+    assert len(kept) <= 10, kept
 
 
 @pytest.mark.timeout(600)

@@ -82,7 +82,8 @@ class KafkaHand:
             "InitProducerId", 5, transactional_id=names.transactional_id, transaction_timeout_ms=60_000, retry=BUSY
         )
         txn = new_txn(names.transactional_id, made.producer_id, epoch - 1)
-        self._write(txn._replace(previous_producer_id=made.producer_id, timeout_ms=60_000, updated_at_ms=self.now_ms()))
+        fields = {"previous_producer_id": made.producer_id, "timeout_ms": 60_000, "updated_at_ms": self.now_ms()}
+        self._write(Txn(**(txn.as_dict() | fields)))
         return True
 
     def restarts(self, command: Command, observer: Observer) -> bool:
@@ -94,7 +95,8 @@ class KafkaHand:
                 return True
             case ["expire", *_] if command.told != ["nothing"]:
                 assert observer.last is not None
-                self._write(observer.last._replace(updated_at_ms=self.now_ms() - EXPIRED_MS))
+                fields = {"updated_at_ms": self.now_ms() - EXPIRED_MS}
+                self._write(Txn(**(observer.last.as_dict() | fields)))
                 observer.pass_over()
                 return True
         return False

@@ -67,12 +67,13 @@ class Names:
     def txn(self, txn: Txn) -> Txn:
         """A record with the script's names. The id before the last transition is the same one where none was told."""
         producer_id, previous_id = self.known(txn.producer_id), txn.previous_producer_id
-        return txn._replace(
-            producer_id=producer_id,
-            previous_producer_id=self.known(previous_id) if previous_id != -1 else producer_id,
-            next_producer_id=self.known(txn.next_producer_id),
-            partitions=frozenset(map(self.script_partition, txn.partitions)),
-        )
+        fields = {
+            "producer_id": producer_id,
+            "previous_producer_id": self.known(previous_id) if previous_id != -1 else producer_id,
+            "next_producer_id": self.known(txn.next_producer_id),
+            "partitions": frozenset(map(self.script_partition, txn.partitions)),
+        }
+        return Txn(**(txn.as_dict() | fields))
 
 
 class Observer:
