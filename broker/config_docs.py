@@ -216,7 +216,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "open transaction is never forgotten.",
     "queued.max.request.bytes":
         "Memory in bytes for requests that are being received, on all connections together. -1 means no limit. A connection "
-        "that needs more waits; requests up to 64 KiB are always received.",
+        "that needs more waits; requests up to 64 KiB are always received, and one larger request at a time may go beyond "
+        "the limit.",
     "socket.listen.backlog.size":
         "Number of connections that the system queues until the broker accepts them.",
     "socket.request.max.bytes":

@@ -193,7 +193,6 @@ class Connection(asyncio.BufferedProtocol):
 
         Always a new one: a request that waits may still look at the old. `reserved`: bytes that it can have in the end.
         """
-        self.broker.request_memory.resize(self, self.room, room)
         size = max(room, reserved)
         # The pages of a mapping come into being when they are first written to; a bytearray is filled with zeros at once.
         memory = (
@@ -203,8 +202,11 @@ class Connection(asyncio.BufferedProtocol):
         left = self._high - self._low
         view[:left] = self._view[self._low : self._high]
         self._view, self._empty_view = view, view[: min(room, READ_AT_ONCE)]
-        self.room = room
         self._low, self._high = 0, left
+        before, self.room = self.room, room
+        self.broker.request_memory.resize(
+            self, before, room
+        )  # Last: it may let others go on, who look at this connection.
 
     def _grow(self, room: int, frame: int) -> None:
         """Gives more room to a frame of so many bytes, or stops reading when all connections together may hold no more."""
@@ -226,14 +228,18 @@ class Connection(asyncio.BufferedProtocol):
         """What a request waited for in its middle is there: memory, or the next turn."""
         if self._waits_to_read and self.transport is not None:
             self._waits_to_read = False
+            self._seen_high = -1
             self.transport.resume_reading()
             if not self.open and not self._paused:
                 self._cut()
 
     def has_stalled(self) -> bool:
         """Whether a request that came in part has grown by nothing since the last time this was asked."""
+        if self._waits_to_read or self.open:
+            self._seen_high = -1  # The broker does not read from it: it cannot go on.
+            return False
         before, self._seen_high = self._seen_high, self._high
-        return before == self._high > ALWAYS_GIVEN and not self.open
+        return before == self._high > ALWAYS_GIVEN
 
     def _cut(self) -> None:
         """Works off the whole frames in the buffer, for as long as each is answered at once."""
@@ -268,6 +274,8 @@ class Connection(asyncio.BufferedProtocol):
                 low = stop
             if self._low == high:
                 self._low = self._high = 0
+                if self.room > KEPT_BUFFER and self.broker.request_memory.is_short:
+                    self.give_back()
         finally:
             self._cutting = False
 

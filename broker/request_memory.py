@@ -2,7 +2,8 @@
 
 A buffer grows only as the bytes of a request arrive. When all of them together have reached the limit, a connection that needs a
 larger buffer is not read from until others have given memory back. Small buffers are always there, so that small requests of
-other clients go on. Requests that began and do not go on, while somebody waits for memory, lose their connections.
+other clients go on. One connection at a time may go beyond the limit, so that clients which hold a part of the memory each do not
+wait for one another. A connection whose client stops in the middle of a request, while others wait for memory, is closed.
 """
 
 from __future__ import annotations
@@ -30,13 +31,18 @@ class RequestMemory:
         self._log = log
         self._waiting: dict[Connection, None] = {}
         self._favoured: Connection | None = None
-        """May go beyond the limit, so that not all wait for one another."""
+        """May go beyond the limit until its request is complete."""
         self._is_used_up = False
 
     def may_resize(self, connection: Connection, before: int, after: int) -> bool:
         """Whether a buffer may change its size, in bytes; if not, its connection waits until `read_on` is called."""
         more = after - before
         if after <= ALWAYS_GIVEN or connection is self._favoured or self._has_room(more) or self._reclaim(more):
+            self._waiting.pop(connection, None)
+            return True
+        if self._favoured is None:
+            self._favoured = connection
+            self._waiting.pop(connection, None)
             return True
         self._waiting[connection] = None
         if not self._is_used_up:
@@ -48,17 +54,23 @@ class RequestMemory:
             )
         return False
 
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody waits for memory: a buffer that is not needed any more is to be given back."""
+        return bool(self._waiting)
+
     def resize(self, connection: Connection, before: int, after: int) -> None:
         """Count a buffer that changes its size, in bytes."""
         self.used += after - before
-        if after < before and self._waiting:
-            self._wake()
+        if after < before:
+            if connection is self._favoured:
+                self._favoured = None
+            if self._waiting:
+                self._wake()
 
     def forget(self, connection: Connection, size: int) -> None:
         """A connection with a buffer of so many bytes is gone."""
         self._waiting.pop(connection, None)
-        if connection is self._favoured:
-            self._favoured = None
         self.resize(connection, size, 0)
 
     def close_stalled(self) -> None:
@@ -66,14 +78,10 @@ class RequestMemory:
         if not self._waiting:
             self._is_used_up = False
             return
-        stalled = [one for one in self._connections if one.has_stalled() and one not in self._waiting]
+        stalled = [connection for connection in self._connections if connection.has_stalled()]
         for connection in stalled:
             connection.fail("request_stalled", reason="others wait for the memory that its request takes")
             connection.abort()
-        if not stalled:
-            self._favoured = next(iter(self._waiting))
-            del self._waiting[self._favoured]
-            self._favoured.read_on()
 
     def _has_room(self, more: int) -> bool:
         return self.limit <= NO_LIMIT or self.used + more <= self.limit

@@ -48,10 +48,14 @@ ANSWERED_ELSEWHERE: Final = object()
 
 SLICE_COST: Final = 1_000
 """Of one slice, but for its last step. A unit is about what it takes to describe one partition: ten microseconds."""
+ENCODED_WHOLE_MAX: Final = 10
+"""Elements of the list in a response up to which the response is encoded in one step."""
 ELEMENTS_AT_ONCE: Final = 100
-"""Of the list in a response that are encoded in one step. Their number takes one byte."""
+"""Elements of a longer list that are encoded in one step at most. Their number takes one byte."""
+STEP_BYTES: Final = 70_000
+"""Bytes that are encoded in one step, as far as the elements before say how long the next ones are."""
 BYTES_PER_UNIT: Final = 700
-"""That are encoded in a unit of a slice's cost."""
+"""Bytes that are encoded in a unit of a slice's cost."""
 SEEN: Final = 1
 """For every topic, whatever becomes of it, and for every partition that is described."""
 MADE: Final = 16
@@ -117,7 +121,7 @@ def _and_encoded(route: Route, steps: Steps) -> Steps:
         return response
     values = [(getattr(response, field), field) for field in getattr(response, "__slots__", ())]
     count, field = max(((len(value), field) for value, field in values if isinstance(value, list)), default=(0, ""))
-    return (yield from _encoded(response, field, route)) if count > ELEMENTS_AT_ONCE else response
+    return (yield from _encoded(response, field, route)) if count > ENCODED_WHOLE_MAX else response
 
 
 def _encoded(response: Any, field: str, route: Route) -> Steps:
@@ -142,10 +146,13 @@ def _encoded(response: Any, field: str, route: Route) -> Steps:
         write_uvarint(content, len(elements) + 1)
     else:
         content += len(elements).to_bytes(4, "big")
-    for start in range(0, len(elements), ELEMENTS_AT_ONCE):
-        part = encoded(elements[start : start + ELEMENTS_AT_ONCE])
+    start, at_once = 0, 1
+    while start < len(elements):
+        part = encoded(elements[start : start + at_once])
         content += part[head + count_size : len(part) - tail]
         yield 1 + len(part) // BYTES_PER_UNIT
+        start += at_once
+        at_once = max(1, min(2 * at_once, ELEMENTS_AT_ONCE, STEP_BYTES * at_once // len(part)))
     content += empty[head + count_size :]
     return _Encoded(content)
 

@@ -7,8 +7,9 @@ error, with a message; below, it is a dead group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.slices import SEEN, Steps, work_off
 from stuntbroker.groups.state import Group, GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
@@ -29,14 +30,25 @@ GROUP_OPERATIONS = sum(1 << operation for operation in (READ, DELETE, DESCRIBE, 
 """Everything that can be allowed on a group: what a broker without access control answers."""
 
 
-def handle(connection: Connection, request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse:
+MEMBERS_PER_UNIT: Final = 5
+"""Members of a group that are described in a unit of a slice's cost."""
+
+
+def handle(connection: Connection, request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
+    response: DescribeGroupsResponse | None = work_off(connection, _each(connection, request, version))
+    return response
+
+
+def _each(connection: Connection, request: DescribeGroupsRequest, version: int) -> Steps:
     described = []
-    for group_id in request.groups:
+    # Unlike Kafka: a group that is asked for twice is described once. The answer may be thousands of times as long.
+    for group_id in dict.fromkeys(request.groups):
         group = connection.broker.groups.group(group_id)
         shown = _missing(group_id, version) if group is None else _describe(group)
         if request.include_authorized_operations and not shown.error_code:
             shown.authorized_operations = GROUP_OPERATIONS
         described.append(shown)
+        yield SEEN + len(shown.members) // MEMBERS_PER_UNIT
     return DescribeGroupsResponse(groups=described)
 
 

@@ -35,7 +35,8 @@ def handle(
 
 def _each(broker: Broker, transactional_ids: Sequence[str]) -> Steps:
     states = []
-    for transactional_id in transactional_ids:
+    # Unlike Kafka: an id that is asked for twice is described once. The answer may be thousands of times as long.
+    for transactional_id in dict.fromkeys(transactional_ids):
         state = _one(broker, transactional_id)
         states.append(state)
         yield SEEN + sum(len(topic.partitions) for topic in state.topics) // PARTITIONS_PER_UNIT

@@ -226,7 +226,7 @@ def _end_of(path: str, base: int) -> int:
 
 def _read_start_offsets(path: str) -> dict[tuple[str, int], int]:
     try:
-        with open(f"{path}/{START_OFFSETS}", encoding="utf-8", errors="replace") as file:
+        with open(f"{path}/{START_OFFSETS}", encoding="utf-8", errors="replace", opener=_without_waiting) as file:
             lines = file.read().splitlines()[2:]
     except FileNotFoundError:
         return {}
@@ -251,10 +251,15 @@ def _skip(name: str, reason: str) -> Skipped:
     return Skipped(os.fsencode(name).decode("utf-8", "backslashreplace"), reason)
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe in its place would wait for its other end."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _in_use(path: str) -> bool:
     """Whether a broker holds the folder's lock: ours takes it with flock, the JVM with fcntl."""
     try:
-        with open(f"{path}/.lock", "rb") as file:
+        with open(f"{path}/.lock", "rb", opener=_without_waiting) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -18,8 +18,10 @@ from stuntbroker.protocol.messages.create_partitions_request import CreatePartit
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_request import TopicRequest as ProducersTopic
+from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -131,6 +133,16 @@ async def test_requests_that_only_describe_are_worked_off_in_slices_too(data_dir
             key = KEYS[type(request).__name__.removesuffix("Request")]
             response = await finish(client, version, key)
             assert [one.error_code for one in getattr(response, results)] == [0] * COUNT
+
+
+async def test_a_group_or_transaction_that_is_asked_for_again_and_again_is_described_once(data_dir: Path) -> None:
+    """Each time, all its members or partitions were described: 30 kB asked for gigabytes."""
+    async with rig(data_dir) as made:
+        client = made.client()
+        groups = client.ask(DescribeGroupsRequest(["a", "b", *["a"] * 5_000]), 5).groups
+        assert [group.group_id for group in groups] == ["a", "b"]
+        ids = client.ask(DescribeTransactionsRequest(["x", *["x"] * 5_000, "y"]), 0).transaction_states
+        assert [state.transactional_id for state in ids] == ["x", "y"]
 
 
 async def test_partitions_that_do_not_exist_take_their_part_of_a_slice_too(data_dir: Path) -> None:

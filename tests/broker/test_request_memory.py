@@ -59,7 +59,7 @@ async def test_half_sent_requests_hold_no_more_than_the_limit_and_small_ones_go_
 async def test_who_waits_for_memory_goes_on_when_others_give_it_back(data_dir: Path) -> None:
     async with rig(data_dir, PROPERTIES) as made:
         made.topic(TOPIC, max_message_bytes=str(4 * MIB))
-        holders = half_sent(made, 3, 6 * MIB)
+        holders = half_sent(made, 5, 6 * MIB)
         client, request = made.client(), memoryview(large_produce())
         at = len(request)
         client.feed(request, step=60_000)
@@ -73,6 +73,32 @@ async def test_who_waits_for_memory_goes_on_when_others_give_it_back(data_dir: P
         assert decode(client.answers()[0], 0, 9).responses[0].partition_responses[0].error_code == 0
 
 
+async def test_clients_that_all_go_on_are_all_answered_and_none_is_cut_off(data_dir: Path) -> None:
+    """They hold a part of the memory each: without one that may go beyond the limit, all would wait for one another."""
+    async with rig(data_dir, PROPERTIES) as made:
+        made.topic(TOPIC, max_message_bytes=str(4 * MIB))
+        memory, request = made.broker.request_memory, memoryview(large_produce())
+        clients = [made.client() for _ in range(20)]
+        sent = dict.fromkeys(clients, 0)
+        answers = 0
+        for rounds in range(2_000):
+            for client in clients:
+                at = sent[client]
+                if client.transport.reading and at < len(request):
+                    count = min(len(client.connection.get_buffer(-1)), 50_000, len(request) - at)
+                    client.feed(request[at : at + count])
+                    sent[client] += count
+                    answers += len(client.answers())
+                assert memory.used == held(made) <= LIMIT + len(request) + 20 * ALWAYS_GIVEN
+            made.broker.read_pace.begin_turn()
+            if rounds % 50 == 0:
+                made.pass_time(IDLE_CHECK_MS)
+            if answers == len(clients):
+                break
+        assert answers == len(clients)
+        assert "request_stalled" not in made.events.names()
+
+
 async def test_requests_that_stopped_in_the_middle_lose_their_connections_while_others_wait(data_dir: Path) -> None:
     async with rig(data_dir, PROPERTIES) as made:
         stalled = half_sent(made, 2, 2 * MIB)
@@ -84,15 +110,16 @@ async def test_requests_that_stopped_in_the_middle_lose_their_connections_while_
         assert {"request_stalled", "request_memory_used_up"} <= set(made.events.names())
 
 
-async def test_when_all_wait_for_one_another_one_goes_beyond_the_limit(data_dir: Path) -> None:
+async def test_one_request_at_a_time_goes_beyond_the_limit(data_dir: Path) -> None:
     async with rig(data_dir, PROPERTIES) as made:
         clients = half_sent(made, 30, 7 * MIB)
-        waiting = [client for client in clients if not client.transport.reading]
-        for client in clients:
-            if client not in waiting:
-                client.leave()
-        made.pass_time(IDLE_CHECK_MS)
-        assert any(client.transport.reading for client in waiting)
+        while waiting := [client for client in clients if not client.transport.reading]:
+            for client in clients:
+                if client not in waiting:
+                    client.leave()
+            clients = waiting
+            assert any(client.transport.reading for client in waiting)
+            assert made.broker.request_memory.used == held(made) <= LIMIT + 7 * MIB + 30 * ALWAYS_GIVEN
 
 
 async def test_a_request_s_memory_is_free_again_when_it_was_answered_and_room_is_needed(data_dir: Path) -> None:

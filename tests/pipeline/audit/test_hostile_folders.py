@@ -253,6 +253,16 @@ def test_what_has_no_name_that_a_partition_could_have_is_skipped(world: World) -
     ]
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", [START_OFFSETS, ".lock"])
+def test_a_pipe_in_the_place_of_a_file_of_the_folder_is_not_waited_for(name: str, world: World) -> None:
+    before = world.found()
+    (world.folder / name).unlink(missing_ok=True)
+    os.mkfifo(world.folder / name)
+
+    assert world.found() == before
+
+
 @pytest.mark.parametrize("line", [b"\xff\xfe 0 1", "t 0 \u00b2".encode(), b"t 0 9999999999999999999", b"t 0"])
 def test_a_start_offset_that_is_none_is_refused_in_one_line(line: bytes, world: World) -> None:
     (world.folder / START_OFFSETS).write_bytes(b"0\n1\n" + line + b"\n")
