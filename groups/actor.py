@@ -25,7 +25,7 @@ from stuntbroker.groups.requests import (
     TimerKey,
     session_of,
 )
-from stuntbroker.groups.state import Group, GroupState, advance, members_bytes
+from stuntbroker.groups.state import Group, GroupState, advance
 
 Answered = Callable[[Any], None]
 """Takes the reply to one request. It may be called long after the client has gone, and must bear that."""
@@ -49,7 +49,7 @@ class Timers(Protocol):
 class Ports:
     """What all actors of a coordinator share."""
 
-    __slots__ = ("config", "events", "members_bytes", "now_ms", "store", "timers")
+    __slots__ = ("config", "events", "now_ms", "store", "timers")
 
     def __init__(
         self,
@@ -65,8 +65,6 @@ class Ports:
         """The wall clock's: for what is stored."""
         self.config = config
         self.events = events
-        self.members_bytes = 0
-        """Of the members of all groups."""
 
 
 class _Deadline:
@@ -142,8 +140,6 @@ class GroupActor:
 
     def _become(self, group: Group) -> None:
         before, self.group = self.group, group
-        if before.members is not group.members:
-            self._ports.members_bytes += members_bytes(group) - members_bytes(before)
         if before.state is not group.state and self._ports.events is not None:
             self._ports.events(
                 "group_state_changed",

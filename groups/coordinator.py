@@ -67,6 +67,8 @@ class GroupCoordinator:
         self._actors: dict[str, GroupActor] = {}
         self._generations = Generations()
         self._sweep: TimerHandle | None = None
+        self._members_bytes = 0
+        """What the members of all groups keep, or more: what they gave up is subtracted when the limit is met."""
 
     # Start and stop
 
@@ -84,7 +86,7 @@ class GroupCoordinator:
 
     def start(self) -> None:
         """All partitions are replayed: members have their session time-out from now on to be heard of."""
-        self._ports.members_bytes = sum(members_bytes(actor.group) for actor in self._actors.values())
+        self._members_bytes = self._count_members_bytes()
         for actor in tuple(self._actors.values()):
             if actor.group.members:
                 actor.ask(Loaded())
@@ -131,9 +133,19 @@ class GroupCoordinator:
         return ErrorCode.NONE
 
     def _has_room(self, more_bytes: int) -> bool:
-        """Whether members may keep so much more."""
+        """Whether members may keep so much more; if so, it is counted."""
         # Unlike Kafka: it keeps whatever members bring along.
-        return not more_bytes or self._ports.members_bytes + more_bytes <= self._config.members_bytes_max
+        if not more_bytes:
+            return True
+        if self._members_bytes + more_bytes > self._config.members_bytes_max:
+            self._members_bytes = self._count_members_bytes()
+            if self._members_bytes + more_bytes > self._config.members_bytes_max:
+                return False
+        self._members_bytes += more_bytes
+        return True
+
+    def _count_members_bytes(self) -> int:
+        return sum(members_bytes(actor.group) for actor in self._actors.values())
 
     def sync(self, request: SyncGroup, reply: Callable[[SyncReply], None]) -> None:
         if not request.group_id:

@@ -8,7 +8,7 @@ instead of names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.group_fencing import fences_by_group
@@ -28,18 +28,28 @@ from stuntbroker.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.groups.coordinator import GroupCoordinator
+
+Wanted = tuple[str, bytes, Sequence[int]]
+"""(topic, topic id or zeros, partitions)"""
 
 KEY = 9
 VERSIONS = range(1, 11)
 REQUIRE_STABLE_FROM = 7
+FETCHED_AT_ONCE = 1_000
+"""Partitions whose offsets are looked up in one step."""
 COME_BACK = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def handle(connection: Connection, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
+    steps = _single(connection, request, version) if version < 8 else _each(connection, request, version)
+    response: OffsetFetchResponse | None = work_off(connection, steps)
+    return response
+
+
+def _single(connection: Connection, request: OffsetFetchRequest, version: int) -> Steps:
+    """One group, as before version 8."""
     groups = connection.broker.groups
-    if version >= 8:
-        response: OffsetFetchResponse | None = work_off(connection, _each(connection, request, version))
-        return response
     stable, unstable = request.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
     if version < REQUIRE_STABLE_FROM and fences_by_group(connection.broker):
         stable, unstable = True, COME_BACK
@@ -47,7 +57,7 @@ def handle(connection: Connection, request: OffsetFetchRequest, version: int) ->
         topics = groups.fetch_all(request.group_id, stable, unstable)
     else:
         wanted = [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in request.topics]
-        topics = groups.fetch(request.group_id, wanted, stable, unstable)
+        topics = yield from _fetch(groups, request.group_id, wanted, stable, unstable)
     come_back = any(found.error == COME_BACK for topic in topics for found in topic.partitions)
     return OffsetFetchResponse(
         topics=[
@@ -65,15 +75,29 @@ def _each(connection: Connection, request: OffsetFetchRequest, version: int) -> 
     for asked in request.groups:
         if asked.topics is None and whole.pop(asked.group_id, None) is None:
             continue
-        group = _group(connection, asked, request.require_stable, version)
+        group = yield from _group(connection, asked, request.require_stable, version)
         found.append(group)
         yield SEEN + sum(len(topic.partitions) for topic in group.topics) // 2
     return OffsetFetchResponse(groups=found)
 
 
+def _fetch(
+    groups: GroupCoordinator, group_id: str, wanted: Sequence[Wanted], stable: bool, unstable: ErrorCode
+) -> Generator[int, None, list[FetchedTopic]]:
+    """The committed offsets of these partitions, some of them in each step."""
+    topics: list[FetchedTopic] = []
+    for name, topic_id, numbers in wanted:
+        topics.append(FetchedTopic(name, topic_id, []))
+        for start in range(0, len(numbers), FETCHED_AT_ONCE):
+            some = [(name, topic_id, numbers[start : start + FETCHED_AT_ONCE])]
+            topics[-1].partitions.extend(groups.fetch(group_id, some, stable, unstable)[0].partitions)
+            yield SEEN + len(some[0][2]) // 5
+    return topics
+
+
 def _group(
     connection: Connection, asked: OffsetFetchRequestGroup, require_stable: bool, version: int
-) -> OffsetFetchResponseGroup:
+) -> Generator[int, None, OffsetFetchResponseGroup]:
     groups = connection.broker.groups
     unknown: list[OffsetFetchResponseTopics] = []
     if asked.topics is None:
@@ -88,7 +112,7 @@ def _group(
                 unknown.append(_unknown_id(topic.topic_id, topic.partition_indexes))
             else:
                 wanted.append((name, topic.topic_id, topic.partition_indexes))
-        topics = groups.fetch(asked.group_id, wanted, require_stable)
+        topics = yield from _fetch(groups, asked.group_id, wanted, require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     known = [
         OffsetFetchResponseTopics(
             topic.name, topic.topic_id, [OffsetFetchResponsePartitions(*found) for found in topic.partitions]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.fencing import fencing_code
+from stuntbroker.broker.slices import SEEN, Awaited, Steps, work_off
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -32,6 +33,8 @@ KEY: Final = 24
 VERSIONS = range(0, 6)
 FENCED_FROM: Final = 2
 MANY_FROM: Final = 4
+PARTITIONS_PER_UNIT: Final = 5
+"""Partitions that are added in a unit of a slice's cost."""
 
 Results = list[AddPartitionsToTxnTopicResult]
 
@@ -53,33 +56,29 @@ def handle(
 
         _add(connection, one, version, answered)
         return None
-    _many(connection, request, version)
-    return None
+    response: AddPartitionsToTxnResponse | None = work_off(connection, _many(connection, request, version))
+    return response
 
 
-def _many(connection: Connection, request: AddPartitionsToTxnRequest, version: int) -> None:
-    found: dict[int, Results] = {}
-    wanted = request.transactions
-    if not wanted:  # Unlike Kafka: it answers nothing at all.
-        connection.reply(AddPartitionsToTxnResponse())
-
-    def collect(number: int, results: Results) -> None:
-        found[number] = results
-        if len(found) == len(wanted):
-            connection.reply(
-                AddPartitionsToTxnResponse(
-                    results_by_transaction=[
-                        AddPartitionsToTxnResult(one.transactional_id, found[at]) for at, one in enumerate(wanted)
-                    ]
-                )
-            )
-
-    for number, one in enumerate(wanted):
-        answer = lambda results, number=number: collect(number, results)  # noqa: E731
-        if one.verify_only:
-            _verify(connection, one, answer)
+def _many(connection: Connection, request: AddPartitionsToTxnRequest, version: int) -> Steps:
+    # Unlike Kafka: it answers nothing at all when there are no transactions.
+    answers: list[Awaited] = []
+    for transaction in request.transactions:
+        answer = Awaited()
+        answers.append(answer)
+        if transaction.verify_only:
+            _verify(connection, transaction, answer.set)
         else:
-            _add(connection, one, version, answer)
+            _add(connection, transaction, version, answer.set)
+        yield SEEN + sum(len(topic.partitions) for topic in transaction.topics) // PARTITIONS_PER_UNIT
+    for answer in answers:
+        yield answer
+    results = zip(request.transactions, answers, strict=True)
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(transaction.transactional_id, answer.value) for transaction, answer in results
+        ]
+    )
 
 
 def _add(
