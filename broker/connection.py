@@ -204,9 +204,8 @@ class Connection(asyncio.BufferedProtocol):
         self._view, self._empty_view = view, view[: min(room, READ_AT_ONCE)]
         self._low, self._high = 0, left
         before, self.room = self.room, room
-        self.broker.request_memory.resize(
-            self, before, room
-        )  # Last: it may let others go on, who look at this connection.
+        # Last: it may let other connections go on, which look at this one.
+        self.broker.request_memory.resize(self, before, room)
 
     def _grow(self, room: int, frame: int) -> None:
         """Gives more room to a frame of so many bytes, or stops reading when all connections together may hold no more."""

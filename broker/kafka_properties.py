@@ -160,9 +160,8 @@ def nearest_property(name: str) -> str | None:
     if name in TOPIC:  # Somebody wants the configuration of a topic for all topics.
         return TOPIC[name][1]
     spelt = name.strip().lower().replace("_", ".")
-    prefix = (
-        "stuntbroker." if spelt.startswith("stuntbroker.") else ""
-    )  # What all of them have makes none of them near.
+    # A beginning that all of them have makes none of them near.
+    prefix = "stuntbroker." if spelt.startswith("stuntbroker.") else ""
     known = sorted(one.removeprefix(prefix) for one in BROKER.keys() | KAFKA_4_3_1 if one.startswith(prefix))
     matches = get_close_matches(spelt.removeprefix(prefix), known, n=1)
     return prefix + matches[0] if matches else None

@@ -56,9 +56,8 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
     taken: list[Taken] = []
     new: list[tuple[str, int]] = []  # Partitions that the transaction is not open in.
     producer_id = epoch = -1
-    goes_on = (
-        not config.log_append_time
-    )  # Every batch is what its log expects next of its producer, and stays as it is.
+    # Every batch is what its log expects next of its producer, and stays as it is.
+    goes_on = not config.log_append_time
     for index, records in parts.items():
         if records is None or not 0 <= index < count:
             return False

@@ -39,9 +39,8 @@ def remove_stale_folders(root: str) -> None:
 def _remove_if_stale(path: str) -> None:
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if _is_left_behind(
-            folder
-        ):  # Only then: a lock that is tried, even for a moment, fails a broker that starts there.
+        # Only then: a lock that is tried, even for a moment, fails a broker that starts there.
+        if _is_left_behind(folder):
             _remove_unless_locked(path, folder)
     finally:
         os.close(folder)

@@ -237,9 +237,8 @@ class Topics:
             topic.partitions.append(log)
             self.logs[log.name] = log
             self._not_frozen += 1
-        if (
-            self._not_frozen >= FROZEN_FROM
-        ):  # They live long: the collector need not look at them again, for 100 ms a time.
+        # Partitions live long: the collector need not look at them again, which takes 100 ms.
+        if self._not_frozen >= FROZEN_FROM:
             self._not_frozen = 0
             gc.freeze()
 

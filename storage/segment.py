@@ -224,9 +224,8 @@ class Segment:
                     return
             header = _new_tuple(BatchHeader, _unpack_header(window, at))
             size = header.length + LOG_OVERHEAD
-            if (
-                size < HEADER_SIZE
-            ):  # The disk gives back something else than was written: nobody knows where the next one is.
+            # The disk gives back something else than was written: nobody knows where the next batch is.
+            if size < HEADER_SIZE:
                 return
             yield position, header
             position += size
