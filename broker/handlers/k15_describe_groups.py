@@ -32,6 +32,8 @@ GROUP_OPERATIONS = sum(1 << operation for operation in (READ, DELETE, DESCRIBE, 
 
 MEMBERS_PER_UNIT: Final = 5
 """Members of a group that are described in a unit of a slice's cost."""
+REPEATED_MEMBERS_MAX: Final = 10
+"""Members of a group that is described as often as it is asked for."""
 
 
 def handle(connection: Connection, request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
@@ -41,13 +43,18 @@ def handle(connection: Connection, request: DescribeGroupsRequest, version: int)
 
 def _each(connection: Connection, request: DescribeGroupsRequest, version: int) -> Steps:
     described = []
-    # Unlike Kafka: a group that is asked for twice is described once. The answer may be thousands of times as long.
-    for group_id in dict.fromkeys(request.groups):
+    large: set[str] = set()
+    for group_id in request.groups:
+        # Unlike Kafka: a large group that is asked for twice is described once. The answer may be gigabytes long.
+        if group_id in large:
+            continue
         group = connection.broker.groups.group(group_id)
         shown = _missing(group_id, version) if group is None else _describe(group)
         if request.include_authorized_operations and not shown.error_code:
             shown.authorized_operations = GROUP_OPERATIONS
         described.append(shown)
+        if len(shown.members) > REPEATED_MEMBERS_MAX:
+            large.add(group_id)
         yield SEEN + len(shown.members) // MEMBERS_PER_UNIT
     return DescribeGroupsResponse(groups=described)
 

@@ -22,6 +22,8 @@ KEY: Final = 65
 VERSIONS = range(0, 1)
 PARTITIONS_PER_UNIT: Final = 10
 """Partitions of a transaction that are described in a unit of a slice's cost."""
+REPEATED_PARTITIONS_MAX: Final = 100
+"""Partitions of a transaction that is described as often as it is asked for."""
 
 
 def handle(
@@ -35,11 +37,17 @@ def handle(
 
 def _each(broker: Broker, transactional_ids: Sequence[str]) -> Steps:
     states = []
-    # Unlike Kafka: an id that is asked for twice is described once. The answer may be thousands of times as long.
-    for transactional_id in dict.fromkeys(transactional_ids):
+    large: set[str] = set()
+    for transactional_id in transactional_ids:
+        # Unlike Kafka: a large transaction that is asked for twice is described once. The answer may be gigabytes long.
+        if transactional_id in large:
+            continue
         state = _one(broker, transactional_id)
         states.append(state)
-        yield SEEN + sum(len(topic.partitions) for topic in state.topics) // PARTITIONS_PER_UNIT
+        partitions = sum(len(topic.partitions) for topic in state.topics)
+        if partitions > REPEATED_PARTITIONS_MAX:
+            large.add(transactional_id)
+        yield SEEN + partitions // PARTITIONS_PER_UNIT
     return DescribeTransactionsResponse(transaction_states=states)
 
 

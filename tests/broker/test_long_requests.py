@@ -10,10 +10,15 @@ from typing import Any, NamedTuple
 import pytest
 from broker_harness import KEYS, Client, Rig, decode, frame, rig, turn
 from bystander import Bystander
+from group_requests import init, pair
 
 from stuntbroker.broker.config import PARTITIONS_MAX
 from stuntbroker.broker.slices import ELEMENTS_AT_ONCE, MADE, SLICE_COST
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -22,6 +27,7 @@ from stuntbroker.protocol.messages.describe_groups_request import DescribeGroups
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_request import TopicRequest as ProducersTopic
 from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -139,10 +145,19 @@ async def test_a_group_or_transaction_that_is_asked_for_again_and_again_is_descr
     """Each time, all its members or partitions were described: 30 kB asked for gigabytes."""
     async with rig(data_dir) as made:
         client = made.client()
-        groups = client.ask(DescribeGroupsRequest(["a", "b", *["a"] * 5_000]), 5).groups
-        assert [group.group_id for group in groups] == ["a", "b"]
-        ids = client.ask(DescribeTransactionsRequest(["x", *["x"] * 5_000, "y"]), 0).transaction_states
-        assert [state.transactional_id for state in ids] == ["x", "y"]
+        made.topic("many", 101)
+        protocols = [JoinGroupRequestProtocol("range", b"")]
+        members = [made.client() for _ in range(11)]
+        for member in members:
+            member.feed(frame(JoinGroupRequest("a", 30_000, 30_000, "", None, "consumer", protocols), 3))
+        groups = client.ask(DescribeGroupsRequest(["a", "b", "a", "b"]), 5).groups
+        assert [group.group_id for group in groups] == ["a", "b", "b"]
+        for name, count in (("x", 101), ("y", 100)):
+            owner = pair(init(client, name))
+            topics = [AddPartitionsToTxnTopic("many", list(range(count)))]
+            assert client.ask(AddPartitionsToTxnRequest((), name, *owner, topics), 3).results_by_topic_v3_and_below
+        ids = client.ask(DescribeTransactionsRequest(["x", "y", "x", "y"]), 0).transaction_states
+        assert [state.transactional_id for state in ids] == ["x", "y", "y"]
 
 
 async def test_partitions_that_do_not_exist_take_their_part_of_a_slice_too(data_dir: Path) -> None:

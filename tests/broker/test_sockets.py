@@ -126,6 +126,8 @@ def test_that_no_file_can_be_opened_is_told_once_and_so_is_when_one_can_again(tm
         work_before = peer.ask(ApiVersionsRequest(), 0).error_code
         pid, kind = broker.process.pid, resource.RLIMIT_NOFILE
         allowed = resource.prlimit(pid, kind)
+        # A thread of the start opens and closes files.
+        until(lambda: len(os.listdir(f"/proc/{pid}/task")) == 1, "the end of what the start does beside the loop")
         open_now = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
         first_free = min(set(range(len(open_now) + 1)) - open_now)
         assert broker.process.stderr is not None
