@@ -97,7 +97,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
     added = _new(AddPartitions, (producer_id, epoch, _sets.get(names) or _new_set(names), 2))
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
-        refused = reply[0] if reply[0] is OK else _refusal(connection, transactional_id, reply[0])
+        refused = _refusal(connection, transactional_id, reply.error) if reply.error else OK
         _write(connection, version, head, taken, True, goes_on, refused, now_ms)
     else:
         transactions.ask(transactional_id, added, partial(_added, connection, transactional_id, version, head, taken))
@@ -108,7 +108,7 @@ def _added(
     connection: Connection, transactional_id: str, version: int, head: bytes, taken: list[Taken], reply: Reply
 ) -> None:
     """Much may have happened meanwhile."""
-    refused = _refusal(connection, transactional_id, reply[0])
+    refused = _refusal(connection, transactional_id, reply.error)
     _write(connection, version, head, taken, True, False, refused, connection.broker.clock.now_ms())
 
 
@@ -139,7 +139,7 @@ def _write(
 ) -> None:
     """Appends the batches, which may be the `first` of the transaction, unless the coordinator has refused them; answers."""
     rows = []
-    if goes_on and refused is OK:
+    if goes_on and not refused:
         try:
             for index, log, records, fields, producer in taken:
                 base_offset = log.append_admitted(records, fields, producer)
@@ -152,9 +152,9 @@ def _write(
         if first:
             log.producers.renew_doubt(header)
         try:
-            if refused is OK:
+            if not refused:
                 error, base_offset, stamped_ms = log.append_client(records, header, now_ms, True)
-                if error is not RECORD_LIST_TOO_LARGE:
+                if error != RECORD_LIST_TOO_LARGE:
                     log_start_offset = log.log_start_offset
         except StorageError as fault:
             connection.broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))

@@ -282,7 +282,7 @@ class Transactions:
             if log is None:
                 continue  # The topic is gone, and the transaction with it.
             error = log.append_marker(marker)
-            if error is not OK:
+            if error:
                 # Unlike Kafka: it gives the transaction up and the id stays blocked until its log is loaded again.
                 broker.events.warning(
                     "txn_marker_refused",

@@ -58,6 +58,8 @@ def _read_one_topic(buf: Buffer, version: int, pos: int) -> Asked | None:
     try:
         named = pos + (buf[pos] or 1) + ACKS_TO_TOPICS
         start = named + (TOPIC_ID_AND_COUNT if version >= TOPIC_IDS_FROM else buf[named] + 1)
+        if start > len(buf):
+            return None
         head = buf[pos:start]
         known = _heads_by_id if version >= TOPIC_IDS_FROM else _heads_by_name
         found = known.get(head) if head.__class__ is bytes else None
@@ -131,15 +133,16 @@ def _from_message(request: ProduceRequest) -> Asked:
     return request.transactional_id, request.acks, found
 
 
-class Answer(ProduceResponse):
+class Answer:
     """A response that is written by hand where that is possible."""
 
-    __slots__ = ()
+    def __init__(self, responses: list[TopicProduceResponse]) -> None:
+        self.responses = responses
 
     def encode(self, out: bytearray, version: int) -> None:
         topics = self.responses
         if version < FLEXIBLE_FROM or len(topics) != 1 or not _write_one_topic(out, version, topics[0]):
-            super().encode(out, version)
+            ProduceResponse(topics).encode(out, version)
 
 
 def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) -> bool:

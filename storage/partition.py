@@ -139,7 +139,7 @@ class PartitionLog(SegmentedLog):
                 or producers.doubts
             ):
                 admitted = producers.admit(header, must_start_at_zero)
-                if admitted is not OK:
+                if admitted:
                     if isinstance(admitted, tuple):
                         return OK, admitted[2], admitted[4]
                     return admitted, -1, -1
@@ -296,7 +296,7 @@ class PartitionLog(SegmentedLog):
         commit, producer_id, epoch, coordinator_epoch, transaction_version, now_ms, body = marker
         producers = self.producers
         error = producers.check_marker(producer_id, epoch, coordinator_epoch, transaction_version)
-        if error is not OK:
+        if error:
             return error
         offset = self.next_offset
         if self.config.log_append_time:

@@ -26,7 +26,6 @@ VERSIONS = range(0, 6)
 FENCED_FROM: Final = 2
 FLEXIBLE_FROM: Final = 3
 BUMP_FROM: Final = 5
-OK: Final = ErrorCode.NONE
 _new = tuple.__new__
 
 Asked = tuple[str, int, int, bool]
@@ -65,7 +64,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> EndTxnResponse
 
 def _done(connection: Connection, transactional_id: str, version: int, reply: Reply) -> None:
     error, producer_id, producer_epoch, _, _ = reply
-    if error is not OK:
+    if error:
         error = fencing_code(connection, transactional_id, error, version >= FENCED_FROM)
     if version >= BUMP_FROM:
         connection.reply_whole(answer_v5(connection.correlation, error, producer_id, producer_epoch))
