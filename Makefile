@@ -96,9 +96,8 @@ readme: $(VENV)/run  ## write the table of APIs into README.md
 properties: $(VENV)/run  ## write docs/properties.md
 	$(BIN)/python tools/properties_page.py
 
-wheel: $(VENV)/dev  ## build a wheel into dist/
-	rm -rf dist
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+wheel: $(VENV)/dev  ## build a wheel into dist/, compiled where there is a C compiler (ARGS=--pure)
+	@$(BIN)/python tools/build_wheel.py $(ARGS)
 
 clean:          ## remove what was built
 	rm -rf $(VENV) .typing build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -192,7 +192,7 @@ def _show(lines: list[Line], as_markdown: bool) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure this broker beside others: docs/benchmarks.md")
     add = parser.add_argument
-    add("--systems", help="of us,kfake,kfake-disk,kafka (default: us,kfake,kafka; with --quick us,kfake)")
+    add("--systems", help="of us,compiled,kfake,kfake-disk,kafka (default: us,kfake,kafka; with --quick us,kfake)")
     add("--workloads", help=f"of {','.join(WORKLOADS)} (default: all)")
     add("--rounds", type=int, help="how often everything is done (default: 3; with --quick 1)")
     add("--quick", action="store_true", help="short workloads: look at CPU per unit, not at rates")

@@ -1,4 +1,4 @@
-"""The servers that the benchmark can start: ours, franz-go's kfake, Apache Kafka.
+"""The servers that the benchmark can start: ours, ours compiled, franz-go's kfake, Apache Kafka.
 
 A system is a shell command with {port}, {controller_port} and {data} left open. What it needs is built or
 fetched when it is asked for, into the cache folder; where that is not possible, `Unavailable` says why.
@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from zipfile import ZipFile
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -45,7 +46,10 @@ def prepare(name: str, commands: dict[str, str]) -> System:
     if name in commands:
         return System(name, commands[name])
     try:
-        return System(name, {"us": _us, "kfake": _kfake, "kfake-disk": _kfake_disk, "kafka": _kafka}[name]())
+        return System(
+            name,
+            {"us": _us, "compiled": _compiled, "kfake": _kfake, "kfake-disk": _kfake_disk, "kafka": _kafka}[name](),
+        )
     except KeyError:
         raise Unavailable(f"no such system; give it with --command {name}='...'") from None
 
@@ -66,6 +70,23 @@ def _us() -> str:
     _run([sys.executable, "-m", "compileall", "-q", *packages])
     return (
         f"{quote(sys.executable)} -m stuntbroker.cli serve"
+        " --host 127.0.0.1 --port {port} --data-dir {data} --durability process"
+    )
+
+
+def _compiled() -> str:
+    """The wheel that `make wheel` builds, beside the packages that it needs."""
+    built = _run([sys.executable, str(ROOT / "tools" / "build_wheel.py"), "--dist", str(CACHE / "dist")])
+    if "(compiled)" not in built:
+        raise Unavailable(built.split("\n")[-1])
+    (wheel,) = (CACHE / "dist").glob("*.whl")
+    folder = CACHE / "compiled"
+    shutil.rmtree(folder, ignore_errors=True)
+    with ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    _run([sys.executable, "-m", "compileall", "-q", str(folder)])
+    return (
+        f"PYTHONSAFEPATH=1 PYTHONPATH={quote(str(folder))} exec {quote(sys.executable)} -m stuntbroker.cli serve"
         " --host 127.0.0.1 --port {port} --data-dir {data} --durability process"
     )
 

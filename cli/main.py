@@ -14,6 +14,14 @@ VERSION: Final = "0.1.0"
 SECONDS_MAX: Final = 1e9
 
 
+def is_compiled() -> bool:
+    """Whether the modules of the hot path were compiled when this package was built."""
+    from importlib.util import find_spec
+
+    spec = find_spec("stuntbroker.coordinator.machine")
+    return spec is not None and spec.origin is not None and not spec.origin.endswith(".py")
+
+
 class UsageError(Exception):
     """The command line cannot be understood; the text says what would do."""
 
@@ -58,7 +66,7 @@ def _run(arguments: list[str]) -> int:
 
             return dump(rest)
         case "version" | "--version" | "-V":
-            sys.stdout.write(f"stuntbroker {VERSION}\n")
+            sys.stdout.write(f"stuntbroker {VERSION} ({'compiled' if is_compiled() else 'not compiled'})\n")
             return 0
         case "help":
             from stuntbroker.cli.help import help_of

@@ -20,7 +20,7 @@ import pytest
 from process_harness import COMMAND, DEADLINE_S, Peer, run, serving
 from valid_requests import TOPIC, batch
 
-from stuntbroker.cli.main import COMMANDS, SERVE_OPTIONS, WAIT_OPTIONS
+from stuntbroker.cli.main import COMMANDS, SERVE_OPTIONS, WAIT_OPTIONS, is_compiled
 from stuntbroker.cli.serve import listening_advice
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -550,4 +550,4 @@ def test_version_is_the_one_of_the_package() -> None:
 
     said = {run(word).stdout for word in ("version", "--version", "-V")}
 
-    assert said == {f"stuntbroker {version('stuntbroker')}\n"}
+    assert said == {f"stuntbroker {version('stuntbroker')} ({'compiled' if is_compiled() else 'not compiled'})\n"}

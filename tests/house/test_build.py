@@ -12,6 +12,8 @@ from zipfile import ZipFile
 import pytest
 from house_sources import FRONT_DOOR, ROOMS, ROOT
 
+from tools.build_wheel import missing_for_compiling
+
 HOOKS = ("build_wheel", "build_editable", "build_sdist", "prepare_metadata_for_build_wheel")
 
 
@@ -63,6 +65,31 @@ def test_a_build_leaves_the_checkout_as_it_was(hook: str, checkout: Path) -> Non
     call(hook, checkout)
 
     assert files_below(checkout) == before
+
+
+@pytest.mark.timeout(600)
+def test_a_compiled_wheel_serves_a_transactional_client(tmp_path: Path) -> None:
+    """About a minute and a half, most of it for the compiler."""
+    if missing := missing_for_compiling():
+        pytest.skip(f"nothing can be compiled here without {missing}")
+    build = [sys.executable, ROOT / "tools" / "build_wheel.py", "--dist", tmp_path / "dist"]
+    done = subprocess.run(build, capture_output=True, text=True)
+    assert done.returncode == 0 and "(compiled)" in done.stdout, done.stderr
+    (wheel,) = (tmp_path / "dist").iterdir()
+    with ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    # The wheel comes before the checkout, from which the tests are.
+    environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{tmp_path / 'installed'}:{ROOT}"}
+    environment = {name: value for name, value in environment.items() if not name.startswith("PYTEST_")}
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "(compiled)" in run("stuntbroker", "version")
+    assert " passed" in run("pytest", "-q", "-p", "no:cacheprovider", "tests/peers/test_aiokafka.py")
 
 
 def test_a_wheel_from_the_source_distribution_is_the_same(checkout: Path) -> None:
