@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -65,6 +66,39 @@ def test_a_build_leaves_the_checkout_as_it_was(hook: str, checkout: Path) -> Non
     call(hook, checkout)
 
     assert files_below(checkout) == before
+
+
+PHASES = {"ONGOING", "PREPARE_COMMIT", "Phase.EMPTY", "before.phase", "complete", "prepare"}
+IDENTITIES = {"None", "NO_ANSWER", "bytes", "EndTxn", "InitProducerId"} | PHASES
+"""What a compiled module may compare by `is`: objects that stay objects. A number or an error code does not."""
+
+
+def compared_by_identity(path: Path) -> set[str]:
+    """The right sides of `is` and `is not` in a module."""
+    return {
+        ast.unparse(right)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Compare)
+        for operator, right in zip(node.ops, node.comparators, strict=True)
+        if isinstance(operator, ast.Is | ast.IsNot)
+    }
+
+
+def compiled_modules() -> list[str]:
+    """Paths of the modules that setup.py compiles."""
+    (names,) = (
+        node.value
+        for node in ast.parse((ROOT / "setup.py").read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COMPILED"
+    )
+    paths: list[str] = ast.literal_eval(names)
+    return paths
+
+
+@pytest.mark.parametrize("path", compiled_modules())
+def test_a_compiled_module_compares_numbers_by_value(path: str) -> None:
+    """mypyc keeps an int as a number, of which `is` is never true."""
+    assert compared_by_identity(ROOT / path) - IDENTITIES == set()
 
 
 @pytest.mark.timeout(600)
