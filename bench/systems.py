@@ -86,7 +86,7 @@ def _compiled() -> str:
         archive.extractall(folder)
     _run([sys.executable, "-m", "compileall", "-q", str(folder)])
     return (
-        f"PYTHONSAFEPATH=1 PYTHONPATH={quote(str(folder))} exec {quote(sys.executable)} -m stuntbroker.cli serve"
+        f"env PYTHONSAFEPATH=1 PYTHONPATH={quote(str(folder))} {quote(sys.executable)} -m stuntbroker.cli serve"
         " --host 127.0.0.1 --port {port} --data-dir {data} --durability process"
     )
 
