@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from setuptools import Extension
 
 PACKAGE = "stuntbroker"
-ROOMS = ("broker", "cli", "client", "coordinator", "groups", "pipeline", "protocol", "storage")
+NOT_PACKED = ("tests", "tools")
 COMPILED = (
     "broker/connection.py",
     "broker/handlers/k26_end_txn.py",
@@ -50,11 +50,11 @@ def compiled_modules(folder: Path) -> list[Extension]:
     from mypyc.build import mypycify
 
     root = Path(__file__).parent
-    package = (
-        folder / PACKAGE
-    )  # mypyc takes the names of modules from folders, and here the rooms lie beside the package.
+    package = folder / PACKAGE
+    # mypyc takes the names of modules from folders, and in the checkout the rooms lie beside the package.
     shutil.copytree(root / PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    for room in ROOMS:
+    rooms = {path.parent.name for path in root.glob("*/__init__.py")} - {PACKAGE, *NOT_PACKED}
+    for room in rooms:
         shutil.copytree(root / room, package / room, ignore=shutil.ignore_patterns("__pycache__"))
     paths = [str(package / path) for path in COMPILED]
     modules: list[Extension] = mypycify([*MYPY_OPTIONS, *paths], group_name=PACKAGE, target_dir=str(folder / "c"))

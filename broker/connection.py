@@ -1,8 +1,8 @@
 """One client: frames in, answers out in order.
 
 A frame is an int32 length and that many bytes: api key, api version, correlation id, client id, from the flexible versions on
-tagged fields, then the request. The receive buffer starts small and grows as bytes arrive. The memory of a large one is reserved
-by the length that the frame declares, so that nothing has to be moved; it is used, and counted, as bytes arrive.
+tagged fields, then the request. The receive buffer starts small and grows as bytes arrive. For a large frame, address space of
+the declared length is reserved, so that its bytes need not be moved. Memory is used, and counted, only as the bytes arrive.
 
 Requests of a connection are worked on one at a time. Most are answered before their handler returns; while one waits (a long
 poll, a join, a sync of the disk) no further frame is cut, so answers keep their order without a queue. A client that does not
@@ -97,7 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         self.broker = broker
         self.transport: Any = None
         self._view = self._empty_view = memoryview(bytearray(FIRST_BUFFER))
-        """The receive buffer, and what of it may be filled at once while it is empty."""
+        """The receive buffer, and the part of it that one read may fill while the buffer is empty."""
         self.room = FIRST_BUFFER
         """Bytes of the receive buffer that may be filled; the others are only reserved."""
         self._low = 0
@@ -127,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         self._counted = 0
         self._seen_high = 0
         self._waits_to_read = False
-        """For memory, or for the next turn."""
+        """Reading is paused until there is memory, or until the next turn of the event loop."""
 
     # --- what the event loop calls
 
@@ -191,7 +191,8 @@ class Connection(asyncio.BufferedProtocol):
     def _make_room(self, room: int, reserved: int = 0) -> None:
         """Moves what was received and not cut to the front of another buffer, which may be filled up to `room`.
 
-        Always a new one: a request that waits may still look at the old. `reserved`: bytes that it can have in the end.
+        Always a new one: a request that waits may still look at the old one. `reserved`: bytes to which the new buffer can grow
+        without being moved.
         """
         size = max(room, reserved)
         # The pages of a mapping come into being when they are first written to; a bytearray is filled with zeros at once.
@@ -224,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.pause_reading()
 
     def read_on(self) -> None:
-        """What a request waited for in its middle is there: memory, or the next turn."""
+        """Resumes reading a request that is received in part: there is memory, or the next turn has begun."""
         if self._waits_to_read and self.transport is not None:
             self._waits_to_read = False
             self._seen_high = -1
@@ -235,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
     def has_stalled(self) -> bool:
         """Whether a request that came in part has grown by nothing since the last time this was asked."""
         if self._waits_to_read or self.open:
-            self._seen_high = -1  # The broker does not read from it: it cannot go on.
+            self._seen_high = -1  # The broker does not read from the client, which cannot go on therefore.
             return False
         before, self._seen_high = self._seen_high, self._high
         return before == self._high > ALWAYS_GIVEN

@@ -1,8 +1,8 @@
 """How much of large requests the broker receives in one turn of the event loop.
 
-A socket can hold many megabytes, and to copy them out of it takes time: a gigabyte a second or less when the memory is new. So a
-connection takes READ_AT_ONCE at a time, and when all of them have taken READS_IN_A_TURN such pieces of large requests in one
-turn, those that are in the middle of one wait for the next turn. Small requests are not counted.
+A socket can hold many megabytes, and copying them takes time: about a second a gigabyte when the memory is new. A connection
+therefore reads READ_AT_ONCE bytes at a time. After READS_IN_A_TURN such reads of large requests, by all connections together,
+those that receive a large request wait for the next turn. Small requests are not counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READS_IN_A_TURN: Final = 128
 
 
 class ReadPace:
-    """Counts the reads of one turn. `call_in_next_turn`: calls a function once, when the loop has seen to everybody else."""
+    """Counts the reads of one turn. `call_in_next_turn` calls a function once, in the next turn of the event loop."""
 
     def __init__(self, call_in_next_turn: Callable[[Callable[[], None]], Any]) -> None:
         self._call_in_next_turn = call_in_next_turn
@@ -28,7 +28,7 @@ class ReadPace:
         self._waiting: list[Connection] = []
 
     def may_read_on(self, connection: Connection) -> bool:
-        """Counts one read of a large request; if it was the last of this turn, `connection.read_on` is called in the next one."""
+        """Count one read of a large request. If False, the connection waits until `connection.read_on` is called."""
         if self._left == READS_IN_A_TURN:
             self._call_in_next_turn(self.begin_turn)
         self._left -= 1
@@ -38,7 +38,7 @@ class ReadPace:
         return False
 
     def begin_turn(self) -> None:
-        """Lets those read on who waited for this turn."""
+        """Let the connections that waited for this turn read on."""
         self._left = READS_IN_A_TURN
         waiting, self._waiting = self._waiting, []
         for connection in waiting:

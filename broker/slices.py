@@ -5,7 +5,8 @@ single step, and what fits into one slice, is answered at once. Otherwise the co
 slice, so its answers keep their order. A client that goes away meanwhile has asked nevertheless: the work goes on. When the
 broker stops it does not: what was done is in the journal, and nothing was promised.
 
-Steps that need an answer from elsewhere, which may come later, yield an Awaited and go on when it is there.
+Steps that depend on an answer which may come later (of a transaction, for example) yield an Awaited, and continue when the answer
+is there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Awaited:
-    """An answer that may come later. Who has it calls `set` once, before or after somebody began to wait for it."""
+    """An answer that may come later. `set` is called once, before or after the steps begin to wait."""
 
     __slots__ = ("_go_on", "is_there", "value")
 
@@ -39,7 +40,7 @@ class Awaited:
             self._go_on()
 
     def then(self, go_on: Callable[[], None]) -> None:
-        """Calls `go_on` when the answer comes, which is not there yet."""
+        """Call `go_on` when the answer comes. It must not be there yet."""
         self._go_on = go_on
 
 
@@ -82,7 +83,7 @@ def _queue(connection: Connection, steps: Steps) -> None:
     waiting = connection.broker.long_requests
     waiting.append((connection, steps))
     if len(waiting) == 1:
-        # An answer of 300,000 objects, which are freed as they are encoded, would be looked through for 100 ms.
+        # The garbage collector would search the 300,000 objects of a long answer for 100 ms. They are freed without it.
         gc.disable()
         _later(connection.broker)
 
@@ -151,7 +152,7 @@ def _encoded(response: Any, field: str, route: Route) -> Steps:
     start, at_once = 0, 1
     while start < len(elements):
         part = encoded(elements[start : start + at_once])
-        # Hundreds of thousands of objects take 50 ms to free: they go as they are encoded.
+        # Freeing hundreds of thousands of objects at once takes 50 ms: each is freed when it is encoded.
         elements[start : start + at_once] = [None] * len(elements[start : start + at_once])
         content += part[head + count_size : len(part) - tail]
         yield 1 + len(part) // BYTES_PER_UNIT

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
 
 NO_CONTEXT = Context(-1, 0, -1)
-OK = ErrorCode.NONE
 OPEN = frozenset({ONGOING, *PREPARED})
 BLOCK = 1_000
 """Producer ids are reserved in the journal by so many at a time; what is left of a block is lost at a restart."""
@@ -52,7 +51,7 @@ COORDINATOR_EPOCH = 0
 IDS_PER_SLICE = 1_000
 """Ids that are looked at, or forgotten, before others have their turn."""
 COST_OF_FILES = 10
-"""Of a marker in a partition that has no files yet, where a marker in any other costs one."""
+"""Cost of a marker in a partition that has no files yet. A marker in any other partition costs 1."""
 
 
 class ProducerIds:
@@ -241,14 +240,14 @@ class Transactions:
         partitions = iter(txn.partitions)
 
         def go_on() -> None:
-            some = self._next_slice(partitions)
+            chosen = self._next_slice(partitions)
             try:
-                self._write_markers(txn, some)
+                self._write_markers(txn, chosen)
             except StorageError as fault:
                 self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
                 on_failed()
                 return
-            if some:
+            if chosen:
                 self.broker.timers.call_later(0, go_on)
             elif self._never_syncs:
                 on_written()
@@ -258,17 +257,17 @@ class Transactions:
         self.broker.timers.call_later(0, go_on)
 
     def _next_slice(self, partitions: Iterator[TopicPartition]) -> list[TopicPartition]:
-        """Those that get their markers in one turn of the event loop."""
+        """The partitions whose markers are written in one turn of the event loop."""
         log_of = self.broker.topics.logs.get
-        some: list[TopicPartition] = []
+        chosen: list[TopicPartition] = []
         left = MARKERS_IN_A_SLICE_MAX
         for partition in partitions:
-            some.append(partition)
+            chosen.append(partition)
             log = log_of(partition)
             left -= 1 if log is None or log.segments else COST_OF_FILES
             if left <= 0:
                 break
-        return some
+        return chosen
 
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
         broker = self.broker

@@ -30,7 +30,6 @@ from stuntbroker.protocol.records import (
     read_records,
 )
 
-TOPIC = "__transaction_state"
 CACHED_MAX = 1_000
 _encoded_keys: dict[str, tuple[bytes, int]] = {}
 _encoded_partitions: dict[frozenset[TopicPartition], tuple[bytes, bytes, int]] = {}

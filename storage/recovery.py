@@ -108,7 +108,7 @@ def _refuse_damage(segment: Segment, later: list[Segment], clean: bool) -> None:
 
 
 def _records_behind(segment: Segment, later: list[Segment]) -> str | None:
-    """What shows that there are records behind the valid beginning of a segment; None when nothing does."""
+    """The evidence that records follow the valid beginning of a segment; None when there is none."""
     for other in (segment, *later):
         file = "" if other is segment else f" of {other.path}.log"
         try:

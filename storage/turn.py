@@ -148,7 +148,4 @@ class Turn:
         for log in late:  # Nobody waits for it: it is written with the next appends to its file.
             log.gather_late()
         for receiver, out in answers.items():
-            try:  # As `deliver` does it.
-                receiver.write(out)
-            except Exception:
-                _close_refusing(receiver)
+            deliver(receiver, out)

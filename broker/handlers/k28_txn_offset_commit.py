@@ -47,7 +47,7 @@ def handle(connection: Connection, request: TxnOffsetCommitRequest, version: int
 
 
 def _in_parts(connection: Connection, request: TxnOffsetCommitRequest, version: int) -> Steps:
-    """A part of the offsets at a time. The transaction is asked for each: it may have ended between two of them."""
+    """Writes a part of the offsets at a time. The transaction is verified for each part: it may have ended in between."""
     # Unlike Kafka: it writes all offsets of a request in one batch.
     topics: list[TxnOffsetCommitResponseTopic] = []
     for some in _parts_of(request.topics):
