@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -71,11 +72,16 @@ def _apply(group: Group, request: Request, work: Work) -> Group:
 
 
 def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether the sender is who it says it is, as far as the group knows."""
-    member = group.members.get(member_id)
+    """Return NONE when the group knows a member by this id (and by this instance id, where one is given)."""
+    return _identity_error(group.members.get(member_id), instance_id, group.static_member_id)
+
+
+def _identity_error(
+    member: Member | None, instance_id: str | None, static_member_id: Callable[[str], str | None]
+) -> ErrorCode:
     if member is not None and (instance_id is None or member.instance_id == instance_id):
         return ErrorCode.NONE
-    if instance_id is not None and group.static_member_id(instance_id) is not None:
+    if instance_id is not None and static_member_id(instance_id) is not None:
         return ErrorCode.FENCED_INSTANCE_ID
     return ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -100,7 +106,7 @@ def heartbeat(group: Group, member_id: str, instance_id: str | None, generation:
 def _join(group: Group, request: JoinGroup, work: Work) -> Group:
     if not _has_room(group, request.member_id, work.config):
         work.answer(JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED))
-        return drop(group, request.member_id, work)
+        return drop(group, (request.member_id,), work)
     if group.state is GroupState.DEAD:
         work.answer(JoinReply(ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id))
         return group
@@ -303,12 +309,16 @@ def _leave(group: Group, request: LeaveGroup, work: Work) -> Group:
     if group.state is GroupState.DEAD:
         work.answer(LeaveReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return group
+    present = _Present(group)
+    leaving: dict[str, None] = {}
     errors = []
     for leaver in request.leavers:
-        member_id, error = _who_leaves(group, leaver)
+        member_id, error = present.find(leaver)
         errors.append(error)
         if error is ErrorCode.NONE:
-            group = drop(group, member_id, work)
+            leaving[member_id] = None
+            present.remove(member_id)
+    group = drop(group, leaving, work)
     work.answer(LeaveReply(ErrorCode.NONE, tuple(errors)))
     if ErrorCode.NONE not in errors:
         return group
@@ -319,18 +329,38 @@ def _leave(group: Group, request: LeaveGroup, work: Work) -> Group:
             return complete_if_all_joined(group, work)
 
 
-def _who_leaves(group: Group, leaver: Leaver) -> tuple[str, ErrorCode]:
-    if not leaver.member_id:
-        member_id = None if leaver.instance_id is None else group.static_member_id(leaver.instance_id)
-        return ("", ErrorCode.UNKNOWN_MEMBER_ID) if member_id is None else (member_id, ErrorCode.NONE)
-    if leaver.member_id in group.pending_join:
-        return leaver.member_id, ErrorCode.NONE
-    return leaver.member_id, member_error(group, leaver.member_id, leaver.instance_id)
+class _Present:
+    """Who is still in the group while one request takes out many members: each look-up takes constant time."""
+
+    def __init__(self, group: Group) -> None:
+        self._members = dict(group.members)
+        self._pending_join = set(group.pending_join)
+        self._by_instance_id = {
+            member.instance_id: member.member_id
+            for member in reversed(group.members.values())
+            if member.instance_id is not None
+        }
+
+    def find(self, leaver: Leaver) -> tuple[str, ErrorCode]:
+        """Return (member id, NONE), or an error when the group has no such member."""
+        member_id = leaver.member_id
+        if not member_id:
+            found = None if leaver.instance_id is None else self._by_instance_id.get(leaver.instance_id)
+            return ("", ErrorCode.UNKNOWN_MEMBER_ID) if found is None else (found, ErrorCode.NONE)
+        if member_id in self._pending_join:
+            return member_id, ErrorCode.NONE
+        return member_id, _identity_error(self._members.get(member_id), leaver.instance_id, self._by_instance_id.get)
+
+    def remove(self, member_id: str) -> None:
+        self._pending_join.discard(member_id)
+        member = self._members.pop(member_id, None)
+        if member is not None and member.instance_id is not None:
+            self._by_instance_id.pop(member.instance_id, None)
 
 
 def _session_expired(group: Group, member_id: str, work: Work) -> Group:
     if member_id in group.pending_join:
-        group = without(group, member_id)
+        group = without(group, (member_id,))
     else:
         member = group.members.get(member_id)
         if member is None:
@@ -338,7 +368,7 @@ def _session_expired(group: Group, member_id: str, work: Work) -> Group:
         if not member.is_new and (member.awaiting_join or member.awaiting_sync):
             # Who waits for an answer cannot send heartbeats; the answer starts its session anew.
             return group
-        group = drop(group, member_id, work)
+        group = drop(group, (member_id,), work)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             return rebalance_or_complete(group, work)
     if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:

@@ -6,6 +6,7 @@ Each step takes the group as it is and gives it as it becomes; what must be done
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from stuntbroker.groups.config import GroupConfig
@@ -139,9 +140,8 @@ def complete_if_all_joined(group: Group, work: Work) -> Group:
 def complete_join(group: Group, work: Work) -> Group:
     """The next generation begins, with the members that have joined and the static ones."""
     work.disarm_join()
-    for member in tuple(group.members.values()):
-        if not member.awaiting_join and member.instance_id is None:
-            group = drop(group, member.member_id, work)
+    absent = [key for key, member in group.members.items() if not member.awaiting_join and member.instance_id is None]
+    group = drop(group, dict.fromkeys(absent), work)
     group = _with_joined_leader(group)
     if group.members and not _leader_has_joined(group):
         # Only static members are left and none has joined: their session time-outs decide.
@@ -225,21 +225,21 @@ def sync_deadline(group: Group, event: SyncDeadline, work: Work) -> Group:
         return group
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return group
-    for member_id in sorted(group.pending_sync):
-        group = drop(group, member_id, work)
+    group = drop(group, dict.fromkeys(sorted(group.pending_sync)), work)
     return prepare(group, work)
 
 
-def drop(group: Group, member_id: str, work: Work) -> Group:
-    """Takes a member out; what it waits for is answered, so that it may join again if it is still there."""
-    member = group.members.get(member_id)
-    if member is not None and member.awaiting_join:
-        work.complete(member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID))
-    if member is not None and member.awaiting_sync:
-        # Unlike Kafka: it leaves the SyncGroup of a member that is removed unanswered for ever.
-        work.complete(member_id, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
-    work.disarm_session(member_id)
-    return without(group, member_id)
+def drop(group: Group, member_ids: Collection[str], work: Work) -> Group:
+    """Take members out; what each of them waits for is answered, so that it may join again if it is still there."""
+    for member_id in member_ids:
+        member = group.members.get(member_id)
+        if member is not None and member.awaiting_join:
+            work.complete(member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID))
+        if member is not None and member.awaiting_sync:
+            # Unlike Kafka: it leaves the SyncGroup of a member that is removed unanswered for ever.
+            work.complete(member_id, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+        work.disarm_session(member_id)
+    return without(group, member_ids)
 
 
 def supports(group: Group, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:

@@ -16,7 +16,7 @@ Every state may become DEAD, when the group is removed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NamedTuple
@@ -161,17 +161,17 @@ def with_member(group: Group, member: Member) -> Group:
     return replace(group, members={**group.members, member.member_id: member})
 
 
-def without(group: Group, member_id: str) -> Group:
-    """The group without a member, or without one that was still expected."""
-    members = {key: member for key, member in group.members.items() if key != member_id}
+def without(group: Group, member_ids: Collection[str]) -> Group:
+    """The group without some members, or without some that were still expected to join."""
+    members = {key: member for key, member in group.members.items() if key not in member_ids}
     leader_id = group.leader_id
-    if leader_id == member_id:
+    if leader_id in member_ids:
         # Unlike Kafka: the longest-standing member leads, where Kafka takes any (the order of a hash map).
         leader_id = next(iter(members), None)
     return replace(
         group,
         members=members,
         leader_id=leader_id,
-        pending_join=group.pending_join - {member_id},
-        pending_sync=group.pending_sync - {member_id},
+        pending_join=group.pending_join.difference(member_ids),
+        pending_sync=group.pending_sync.difference(member_ids),
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -158,6 +161,51 @@ def test_leave_of_several_answers_for_each() -> None:
 
     assert Answer(LeaveReply(E.NONE, (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE))) in decision.effects
     assert list(decision.group.members) == ["l"]
+
+
+def test_a_member_leaves_once_a_request() -> None:
+    leavers = (Leaver("f", None), Leaver("f", None), Leaver("", "i"), Leaver("", "i"), Leaver("s", "i"))
+    decision = decide(group(S.STABLE), LeaveGroup("g", leavers), 0, CONFIG)
+
+    errors = (E.NONE, E.UNKNOWN_MEMBER_ID, E.NONE, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID)
+    assert Answer(LeaveReply(E.NONE, errors)) in decision.effects
+
+
+def test_a_leader_that_leaves_with_others_is_followed_by_a_member_that_stays() -> None:
+    decision = decide(group(S.STABLE), LeaveGroup("g", (Leaver("l", None), Leaver("f", None))), 0, CONFIG)
+
+    assert decision.group.leader_id == "s"
+
+
+def opcodes_of(work: Callable[[], object]) -> int:
+    """How many steps of the interpreter a call takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("instance_id", ["i{}", "other{}", None], ids=["static", "fenced", "dynamic"])
+def test_the_work_of_a_leave_grows_with_the_members_and_not_with_their_square(instance_id: str | None) -> None:
+    def steps(count: int) -> int:
+        static = instance_id is not None
+        members = {f"m{n}": member(f"m{n}", f"i{n}" if static else None) for n in range(count)}
+        leavers = tuple(Leaver(f"m{n}", instance_id and instance_id.format(n)) for n in range(count))
+        before = group(S.STABLE, members=members, leader_id="m0")
+        return opcodes_of(lambda: decide(before, LeaveGroup("g", leavers), 0, CONFIG))
+
+    assert steps(400) < 6 * steps(100)
 
 
 JOINS = [
