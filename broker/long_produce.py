@@ -1,22 +1,27 @@
-"""Produce requests that are long.
+"""Produce requests that take long.
 
-A Produce request to very many partitions is worked off a part at a time, and others have their turn between two parts.
+A Produce request to very many partitions is handled a part at a time, and a large batch is checked and written a piece at
+a time. Other requests have their turn in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Part, Steps
+from stuntbroker.protocol.batch_check import records_fill_in_steps
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
-from stuntbroker.protocol.produce_codec import Answer, Asked, Wanted
+from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, Asked, Wanted
+from stuntbroker.protocol.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, LargeBatch
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.server import Broker
 
 PARTITIONS_AT_ONCE: Final = 250
 """More partitions than these make a request a long one."""
@@ -42,16 +47,59 @@ def long_steps(
     topics: list[TopicProduceResponse] = []
     for some in _parts_of(wanted):
         part = Part(connection)
-        answer = produce(part, (transactional_id, acks, some), version)
-        if answer is None:  # The transaction may be busy, or the disk syncs: the answer comes later.
-            yield part.answer
-            answer = part.answer.value
+        large: list[tuple[PartitionLog, LargeBatch]] = []
+        try:
+            yield from _write_ahead(connection.broker, some, version, large)
+            answer = produce(part, (transactional_id, acks, some), version, True)
+            if answer is None:  # The transaction may be busy, or the disk syncs: the answer comes later.
+                yield part.answer
+                answer = part.answer.value
+        finally:
+            for log, batch in large:
+                log.large_batches.remove(batch)
+                batch.discard()
         if answer is None:
             return ANSWERED_ELSEWHERE  # The connection was closed.
         if answer is not NO_ANSWER:
             _add(topics, answer.responses)
         yield SLICE_COST
     return NO_ANSWER if acks == 0 else Answer(topics)
+
+
+def _write_ahead(
+    broker: Broker, wanted: Wanted, version: int, large: list[tuple[PartitionLog, LargeBatch]]
+) -> Generator[int, None, None]:
+    """Follow the records of each large batch, and write it to a file of its own; `large` gets (log, batch).
+
+    A batch that cannot be written ahead is written when it is appended, which meets the same fault and answers it.
+    """
+    for name, topic_id, batches in wanted:
+        topic = broker.topics.get(name) if version < TOPIC_IDS_FROM else broker.topics.by_id(topic_id)
+        if topic is None or topic.internal:
+            continue
+        for index, records in batches.items():
+            if records is None or len(records) <= LARGE_BATCH_SIZE or not 0 <= index < len(topic.partitions):
+                continue
+            log = topic.partitions[index]
+            header = read_header(records)
+            size = header.length + LOG_OVERHEAD
+            if not LARGE_BATCH_SIZE < size <= min(len(records), log.config.max_message_bytes):
+                continue  # It is refused.
+            batch = LargeBatch(log.folder, records, size)
+            log.large_batches.append(batch)
+            large.append((log, batch))
+            if not header.attributes & CODEC_MASK:
+                for batch.is_filled in records_fill_in_steps(records[:size], header):
+                    yield SLICE_COST
+            if broker.topics.log(log.topic, log.index) is not log:
+                continue  # Its topic was deleted meanwhile.
+            try:
+                log.begin()
+                while not batch.is_written:
+                    batch.write_piece()
+                    yield SLICE_COST
+            except StorageError:
+                batch.discard()
 
 
 def _parts_of(wanted: Wanted) -> Iterator[Wanted]:

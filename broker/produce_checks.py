@@ -37,8 +37,18 @@ class Verdict(NamedTuple):
 _FINE: Final = Verdict()
 
 
-def check_content(batch: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, left: Allowance) -> Verdict:
-    """Whether the records are what the header says, as far as they are looked at."""
+def check_content(
+    batch: Buffer,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    left: Allowance,
+    is_filled: bool | None = None,
+) -> Verdict:
+    """Whether the records are what the header says, as far as they are looked at.
+
+    `is_filled`: the result of `records_fill` for an uncompressed batch, when it is known already.
+    """
     codec, by_client = header.attributes & CODEC_MASK, not config.log_append_time
     late = by_client and header.max_timestamp - now_ms > config.timestamp_after_ms_max
     stamped = header.attributes & LOG_APPEND_TIME and (not by_client or header.max_timestamp == NO_TIMESTAMP)
@@ -66,7 +76,7 @@ def check_content(batch: Buffer, header: BatchHeader, config: LogConfig, now_ms:
         verdict = _told(found, header, times, bool(stamped))
         if verdict.error is not _OK:
             return verdict
-    elif not codec and not records_fill(batch, header):
+    elif not codec and not (records_fill(batch, header) if is_filled is None else is_filled):
         return Verdict(ErrorCode.INVALID_RECORD, "the records do not fill the batch as their lengths say")
     if late:
         return Verdict(ErrorCode.INVALID_TIMESTAMP, f"the timestamp {header.max_timestamp} is too far in the future")

@@ -337,7 +337,7 @@ class _Present:
         self._pending_join = set(group.pending_join)
         self._by_instance_id = {
             member.instance_id: member.member_id
-            for member in reversed(group.members.values())
+            for member in reversed(list(group.members.values()))
             if member.instance_id is not None
         }
 

@@ -5,7 +5,7 @@ The order is Kafka's (ProduceRequest, UnifiedLog, LogValidator): shape, base off
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from struct import Struct, calcsize
 from typing import Final
 
@@ -46,6 +46,8 @@ ROW_MIN: Final = 6
 """A shorter row does not pay."""
 PATIENCE: Final = 4
 """When there were so many more short rows than others, the rest is looked at one by one."""
+RECORDS_AT_ONCE: Final = 30_000
+"""Records of a large batch that are followed in one step: a few milliseconds."""
 SHAPES_MAX: Final = 1_000
 Shape = tuple[Callable[[Buffer], tuple[int, ...]], tuple[int, ...]]
 _shapes: dict[int, Shape] = {}
@@ -187,7 +189,6 @@ def _another_batch(records: Buffer, at: int) -> ErrorCode:
 def records_fill(batch: Buffer, header: HeaderFields) -> bool:
     """Whether the lengths of an uncompressed batch's records lead exactly to its end: 0.1 us a record, less in rows."""
     pos, end, count = HEADER_SIZE, header[LENGTH] + LOG_OVERHEAD, header[COUNT]
-    signs = 0  # In the lowest bit: no length may be negative.
     try:
         if count >= ROWS_FROM:
             pos, count = _skip_rows(batch, pos, count)
@@ -195,21 +196,41 @@ def records_fill(batch: Buffer, header: HeaderFields) -> bool:
             sizes_of, sizes = shape
             if sizes_of(batch) == sizes:
                 return True
-        for _ in range(count):
-            byte = batch[pos]
-            signs |= byte
-            if byte < 0x80:
-                pos += 1 + (byte >> 1)
-            elif (second := batch[pos + 1]) < 0x80:
-                pos += (byte >> 1) + (second << 6) - 62  # 2, and the length: zigzag of (byte & 0x7f | second << 7)
-            else:
-                length, pos = unzigzag(batch, pos)
-                pos += length
-                if length < 0 or pos > end:
-                    return False
+        return _skip_records(batch, pos, count, end) == end
     except (IndexError, DecodeError):
         return False
-    return pos == end and not signs & 1
+
+
+def records_fill_in_steps(batch: Buffer, header: HeaderFields) -> Iterator[bool | None]:
+    """As `records_fill`, for very many records: yields None after each RECORDS_AT_ONCE of them, and the result at the end."""
+    pos, end, left = HEADER_SIZE, header[LENGTH] + LOG_OVERHEAD, header[COUNT]
+    try:
+        while left > 0 and 0 <= pos < end:
+            pos, rest = _skip_rows(batch, pos, min(left, RECORDS_AT_ONCE))
+            pos = _skip_records(batch, pos, rest, end)
+            left -= RECORDS_AT_ONCE
+            yield None
+    except (IndexError, DecodeError):
+        pos = -1
+    yield pos == end and left <= 0
+
+
+def _skip_records(batch: Buffer, pos: int, count: int, end: int) -> int:
+    """The position behind so many records, as their lengths say; -1 when one is negative. Raises IndexError, DecodeError."""
+    signs = 0  # In the lowest bit: no length may be negative.
+    for _ in range(count):
+        byte = batch[pos]
+        signs |= byte
+        if byte < 0x80:
+            pos += 1 + (byte >> 1)
+        elif (second := batch[pos + 1]) < 0x80:
+            pos += (byte >> 1) + (second << 6) - 62  # 2, and the length: zigzag of (byte & 0x7f | second << 7)
+        else:
+            length, pos = unzigzag(batch, pos)
+            pos += length
+            if length < 0 or pos > end:
+                return -1
+    return -1 if signs & 1 else pos
 
 
 def _new_shape(batch: Buffer, end: int, count: int) -> Shape | None:

@@ -228,7 +228,7 @@ def build_batch(
     return out
 
 
-def seal(batch: bytearray) -> None:
+def seal(batch: bytearray | memoryview) -> None:
     """Writes the CRC of a batch that is complete but for it."""
     batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
 
@@ -237,9 +237,9 @@ _MAX_TIMESTAMP_AT: Final = 35
 _stamp_time = Struct(">q").pack_into
 
 
-def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> bytearray:
-    """The batch as a log keeps it whose timestamps are the broker's."""
-    stamped = bytearray(batch)
+def with_append_time(batch: Buffer, header: BatchHeader, now_ms: int) -> Buffer:
+    """Return the batch as a log keeps it whose timestamps are the broker's: the same buffer where it can be written to."""
+    stamped = batch if isinstance(batch, memoryview) and not batch.readonly else bytearray(batch)
     stamped[21:23] = (header.attributes | LOG_APPEND_TIME).to_bytes(2, "big", signed=True)
     _stamp_time(stamped, _MAX_TIMESTAMP_AT, now_ms)
     seal(stamped)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
+
 NO_LIMIT: Final = 2**63 - 1
 LEADER_EPOCH: Final = 0
 """One process is the only leader that a partition ever has."""
@@ -31,8 +33,8 @@ class LogConfig:
     zstd: bool = False
     """The topic's `compression.type` is zstd."""
     plain_bytes_max: int = field(init=False)
-    """Up to it a batch may be taken for its header and the chain of its records; -1 where every record is to be looked at."""
+    """Up to this size a batch may be accepted for its header and the chain of its records; -1 where every record is read."""
 
     def __post_init__(self) -> None:
         every_record = self.compact or self.timestamp_before_ms_max != NO_LIMIT
-        self.plain_bytes_max = -1 if every_record else min(self.max_message_bytes, self.segment_bytes)
+        self.plain_bytes_max = -1 if every_record else min(self.max_message_bytes, self.segment_bytes, LARGE_BATCH_SIZE)

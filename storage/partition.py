@@ -25,6 +25,7 @@ from stuntbroker.protocol.records import (
 )
 from stuntbroker.storage.disk import replace_file
 from stuntbroker.storage.errors import StorageError, TooManyOpenFiles, storage_error
+from stuntbroker.storage.large_batch import LargeBatch
 from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
 from stuntbroker.storage.producers import BATCHES_REMEMBERED, Producer, ProducerStates, last_offset_of
@@ -62,6 +63,7 @@ class PartitionLog(SegmentedLog):
         "failed",
         "folder",
         "index",
+        "large_batches",
         "late",
         "leads",
         "name",
@@ -100,6 +102,8 @@ class PartitionLog(SegmentedLog):
         """Written before others when a turn ends: the transaction log."""
         self.batch_of: Callable[[int, int, int, Any, Any], bytes] = one_record_batch
         """Makes a batch of one of `records`: of base offset, leader epoch, timestamp, key and value."""
+        self.large_batches: list[LargeBatch] = []
+        """Batches of requests that are being handled, which are written ahead."""
         self.late: dict[Any, OwnRecord] = {}
         """By key, those of `append_late`, until the turn is over."""
 
@@ -341,9 +345,15 @@ class PartitionLog(SegmentedLog):
     def _write_now(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         if self.turn is not None and self.turn.armed:
             self.turn.flush()
-        segment = self._segment_for(size, last_offset, max_timestamp)
+        large = self.find_large(batch) if self.large_batches else None
+        ahead = large if large is not None and large.is_written else None
+        # Unlike Kafka: a large batch begins a segment, whatever room is left in the active one.
+        segment = self._segment_for(size, last_offset, max_timestamp) if ahead is None else self._roll()
         try:
-            segment.append(batch, size, last_offset, max_timestamp)
+            if ahead is None:
+                segment.append(batch, size, last_offset, max_timestamp)
+            else:
+                segment.take_file(ahead, last_offset, max_timestamp)
         except StorageError as fault:
             self.failed(fault)
             raise
@@ -354,6 +364,10 @@ class PartitionLog(SegmentedLog):
         if self.waiters:
             for waiter in self.waiters:
                 waiter()
+
+    def find_large(self, batch: Buffer) -> LargeBatch | None:
+        """The large batch with these very bytes, when they are written ahead."""
+        return next((large for large in self.large_batches if large.batch is batch), None)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int) -> Segment:
         """The segment that takes a batch of this size: the active one, or a new one."""

@@ -2,7 +2,7 @@
 
 | found | done |
 |---|---|
-| `.cleaned`, and a segment's files with `.new` behind them | removed: a write that was not finished |
+| `.cleaned`, `.large`, and a segment's files with `.new` behind them | removed: a write that was not finished |
 | `<first base>-<end>.swap` | a finished compaction: the segments it replaces go, it takes their place |
 | a segment that was closed in order | its indexes are loaded |
 | the last one after a crash, or any without fitting indexes | read whole: the longest prefix of valid batches stays |
@@ -27,13 +27,16 @@ from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
 from stuntbroker.storage.disk import not_regular, read_file
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.large_batch import SUFFIX as LARGE
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.segment import CRC_FROM, SUFFIXES, Segment, TooManyCandidates
 from stuntbroker.storage.segmented_log import NO_SEGMENT
 
 _OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})")
-_UNFINISHED: Final = re.compile(rf"{_OURS.pattern}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned")
+_UNFINISHED: Final = re.compile(
+    rf"{_OURS.pattern}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned|[0-9]{{1,19}}{re.escape(LARGE)}"
+)
 OFFSET_MAX: Final = 2**63 - 1
 _SWAP: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.swap")
 

@@ -31,6 +31,7 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, HeaderFields
 from stuntbroker.storage.disk import open_file, read_file, replace_file
 from stuntbroker.storage.errors import StorageError, storage_error
+from stuntbroker.storage.large_batch import LargeBatch
 from stuntbroker.storage.log_config import LEADER_EPOCH
 from stuntbroker.storage.open_files import OPEN_FILES
 from stuntbroker.storage.producers import AbortedTxn
@@ -151,6 +152,22 @@ class Segment:
         except OSError as fault:
             raise self._undone(self.size, fault) from fault
         self.note(size, last_offset, max_timestamp)
+
+    def take_file(self, batch: LargeBatch, last_offset: int, max_timestamp: int) -> None:
+        """Make the file that a large batch was written to the log file of this segment, which must be empty.
+
+        Raises StorageError, and then the segment is empty still.
+        """
+        assert not self.size
+        self.close()
+        try:
+            batch.become(self.path + ".log", memoryview(batch.batch)[:HEADER_SIZE])
+        except OSError as fault:
+            raise storage_error(f"cannot write to {self.path}.log", fault) from fault
+        self.first_timestamp = -1
+        self.note(batch.size, last_offset, max_timestamp)
+        self.open()
+        self.is_new = True
 
     def flush(self) -> None:
         """Writes what was gathered."""

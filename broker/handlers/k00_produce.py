@@ -21,6 +21,7 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, Asked, Wanted, read_request
 from stuntbroker.protocol.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_ID
 
@@ -71,8 +72,8 @@ def _plain_or_not(connection: Connection, asked: Asked, version: int) -> Any:
     return _produce(connection, asked, version)
 
 
-def _produce(connection: Connection, asked: Asked, version: int) -> Any:
-    """A request of any kind."""
+def _produce(connection: Connection, asked: Asked, version: int, in_parts: bool = False) -> Any:
+    """A request of any kind. `in_parts`: it is handled beside others, and its large batches are written ahead."""
     transactional_id, acks, wanted = asked
     broker = connection.broker
     topics = broker.topics
@@ -105,6 +106,8 @@ def _produce(connection: Connection, asked: Asked, version: int) -> Any:
             else:
                 if left is None:
                     left = Allowance()
+                if not in_parts and records is not None and len(records) > LARGE_BATCH_SIZE:
+                    return work_off(connection, long_steps(connection, asked, version, [], _produce))
                 accepted = _accept(topic, index, records, version, now_ms, response, left)
                 if accepted is None:
                     failed = True
@@ -183,9 +186,13 @@ def _accept(
     if error is OK:
         assert header is not None and records is not None
         size = header.length + LOG_OVERHEAD
+        large = log.find_large(records)
         if size != len(records):
             records = records[:size]
-        error, message, response.record_errors = check_content(records, header, config, now_ms, left)
+            if large is not None:
+                large.batch = records
+        filled = None if large is None else large.is_filled
+        error, message, response.record_errors = check_content(records, header, config, now_ms, left, filled)
         if error is OK:
             return response, log, records, header
         response.log_start_offset = log.log_start_offset

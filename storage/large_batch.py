@@ -1,0 +1,78 @@
+"""Batches that are too large to be written in one turn of the event loop.
+
+Such a batch is written in pieces to a file of its own, `N.large`, while the partition serves others. When the batch is
+appended, that file gets the batch's offset and becomes the next segment, which costs the same for any size. A file that
+a crash leaves behind is removed by the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from itertools import count
+from typing import Final
+
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.storage.disk import open_file
+from stuntbroker.storage.errors import storage_error
+
+LARGE_BATCH_SIZE: Final = 4 << 20
+"""Batches of more bytes are large. Writing so many bytes takes a few milliseconds."""
+PIECE_SIZE: Final = 2 << 20
+"""Bytes that are written in one piece."""
+SUFFIX: Final = ".large"
+_numbers = count(1)
+
+
+class LargeBatch:
+    """A batch that waits to be appended to the log in `folder`.
+
+    `is_filled`: whether its records fill the batch, when somebody has looked already.
+    """
+
+    __slots__ = ("_folder", "_path", "_written", "batch", "is_filled", "size")
+
+    def __init__(self, folder: str, batch: Buffer, size: int) -> None:
+        self.batch = batch
+        self.size = size
+        """Bytes of the batch itself; fewer than the buffer has when something follows it."""
+        self.is_filled: bool | None = None
+        self._folder = folder
+        self._path = ""
+        self._written = 0
+
+    @property
+    def is_written(self) -> bool:
+        return self._written == self.size
+
+    def write_piece(self) -> None:
+        """Write the next piece. Raises StorageError, after which the batch is to be discarded."""
+        first = not self._path
+        if first:
+            self._path = f"{self._folder}/{next(_numbers)}{SUFFIX}"
+        try:
+            fd = open_file(self._path, os.O_WRONLY | (os.O_CREAT | os.O_EXCL if first else 0))
+            try:
+                data = memoryview(self.batch)[self._written : min(self._written + PIECE_SIZE, self.size)]
+                self._written += os.pwrite(fd, data, self._written)
+            finally:
+                os.close(fd)
+        except OSError as fault:
+            raise storage_error(f"cannot write {self._path}", fault) from fault
+
+    def become(self, path: str, head: Buffer) -> None:
+        """Give the written file its final header and the name `path`. Raises OSError, StorageError."""
+        fd = open_file(self._path, os.O_WRONLY)
+        try:
+            os.pwrite(fd, head, 0)
+        finally:
+            os.close(fd)
+        os.replace(self._path, path)
+        self._path = ""
+
+    def discard(self) -> None:
+        """Remove the file of a batch that was not appended."""
+        if self._path:
+            with contextlib.suppress(FileNotFoundError):  # Its topic was deleted, and the folder with it.
+                os.unlink(self._path)
+            self._path = ""
