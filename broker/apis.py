@@ -137,7 +137,7 @@ def route(key: int, version: int) -> Route | None:
     request = getattr(import_module(f"stuntbroker.protocol.messages.{name}_request"), f"{api.name}Request")
     response = getattr(import_module(f"stuntbroker.protocol.messages.{name}_response"), f"{api.name}Response")
     handler = import_module(f"stuntbroker.broker.handlers.{served[2]}")
-    made = Route(
+    resolved = Route(
         key,
         version,
         getattr(handler, "decode", request.decode),
@@ -146,8 +146,8 @@ def route(key: int, version: int) -> Route | None:
         in_parts=hasattr(response, "encode_parts"),
         reads=key not in ONLY_APPEND,
     )
-    ROUTES[key << 16 | version] = made
-    return made
+    ROUTES[key << 16 | version] = resolved
+    return resolved
 
 
 ROUTES: Final[dict[int, Route]] = _routes

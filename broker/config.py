@@ -319,7 +319,7 @@ class BrokerConfig:
     __slots__ = ("ceilings", "given", "unused", "values")
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        self.values: dict[str, Any] = {name: one.default for name, one in BROKER.items()}
+        self.values: dict[str, Any] = {name: prop.default for name, prop in BROKER.items()}
         self.given = dict(given or {})
         self.ceilings: dict[str, int] = {}
         """What the system allows, whatever is set."""
@@ -372,8 +372,8 @@ class BrokerConfig:
         return bool(self.values["stuntbroker.replication.factor"] == "any")
 
     def topic_default(self, name: str) -> Any:
-        one, broker_name = TOPIC[name]
-        return one.default if broker_name is None else self.values.get(broker_name, one.default)
+        prop, broker_name = TOPIC[name]
+        return prop.default if broker_name is None else self.values.get(broker_name, prop.default)
 
 
 def show(value: Any) -> str:

@@ -29,7 +29,7 @@ WITHOUT_CONFIGS: Final = {
 }
 """What is said to a name that cannot be, the error for whatever is to be set, and what is said then."""
 LIST: Final = 7
-LISTS: Final = frozenset(name for name, (one, _) in TOPIC_CONFIGS.items() if one.kind == LIST)
+LISTS: Final = frozenset(name for name, (prop, _) in TOPIC_CONFIGS.items() if prop.kind == LIST)
 
 
 class Outcome(NamedTuple):

@@ -40,29 +40,29 @@ class Entry(NamedTuple):
 
 def topic_configs(broker: Broker, topic: Topic) -> list[Entry]:
     entries = []
-    for name, (one, broker_name) in TOPIC.items():
+    for name, (prop, broker_name) in TOPIC.items():
         synonyms = []
         if name in topic.configs:
             synonyms.append(Synonym(name, topic.configs[name], TOPIC_CONFIG))
         if broker_name is not None:
-            synonyms += _values_by_level(broker, broker_name, one)
+            synonyms += _values_by_level(broker, broker_name, prop)
         value = topic.configs[name] if name in topic.configs else show(broker.config.topic_default(name))
         source = synonyms[0].source if synonyms else DEFAULT_CONFIG
-        entries.append(Entry(name, value, name in topic.configs, source, one.kind, False, synonyms))
+        entries.append(Entry(name, value, name in topic.configs, source, prop.kind, False, synonyms))
     return entries
 
 
 def broker_configs(broker: Broker) -> list[Entry]:
     """What is in force, and what was set while the broker ran."""
     entries = []
-    for name, one in BROKER.items():
-        synonyms = _values_by_level(broker, name, one)
+    for name, prop in BROKER.items():
+        synonyms = _values_by_level(broker, name, prop)
         source = synonyms[0].source if synonyms else DEFAULT_CONFIG
         is_set = source != DEFAULT_CONFIG
         value = show(broker.config[name]) if is_set or name not in WITHOUT_DEFAULT else None
         if name == TRANSACTION_VERSION:
             value = show(broker.features.transaction_version)
-        entries.append(Entry(name, value, is_set, source, one.kind, name not in DYNAMIC, synonyms))
+        entries.append(Entry(name, value, is_set, source, prop.kind, name not in DYNAMIC, synonyms))
     levels = broker.dynamic_config.levels.values()
     for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER):
         synonyms = _values_by_level(broker, name, None)

@@ -123,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         self._leaving: Any = None
         """The transport of a connection that was closed and still sends what is left."""
         self.active_ms = 0
-        """When `moved` last said that there was something, by the monotonic clock."""
+        """When `was_active` last said that there was something, by the monotonic clock."""
         self._counted = 0
         self._seen_high = 0
         self._waits_to_read = False
@@ -286,25 +286,25 @@ class Connection(asyncio.BufferedProtocol):
             self.fail("request_malformed", reason="the frame is shorter than a request header")
             return False
         frame: Buffer = self._view[low:stop].tobytes() if size < COPIED_BELOW else self._view[low:stop]
-        found = ROUTES.get(key << 16 | version) or route(key, version)
+        served = ROUTES.get(key << 16 | version) or route(key, version)
         try:
             pos = self._client_id_stop
             if frame[CLIENT_ID_AT:pos] != self._client_id_raw:
                 pos = self._read_client_id(frame)
-            if found is None:
+            if served is None:
                 return self._not_served(key, version)
-            if found.flexible_request:
+            if served.flexible_request:
                 pos = pos + 1 if not frame[pos] else skip_tags(frame, pos)
-            request = found.decode(frame, version, pos)
+            request = served.decode(frame, version, pos)
         except (DecodeError, IndexError) as fault:
             self.fail("request_malformed", api_key=key, api_version=version, reason=str(fault))
             return False
-        self.route = found
+        self.route = served
         self.open = True
         try:
-            if found.reads and self._turn.armed:
+            if served.reads and self._turn.armed:
                 self._turn.flush()
-            response = found.handle(self, request, version)
+            response = served.handle(self, request, version)
         except StorageError as fault:
             if not self.open and self.transport is not None:  # Answered: it met somebody who waited behind this one.
                 self.broker.events.error("request_failed", reason=str(fault))
@@ -355,33 +355,35 @@ class Connection(asyncio.BufferedProtocol):
         if not self._cutting and not self.open:  # It is still open while the disk syncs.
             self._continue()
 
-    def reply_whole(self, out: bytes) -> None:
+    def reply_encoded(self, out: bytes) -> None:
         """`reply` with a response that is encoded already, from the frame's length on."""
         if self.open:
             self.open = False
             self.on_close = None
             turn = self._turn
             if turn.armed:
-                turn.answer(self.transport, out)  # As `_leave` does it: every transaction comes by here twice.
+                turn.answer(
+                    self.transport, out
+                )  # As `_send_when_durable` does it: every transaction comes by here twice.
             else:
-                self._leave(out)
+                self._send_when_durable(out)
             if not self._cutting and not self.open:
                 self._continue()
 
     def _send(self, response: Any) -> None:
-        found = self.route
-        out = bytearray(_EMPTY_FLEXIBLE_HEAD if found.flexible_response else _EMPTY_HEAD)
+        served = self.route
+        out = bytearray(_EMPTY_FLEXIBLE_HEAD if served.flexible_response else _EMPTY_HEAD)
         parts: list[Buffer] = []
         try:
-            if found.in_parts:
-                parts = response.encode_parts(out, found.version)
+            if served.in_parts:
+                parts = response.encode_parts(out, served.version)
             else:
-                response.encode(out, found.version)
+                response.encode(out, served.version)
         except StructError as fault:  # A text about a very long name is longer than a string can be.
-            self.fail("response_too_long", api_key=found.key, api_version=found.version, reason=str(fault))
+            self.fail("response_too_long", api_key=served.key, api_version=served.version, reason=str(fault))
             return
         except Exception as fault:
-            self.broker.events.error("request_crashed", api_key=found.key, api_version=found.version, exc_info=fault)
+            self.broker.events.error("request_crashed", api_key=served.key, api_version=served.version, exc_info=fault)
             self.close()
             return
         if len(parts) > 1:
@@ -391,9 +393,9 @@ class Connection(asyncio.BufferedProtocol):
             self._write_lines(parts)
             return
         _pack_start(out, 0, len(out) - 4, self.correlation)
-        self._leave(out)
+        self._send_when_durable(out)
 
-    def _leave(self, out: bytes | bytearray) -> None:
+    def _send_when_durable(self, out: bytes | bytearray) -> None:
         """An answer goes when what it tells of is written, and as durable as configured."""
         turn = self._turn
         if turn.armed:
@@ -448,7 +450,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._leaving is not None:
             self._leaving.abort()
 
-    def moved(self) -> bool:
+    def was_active(self) -> bool:
         """Whether a request came since the last time this was asked."""
         before, self._counted = self._counted, self.correlation
         return before != self.correlation or self.open

@@ -31,7 +31,7 @@ _NUMBERS: Final = {SHORT: "SHORT", INT: "INT", LONG: "LONG", DOUBLE: "DOUBLE"}
 # Unlike Kafka: it changes its listeners while it runs, and lets nobody in who could set it back.
 FIXED_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 _NO_WAY_BACK: Final = "it would let no client in; set it when the broker starts"
-_OF_TOPICS: Final = {name: one for one, name in TOPIC.values() if name is not None}
+_OF_TOPICS: Final = {name: prop for prop, name in TOPIC.values() if name is not None}
 """Broker properties that are only known here as what a topic's configuration begins with."""
 
 Levels = dict[str, dict[str, str]]

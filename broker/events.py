@@ -57,7 +57,9 @@ class Events:
     def log_suppressed(self, at_end: bool = False) -> None:
         """Logs how many lines were left out in windows that are over; `at_end`: in all windows."""
         now_ms = self._now_ms()
-        for event in [name for name, one in self._windows.items() if at_end or now_ms - one.began_ms >= WINDOW_MS]:
+        for event in [
+            name for name, window in self._windows.items() if at_end or now_ms - window.began_ms >= WINDOW_MS
+        ]:
             self._end_window(event)
 
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:

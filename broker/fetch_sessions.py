@@ -15,10 +15,10 @@ INITIAL_EPOCH: Final = 0
 class FetchedPartition:
     """What the session knows of one partition: the request's wish, and what was last answered."""
 
-    __slots__ = ("high_watermark", "last_stable_offset", "log_start_offset", "wish")
+    __slots__ = ("high_watermark", "last_stable_offset", "log_start_offset", "fetch_partition")
 
-    def __init__(self, wish: Any) -> None:
-        self.wish = wish
+    def __init__(self, fetch_partition: Any) -> None:
+        self.fetch_partition = fetch_partition
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1

@@ -37,7 +37,7 @@ class Claim:
         self.transactional_id = request.transactional_id
         self.group_id = request.consumer_group_id
         self.generation = request.generation_id
-        self.places = [(one.topic, index) for one in request.assigned_partitions for index in one.partitions]
+        self.places = [(topic.topic, index) for topic in request.assigned_partitions for index in topic.partitions]
 
     def refusal(self) -> int:
         """The error of a claim that cannot stand, 0 for one that does: its generation counts from now on.

@@ -74,11 +74,11 @@ class Housekeeping:
         from stuntbroker.storage.retention import apply_retention  # As above.
 
         now_ms = self.broker.clock.now_ms()
-        moved = False
+        start_moved = False
         for topic in self.broker.topics:
             for log in topic.partitions:
-                moved |= apply_retention(log, now_ms)
-        if moved:
+                start_moved |= apply_retention(log, now_ms)
+        if start_moved:
             self.broker.data_dir.write_start_offsets()
 
     def expire_producers(self) -> None:
@@ -94,7 +94,7 @@ class Housekeeping:
             connection.give_back()
             if connection.transport is None:
                 connection.abort()  # It was closed, and its client does not read what is left.
-            elif connection.moved():
+            elif connection.was_active():
                 connection.active_ms = now_ms
             elif 0 <= idle_ms < now_ms - connection.active_ms and not connection.open:
                 connection.abort()

@@ -62,51 +62,51 @@ def image_of(changes: Iterable[dict[str, Any]]) -> Image:
     for line, change in enumerate(changes, 1):
         try:
             _apply(image, change)
-        except (_Senseless, TopicNameError) as fault:
+        except (_InvalidChange, TopicNameError) as fault:
             raise ImageError(line, str(fault)) from None
     return image
 
 
-class _Senseless(ValueError):
+class _InvalidChange(ValueError):
     pass
 
 
 def _apply(image: Image, change: dict[str, Any]) -> None:
     match change:
-        case {"create": str(name), "id": str(text), "partitions": count, "configs": configs, **rest} if not rest:
+        case {"create": str(name), "id": str(text), "partitions": count, "configs": configs, **others} if not others:
             check_name(name)
             if name in image.topics:
-                raise _Senseless(f"topic {name} is made, which there is")
+                raise _InvalidChange(f"topic {name} is made, which there is")
             if not _ID.fullmatch(text) or bytes.fromhex(text) in image.ids:
-                raise _Senseless(f"topic {name} gets an id that is none, or another's: {text!r}")
+                raise _InvalidChange(f"topic {name} gets an id that is none, or another's: {text!r}")
             image.topics[name] = TopicImage(bytes.fromhex(text), _number(count, 1, INT_MAX), _texts(configs))
             image.ids.add(bytes.fromhex(text))
-        case {"partitions": str(name), "count": count, **rest} if not rest:
+        case {"partitions": str(name), "count": count, **others} if not others:
             topic = _topic(image, name)
             image.topics[name] = topic._replace(partitions=_number(count, topic.partitions, INT_MAX))
-        case {"configs": str(name), "set": configs, **rest} if not rest:
+        case {"configs": str(name), "set": configs, **others} if not others:
             image.topics[name] = _topic(image, name)._replace(configs=_texts(configs))
-        case {"delete": str(name), **rest} if not rest:
+        case {"delete": str(name), **others} if not others:
             topic = _topic(image, name)
             ids, partitions = image.deleted.get(name, (set(), 0))
             image.deleted[name] = Deleted(ids | {topic.id}, max(partitions, topic.partitions))
             del image.topics[name]
-        case {"broker_configs": str(level), "set": configs, **rest} if not rest:
+        case {"broker_configs": str(level), "set": configs, **others} if not others:
             image.broker_configs[level] = _texts(configs)
-        case {"producer_ids_below": number, **rest} if not rest:
+        case {"producer_ids_below": number, **others} if not others:
             image.others["producer_ids_below"] = _number(number, image.others.get("producer_ids_below", 0), LONG_MAX)
-        case {"transaction_version": level, "features_epoch": epoch, **rest} if not rest:
+        case {"transaction_version": level, "features_epoch": epoch, **others} if not others:
             image.others["transaction_version"] = _number(level, 0, LEVEL_MAX)
             image.others["features_epoch"] = _number(epoch, image.others.get("features_epoch", FIRST_EPOCH), LONG_MAX)
-        case {"quotas": entity_names, "set": values, **rest} if not rest:
+        case {"quotas": entity_names, "set": values, **others} if not others:
             _apply_quotas(image, _entity(entity_names), _texts(values))
         case _:
-            raise _Senseless(f"a change of no known kind, with {', '.join(map(repr, change)) or 'nothing in it'}")
+            raise _InvalidChange(f"a change of no known kind, with {', '.join(map(repr, change)) or 'nothing in it'}")
 
 
 def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:
     if not values and image.quotas.pop(entity, None) is None:
-        raise _Senseless(f"quotas of {dict(entity)!r} are removed, which has none")
+        raise _InvalidChange(f"quotas of {dict(entity)!r} are removed, which has none")
     if values:
         image.quotas[entity] = {key: _rate(text) for key, text in values.items()}
 
@@ -118,7 +118,7 @@ def _entity(names: Any) -> Entity:
         and all(kind in ENTITY_TYPES and isinstance(name, str | None) for kind, name in names.items())
     )
     if not known:
-        raise _Senseless(f"not an entity with quotas: {names!r}")
+        raise _InvalidChange(f"not an entity with quotas: {names!r}")
     return entity_of(names.items())
 
 
@@ -126,22 +126,22 @@ def _rate(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise _Senseless(f"{text!r} is not a number") from None
+        raise _InvalidChange(f"{text!r} is not a number") from None
 
 
 def _topic(image: Image, name: str) -> TopicImage:
     if name not in image.topics:
-        raise _Senseless(f"topic {name} is changed, which there is not")
+        raise _InvalidChange(f"topic {name} is changed, which there is not")
     return image.topics[name]
 
 
 def _number(value: Any, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
-        raise _Senseless(f"{value!r} is no whole number in {low}..{high}")
+        raise _InvalidChange(f"{value!r} is no whole number in {low}..{high}")
     return value
 
 
 def _texts(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise _Senseless(f"configuration that is no mapping of texts: {value!r}")
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise _InvalidChange(f"configuration that is no mapping of texts: {value!r}")
     return value

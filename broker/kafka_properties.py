@@ -162,6 +162,6 @@ def nearest_property(name: str) -> str | None:
     spelt = name.strip().lower().replace("_", ".")
     # A beginning that all of them have makes none of them near.
     prefix = "stuntbroker." if spelt.startswith("stuntbroker.") else ""
-    known = sorted(one.removeprefix(prefix) for one in BROKER.keys() | KAFKA_4_3_1 if one.startswith(prefix))
+    known = sorted(prop.removeprefix(prefix) for prop in BROKER.keys() | KAFKA_4_3_1 if prop.startswith(prefix))
     matches = get_close_matches(spelt.removeprefix(prefix), known, n=1)
     return prefix + matches[0] if matches else None

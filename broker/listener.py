@@ -30,14 +30,14 @@ class Address(NamedTuple):
 
 def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAMES) -> Address:
     """`host:port`, `[v6]:port`, or either after `PLAINTEXT://` or another name that `protocols` has."""
-    scheme, found, rest = text.strip().partition("://")
-    if found:
+    scheme, separator, address = text.strip().partition("://")
+    if separator:
         protocol = protocols.get(scheme.upper())
         if protocol is None:
             raise ConfigError(f"{what}: {text!r}: listener.security.protocol.map has no protocol for {scheme}")
         if protocol != "PLAINTEXT":
             raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
-    host, colon, port = (rest if found else text.strip()).rpartition(":")
+    host, colon, port = (address if separator else text.strip()).rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise ConfigError(f"{what}: {text!r} is not HOST:PORT")
     return Address(host.strip("[]"), int(port))
@@ -77,18 +77,18 @@ def bind(host: str, port: int) -> list[socket.socket]:
             if number == 0 and address not in ("127.0.0.1", "0.0.0.0", "::1", "::"):
                 family, _, _, _, resolved = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
                 address = str(resolved[0])
-            one = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            one.bind((address, port))
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.bind((address, port))
         except OSError:
             if number == 0:
                 raise
             continue  # No IPv6 here, or the port is taken there: IPv4 alone will do.
-        one.setblocking(False)
-        port = one.getsockname()[1]
-        sockets.append(one)
+        bound.setblocking(False)
+        port = bound.getsockname()[1]
+        sockets.append(bound)
     return sockets
 
 

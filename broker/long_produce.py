@@ -13,7 +13,7 @@ from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Part, Steps
 from stuntbroker.protocol.batch_check import records_fill_in_steps
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
-from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, Asked, Wanted
+from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches
 from stuntbroker.protocol.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, LargeBatch
@@ -32,7 +32,7 @@ BEGIN_COST: Final = 100
 
 
 def long_steps(
-    connection: Connection, asked: Asked, version: int, new: list[PartitionLog], produce: Callable[..., Any]
+    connection: Connection, fields: ProduceFields, version: int, new: list[PartitionLog], produce: Callable[..., Any]
 ) -> Steps:
     """`new`: the logs that have no file yet; `produce` handles a part."""
     for log in new:
@@ -43,9 +43,9 @@ def long_steps(
         except StorageError:
             break  # The append meets it again, and answers it.
         yield BEGIN_COST
-    transactional_id, acks, wanted = asked
+    transactional_id, acks, topic_batches = fields
     topics: list[TopicProduceResponse] = []
-    for some in _parts_of(wanted):
+    for some in _parts_of(topic_batches):
         part = Part(connection)
         large: list[tuple[PartitionLog, LargeBatch]] = []
         try:
@@ -67,13 +67,13 @@ def long_steps(
 
 
 def _write_ahead(
-    broker: Broker, wanted: Wanted, version: int, large: list[tuple[PartitionLog, LargeBatch]]
+    broker: Broker, topic_batches: TopicBatches, version: int, large: list[tuple[PartitionLog, LargeBatch]]
 ) -> Generator[int, None, None]:
     """Follow the records of each large batch, and write it to a file of its own; `large` gets (log, batch).
 
     A batch that cannot be written ahead is written when it is appended, which meets the same fault and answers it.
     """
-    for name, topic_id, batches in wanted:
+    for name, topic_id, batches in topic_batches:
         topic = broker.topics.get(name) if version < TOPIC_IDS_FROM else broker.topics.by_id(topic_id)
         if topic is None or topic.internal:
             continue
@@ -102,11 +102,11 @@ def _write_ahead(
                 batch.discard()
 
 
-def _parts_of(wanted: Wanted) -> Iterator[Wanted]:
+def _parts_of(topic_batches: TopicBatches) -> Iterator[TopicBatches]:
     """The batches of a request, in their order, up to PARTITIONS_AT_ONCE at a time."""
     part: list[Any] = []
     room = PARTITIONS_AT_ONCE
-    for name, topic_id, batches in wanted:
+    for name, topic_id, batches in topic_batches:
         left = list(batches.items())
         while left:
             part.append((name, topic_id, dict(left[:room])))

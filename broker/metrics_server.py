@@ -41,10 +41,10 @@ class MetricsServer:
     async def start(self, host: str, port: int) -> Address:
         """Listens; the address that it gives is the first one. Raises OSError."""
         addresses = []
-        for one in bind(host, port):
-            name = one.getsockname()
+        for bound in bind(host, port):
+            name = bound.getsockname()
             addresses.append(Address(name[0], name[1]))
-            self._servers.append(await asyncio.start_server(self._serve, sock=one, limit=HEAD_MAX))
+            self._servers.append(await asyncio.start_server(self._serve, sock=bound, limit=HEAD_MAX))
         return addresses[0]
 
     def stop(self) -> None:

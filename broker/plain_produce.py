@@ -15,7 +15,7 @@ from stuntbroker.coordinator.state import TopicPartition
 from stuntbroker.protocol.batch_check import plain_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, Asked, pack_one_topic, pack_partition
+from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, ProduceFields, pack_one_topic, pack_partition
 from stuntbroker.protocol.records import TRANSACTIONAL, BatchHeader, HeaderFields
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
@@ -34,16 +34,16 @@ _sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
 """Of partitions that were added together just now: what is the same object need not be compared, several times on its way."""
 _new = tuple.__new__
 
-Taken = tuple[int, PartitionLog, Buffer, HeaderFields, Producer | None]
+AcceptedBatch = tuple[int, PartitionLog, Buffer, HeaderFields, Producer | None]
 """(partition, its log, batch, its header, who wrote it when it has written there before)"""
 
 
-def handle(connection: Connection, asked: Asked, version: int) -> bool:
+def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
     """False, and nothing done, when the request is not such a one."""
-    transactional_id, acks, wanted = asked
-    if acks != ALL or not transactional_id or len(wanted) != 1:
+    transactional_id, acks, topic_batches = fields
+    if acks != ALL or not transactional_id or len(topic_batches) != 1:
         return False
-    name, topic_id, parts = wanted[0]
+    name, topic_id, parts = topic_batches[0]
     broker = connection.broker
     topic = broker.topics.get(name) if version < TOPIC_IDS_FROM else broker.topics.by_id(topic_id)
     if topic is None or topic.internal or len(name) >= COUNT_MAX or len(parts) >= COUNT_MAX:
@@ -53,11 +53,11 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
     logs = topic.partitions
     count, config = len(logs), logs[0].config
     size_max, timestamp_max = config.plain_bytes_max, now_ms + config.timestamp_after_ms_max
-    taken: list[Taken] = []
+    accepted_batches: list[AcceptedBatch] = []
     new: list[tuple[str, int]] = []  # Partitions that the transaction is not open in.
     producer_id = epoch = -1
     # Every batch is what its log expects next of its producer, and stays as it is.
-    goes_on = not config.log_append_time
+    all_in_sequence = not config.log_append_time
     for index, records in parts.items():
         if records is None or not 0 <= index < count:
             return False
@@ -65,7 +65,7 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
         header = plain_header(records, size_max, timestamp_max)
         if header is None or not header[ATTRIBUTES] & TRANSACTIONAL:
             return False
-        if not taken:
+        if not accepted_batches:
             producer_id, epoch = header[PRODUCER_ID], header[PRODUCER_EPOCH]
             if producer_id < 0:
                 return False
@@ -74,23 +74,23 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
         producers = log.producers
         producer = producers.producers.get(producer_id)
         if producer is None:
-            goes_on = False
+            all_in_sequence = False
             new.append(log.name)
         elif producer.epoch != epoch:
             if producer.epoch > epoch:
                 return False
-            goes_on = False
+            all_in_sequence = False
             new.append(log.name)
         else:
             if producer.txn_first_offset < 0 or producer.sealed:
                 new.append(log.name)
-            if producer.next_sequence != header[BASE_SEQUENCE] or producers.doubts:
-                goes_on = False
-        taken.append((index, log, records, header, producer))
+            if producer.next_sequence != header[BASE_SEQUENCE] or producers.unresolved_batches:
+                all_in_sequence = False
+        accepted_batches.append((index, log, records, header, producer))
     if not new:
-        _write(connection, version, head, taken, False, goes_on, OK, now_ms)
+        _write(connection, version, head, accepted_batches, False, all_in_sequence, OK, now_ms)
         return True
-    if len(new) != len(taken):
+    if len(new) != len(accepted_batches):
         return False  # While the coordinator is waited for, the transaction may end where it is open.
     names = tuple(new)
     transactions = broker.transactions
@@ -98,18 +98,25 @@ def handle(connection: Connection, asked: Asked, version: int) -> bool:
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
         refused = _refusal(connection, transactional_id, reply.error) if reply.error else OK
-        _write(connection, version, head, taken, True, goes_on, refused, now_ms)
+        _write(connection, version, head, accepted_batches, True, all_in_sequence, refused, now_ms)
     else:
-        transactions.ask(transactional_id, added, partial(_added, connection, transactional_id, version, head, taken))
+        transactions.ask(
+            transactional_id, added, partial(_added, connection, transactional_id, version, head, accepted_batches)
+        )
     return True
 
 
 def _added(
-    connection: Connection, transactional_id: str, version: int, head: bytes, taken: list[Taken], reply: Reply
+    connection: Connection,
+    transactional_id: str,
+    version: int,
+    head: bytes,
+    accepted_batches: list[AcceptedBatch],
+    reply: Reply,
 ) -> None:
     """Much may have happened meanwhile."""
     refused = _refusal(connection, transactional_id, reply.error)
-    _write(connection, version, head, taken, True, False, refused, connection.broker.clock.now_ms())
+    _write(connection, version, head, accepted_batches, True, False, refused, connection.broker.clock.now_ms())
 
 
 def _refusal(connection: Connection, transactional_id: str, error: int) -> int:
@@ -123,34 +130,34 @@ def _refusal(connection: Connection, transactional_id: str, error: int) -> int:
 def _new_set(names: tuple[TopicPartition, ...]) -> frozenset[TopicPartition]:
     if len(_sets) >= SETS_MAX:
         _sets.clear()
-    made = _sets[names] = frozenset(names)
-    return made
+    names_set = _sets[names] = frozenset(names)
+    return names_set
 
 
 def _write(
     connection: Connection,
     version: int,
     head: bytes,
-    taken: list[Taken],
+    accepted_batches: list[AcceptedBatch],
     first: bool,
-    goes_on: bool,
+    all_in_sequence: bool,
     refused: int,
     now_ms: int,
 ) -> None:
     """Appends the batches, which may be the `first` of the transaction, unless the coordinator has refused them; answers."""
     rows = []
-    if goes_on and not refused:
+    if all_in_sequence and not refused:
         try:
-            for index, log, records, fields, producer in taken:
+            for index, log, records, fields, producer in accepted_batches:
                 base_offset = log.append_admitted(records, fields, producer)
                 rows.append(pack_partition(index, 0, base_offset, -1, log.log_start_offset, 1, 0, 0))
         except StorageError:
-            goes_on = False  # The failure comes again below, and is answered there.
-    for index, log, records, fields, _ in taken[len(rows) :]:
+            all_in_sequence = False  # The failure comes again below, and is answered there.
+    for index, log, records, fields, _ in accepted_batches[len(rows) :]:
         error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
         header = _new(BatchHeader, fields)
         if first:
-            log.producers.renew_doubt(header)
+            log.producers.renew_unresolved(header)
         try:
             if not refused:
                 error, base_offset, stamped_ms = log.append_client(records, header, now_ms, True)
@@ -160,6 +167,6 @@ def _write(
             connection.broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
             error = ErrorCode.KAFKA_STORAGE_ERROR
         if first:
-            log.producers.doubt(header, True, now_ms)
+            log.producers.mark_unresolved(header, True, now_ms)
         rows.append(pack_partition(index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
-    connection.reply_whole(pack_one_topic(connection.correlation, version, head, rows))
+    connection.reply_encoded(pack_one_topic(connection.correlation, version, head, rows))

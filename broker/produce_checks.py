@@ -1,6 +1,6 @@
 """Looks into a batch as far as that pays: timestamps always, records where reading them is cheap or needed.
 
-What opening and reading batches may cost is bounded for a whole request (`Allowance`): a few hundred bytes may stand for
+What opening and reading batches may cost is bounded for a whole request (`ReadBudget`): a few hundred bytes may stand for
 a megabyte, a request may hold thousands of such batches, and one event loop serves everybody.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from stuntbroker.broker.allowance import BYTES_MAX, Allowance, Spent
+from stuntbroker.broker.read_budget import BYTES_MAX, BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batch_check import READ_MAX, records_fill, small_records_wrong
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
@@ -42,7 +42,7 @@ def check_content(
     header: BatchHeader,
     config: LogConfig,
     now_ms: int,
-    left: Allowance,
+    left: ReadBudget,
     is_filled: bool | None = None,
 ) -> Verdict:
     """Whether the records are what the header says, as far as they are looked at.
@@ -50,9 +50,9 @@ def check_content(
     `is_filled`: the result of `records_fill` for an uncompressed batch, when it is known already.
     """
     codec, by_client = header.attributes & CODEC_MASK, not config.log_append_time
-    late = by_client and header.max_timestamp - now_ms > config.timestamp_after_ms_max
+    too_late = by_client and header.max_timestamp - now_ms > config.timestamp_after_ms_max
     stamped = header.attributes & LOG_APPEND_TIME and (not by_client or header.max_timestamp == NO_TIMESTAMP)
-    if config.compact or late or stamped or config.timestamp_before_ms_max < NO_LIMIT:
+    if config.compact or too_late or stamped or config.timestamp_before_ms_max < NO_LIMIT:
         read = True
     elif codec:
         read = len(batch) < OPENED_BELOW
@@ -65,39 +65,39 @@ def check_content(
         times = now_ms - config.timestamp_before_ms_max, now_ms + config.timestamp_after_ms_max
     whole = left.is_whole
     try:
-        found = _read(batch, header, config.compact, times, left) if read else None
-    except Spent:
+        walked = _read(batch, header, config.compact, times, left) if read else None
+    except BudgetExceeded:
         if config.compact:
             return _too_much(whole)
-        found = None
+        walked = None
     except ValueError as fault:
         return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, str(fault))
-    if found is not None:
-        verdict = _told(found, header, times, bool(stamped))
+    if walked is not None:
+        verdict = _verdict_of(walked, header, times, bool(stamped))
         if verdict.error is not _OK:
             return verdict
     elif not codec and not (records_fill(batch, header) if is_filled is None else is_filled):
         return Verdict(ErrorCode.INVALID_RECORD, "the records do not fill the batch as their lengths say")
-    if late:
+    if too_late:
         return Verdict(ErrorCode.INVALID_TIMESTAMP, f"the timestamp {header.max_timestamp} is too far in the future")
     return Verdict(ErrorCode.INVALID_TIMESTAMP, "a client cannot set the time of the log") if stamped else _FINE
 
 
-def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], left: Allowance) -> Walked:
+def _read(batch: Buffer, header: BatchHeader, compact: bool, times: tuple[int, int], left: ReadBudget) -> Walked:
     """Opens a batch and walks through its records. Raises Spent, and CompressionError for what is not of its codec."""
     payload, pos = left.opened(header, batch, BYTES_MAX if compact else OPENED_MAX)
-    found = walk(payload, pos, header, left.steps, compact, times)
-    left.steps = found.steps
-    if found.unread and not found.faults:
-        raise Spent
-    return found
+    walked = walk(payload, pos, header, left.steps, compact, times)
+    left.steps = walked.steps
+    if walked.unread and not walked.faults:
+        raise BudgetExceeded
+    return walked
 
 
-def _told(found: Walked, header: BatchHeader, times: tuple[int, int], stamped: bool) -> Verdict:
+def _verdict_of(walked: Walked, header: BatchHeader, times: tuple[int, int], stamped: bool) -> Verdict:
     """What Kafka tells of that, and for which records."""
-    if found.wrong is not None:
-        return Verdict(ErrorCode.INVALID_RECORD, found.wrong)
-    faults = found.faults
+    if walked.wrong is not None:
+        return Verdict(ErrorCode.INVALID_RECORD, walked.wrong)
+    faults = walked.faults
     if stamped:
         blamed = dict(faults)
         faults = tuple((n, blamed.get(n, header.max_timestamp)) for n in range(min(header.count, FAULTS_MAX)))
@@ -117,8 +117,8 @@ def _told(found: Walked, header: BatchHeader, times: tuple[int, int], stamped: b
         if any(timestamp is not None for _, timestamp in faults):
             return Verdict(ErrorCode.INVALID_TIMESTAMP, "records have a timestamp that is not allowed", errors)
         return Verdict(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key", errors)
-    if found.misplaced is not None and header.attributes & CODEC_MASK:
-        return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, found.misplaced)  # Kafka fails to write such a batch anew.
+    if walked.misplaced is not None and header.attributes & CODEC_MASK:
+        return Verdict(ErrorCode.UNKNOWN_SERVER_ERROR, walked.misplaced)  # Kafka fails to write such a batch anew.
     return _FINE
 
 

@@ -101,10 +101,10 @@ class Broker:
         """Reads the data folder back."""
         self.syncer = Syncer(self._run_beside, self._sync_failed) if self._durability == "power" else None
         if self.syncer is not None:
-            self.data_dir.made = self.syncer.made
+            self.data_dir.path_created = self.syncer.path_created
         self.cluster_id = self._identify()
         if self.syncer is not None and self._is_new:
-            self.syncer.made(os.path.dirname(os.path.abspath(self.data_dir.path)))
+            self.syncer.path_created(os.path.dirname(os.path.abspath(self.data_dir.path)))
         self.turn = Turn(self._in_next_turn, self._write_failed)
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn)
         try:
@@ -165,15 +165,15 @@ class Broker:
         from stuntbroker.broker.dynamic_config import DynamicConfig, Refusal
 
         try:
-            made = DynamicConfig(self.config, self.node_id, self._broker_configs, self.topics.journal)
+            dynamic_config = DynamicConfig(self.config, self.node_id, self._broker_configs, self.topics.journal)
         except Refusal as refusal:
             raise StorageError(
                 f"{self.data_dir.path}/{JOURNAL} sets a property of the broker that it cannot have: {refusal}; "
                 "put back a copy of that file, or give another --data-dir"
             ) from refusal
-        made.changed = self.topics.reconfigure
-        self._dynamic_config = made
-        return made
+        dynamic_config.changed = self.topics.reconfigure
+        self._dynamic_config = dynamic_config
+        return dynamic_config
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -202,9 +202,9 @@ class Broker:
         self.data_dir.mark_in_use()
         self.transactions.resume()
         backlog = self.config["socket.listen.backlog.size"]
-        for one in bind(host, port):
-            self._servers.append(await loop.create_server(lambda: Connection(self), sock=one, backlog=backlog))
-            name = one.getsockname()
+        for bound in bind(host, port):
+            self._servers.append(await loop.create_server(lambda: Connection(self), sock=bound, backlog=backlog))
+            name = bound.getsockname()
             self.addresses.append(Address(name[0], name[1]))
         self._begin_housekeeping()
         return self.addresses[0]

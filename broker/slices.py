@@ -64,7 +64,7 @@ MADE: Final = 16
 """For every partition that is made or deleted, and for the configuration of a topic."""
 
 
-def work_off(connection: Connection, steps: Steps) -> Any:
+def run_in_slices(connection: Connection, steps: Steps) -> Any:
     """The response of `steps`; None when it comes later, by `connection.reply`."""
     steps = _and_encoded(connection.route, steps)
     response = _slice(steps)
@@ -139,7 +139,7 @@ def _encoded(response: Any, field: str, route: Route) -> Steps:
         return out
 
     empty, single = encoded([]), encoded(elements[:1])
-    differs = next(at for at, (one, other) in enumerate(zip(empty, single, strict=False)) if one != other)
+    differs = next(at for at, (byte, other) in enumerate(zip(empty, single, strict=False)) if byte != other)
     count_size = 1 if route.flexible_response else 4
     # The number of elements is what differs first, in its last byte.
     head = differs + 1 - count_size

@@ -47,8 +47,8 @@ def _remove_if_stale(path: str) -> None:
 
 
 def _is_left_behind(folder: int) -> bool:
-    found, names = os.fstat(folder), os.listdir(folder)
-    is_private = found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700
+    status, names = os.fstat(folder), os.listdir(folder)
+    is_private = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700
     return is_private and JOURNAL in names and CLEAN not in names
 
 

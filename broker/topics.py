@@ -197,11 +197,11 @@ class Topics:
 
     @staticmethod
     def new_id() -> bytes:
-        made = bytearray(os.urandom(16))  # A random UUID (version 4) whose text does not begin with a dash.
-        made[0] &= 0x7F
-        made[6] = made[6] & 0x0F | 0x40
-        made[8] = made[8] & 0x3F | 0x80
-        return bytes(made)
+        random_bytes = bytearray(os.urandom(16))  # A random UUID (version 4) whose text does not begin with a dash.
+        random_bytes[0] &= 0x7F
+        random_bytes[6] = random_bytes[6] & 0x0F | 0x40
+        random_bytes[8] = random_bytes[8] & 0x3F | 0x80
+        return bytes(random_bytes)
 
     def journal(self, change: dict[str, Any]) -> None:
         """Takes note of a change, as durably as configured. Raises StorageError, and nothing has happened then."""
@@ -226,7 +226,7 @@ class Topics:
             log, cut = self.data_dir.partition(topic.name, index, topic.id, config, is_new=events is None)
             if cut and events is not None:
                 events.warning("log_cut", topic=topic.name, partition=index, bytes=cut, next_offset=log.next_offset)
-            log.leads = topic.name == TXN_STATE
+            log.flush_first = topic.name == TXN_STATE
             log.failed = self.turn.fail
             if self.syncer is not None:
                 log.touched = self.syncer.touched

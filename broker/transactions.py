@@ -216,7 +216,7 @@ class Transactions:
 
     def append(self, actor: Actor, txn: Txn, deferred: bool) -> bool:
         if deferred:
-            actor.log.append_late(txn.transactional_id, txn, txn.updated_at_ms)
+            actor.log.append_deferred(txn.transactional_id, txn, txn.updated_at_ms)
         else:
             actor.log.append_record(txn.transactional_id, txn, txn.updated_at_ms)
         return self._never_syncs

@@ -60,7 +60,7 @@ UPDATE_S: Final = 0.2
 SPARSE_S: Final = 10.0
 
 
-class Asked(NamedTuple):
+class AuditOptions(NamedTuple):
     folder: str
     json: bool
     html: str | None
@@ -102,31 +102,31 @@ class Progress:
 
 def audit(arguments: list[str]) -> int:
     """Exit status: 0 nothing found but what is normal, 1 findings or a folder that cannot be read."""
-    asked = parse(arguments)
+    options = parse(arguments)
     try:
         from stuntbroker.pipeline.audit.folder import FolderError, read_folder
     except ModuleNotFoundError as fault:
         return _failed(f"{NEEDS} ({fault.name} is not there)")
-    progress = Progress(asked.json)
+    progress = Progress(options.json)
     try:
-        if asked.html is not None:
-            check_page(asked.html)
-        folder = read_folder(asked.folder)
-        if asked.chain is not None:
-            asked.chain.check_topics(folder)
-        tables = _tables(asked)
-        made, compared = _made(asked, folder, tables, progress)
-        findings = made.findings()
+        if options.html is not None:
+            check_page(options.html)
+        folder = read_folder(options.folder)
+        if options.chain is not None:
+            options.chain.check_topics(folder)
+        tables = _tables(options)
+        result, compared = _audit_folder(options, folder, tables, progress)
+        findings = result.findings()
         if compared:
             from stuntbroker.pipeline.audit.findings import as_findings, concat_findings
 
             findings = concat_findings(findings, as_findings(compared))
         if tables is not None:
-            tables.finish(made, findings)
-        if asked.html is not None:
+            tables.finish(result, findings)
+        if options.html is not None:
             from stuntbroker.pipeline.report import write_report
 
-            write_report(asked.html, made, folder, findings)
+            write_report(options.html, result, folder, findings)
     except FolderError as fault:
         progress.clear()
         return _failed(str(fault))
@@ -138,12 +138,12 @@ def audit(arguments: list[str]) -> int:
     progress.clear()
     from stuntbroker.cli.audit_report import report_of, text_of
 
-    report = report_of(folder, made, findings, asked.timelines)
-    if asked.chain is not None:
-        chain = asked.chain
+    report = report_of(folder, result, findings, options.timelines)
+    if options.chain is not None:
+        chain = options.chain
         names = {"group": chain.group_id, "inputs": list(chain.inputs), "outputs": list(chain.outputs)}
         report["compared"] = names | {"findings": len(compared)}
-    sys.stdout.write(json.dumps(report, indent=2) + "\n" if asked.json else text_of(report))
+    sys.stdout.write(json.dumps(report, indent=2) + "\n" if options.json else text_of(report))
     return 1 if report["severities"].keys() - {HARMLESS} else 0
 
 
@@ -166,82 +166,86 @@ def check_page(path: str) -> None:
         raise OSError(f"cannot write {path}: {why}; give another --html")
 
 
-def _tables(asked: Asked) -> TableWriter | None:
+def _tables(options: AuditOptions) -> TableWriter | None:
     """Raises FolderError when they cannot be written where they should be."""
-    if asked.tables is None:
+    if options.tables is None:
         return None
     from stuntbroker.pipeline.audit.tables import TableWriter
 
-    tables = TableWriter(asked.tables, asked.records)
+    tables = TableWriter(options.tables, options.records)
     tables.make_folders()
     return tables
 
 
-def _made(asked: Asked, folder: Folder, tables: TableWriter | None, progress: Progress) -> tuple[Audit, list[Finding]]:
+def _audit_folder(
+    options: AuditOptions, folder: Folder, tables: TableWriter | None, progress: Progress
+) -> tuple[Audit, list[Finding]]:
     """(the audit, findings of the comparison that was asked for), with tables written on the way."""
-    if asked.master is None:
+    if options.master is None:
         from stuntbroker.pipeline.audit.run import audit as audit_of
         from stuntbroker.pipeline.audit.run import compare
 
-        made = audit_of(folder, tables, progress)
-        return made, compare(folder, made, asked.chain, progress) if asked.chain else []
+        result = audit_of(folder, tables, progress)
+        return result, compare(folder, result, options.chain, progress) if options.chain else []
     from stuntbroker.cli.audit_spark import audit_with_spark
 
-    return audit_with_spark(asked.master, folder, tables, asked.chain, progress)
+    return audit_with_spark(options.master, folder, tables, options.chain, progress)
 
 
-def parse(arguments: list[str]) -> Asked:
+def parse(arguments: list[str]) -> AuditOptions:
     """Raises UsageError."""
-    places, rest = _split(arguments)
-    found = options(rest, VALUES, FLAGS)
+    places, others = _split(arguments)
+    given = options(others, VALUES, FLAGS)
     if len(places) != 1:
         raise UsageError("audit: give one data folder (log.dirs in Kafka, --data-dir here)")
-    if "--records" in found and "--tables" not in found:
+    if "--records" in given and "--tables" not in given:
         raise UsageError("--records needs --tables")
-    texts = {name: single(found, name, "") if name in found else None for name in ("--html", "--tables", "--spark")}
-    return Asked(
+    texts = {name: single(given, name, "") if name in given else None for name in ("--html", "--tables", "--spark")}
+    return AuditOptions(
         places[0],
-        "--json" in found,
+        "--json" in given,
         texts["--html"],
         texts["--tables"],
-        "--records" in found,
-        found.get("--timeline", []),
+        "--records" in given,
+        given.get("--timeline", []),
         texts["--spark"],
-        _chain(found),
+        _chain(given),
     )
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     """(what is no option, options with their values); the value of --spark may be left out."""
-    places, rest = [], []
+    places, others = [], []
     waiting = iter(range(len(arguments)))
     for at in waiting:
-        one = arguments[at]
+        argument = arguments[at]
         following = arguments[at + 1] if at + 1 < len(arguments) else None
-        if not one.startswith("-"):
-            places.append(one)
-        elif one == "--spark" and (following is None or not _MASTER.fullmatch(following)):
-            rest.append(f"--spark={MASTER_DEFAULT}")
-        elif one in VALUES and following is not None:
-            rest += [one, following]
+        if not argument.startswith("-"):
+            places.append(argument)
+        elif argument == "--spark" and (following is None or not _MASTER.fullmatch(following)):
+            others.append(f"--spark={MASTER_DEFAULT}")
+        elif argument in VALUES and following is not None:
+            others += [argument, following]
             next(waiting)
         else:
-            rest.append(one)
-    return places, rest
+            others.append(argument)
+    return places, others
 
 
-def _chain(found: dict[str, list[str]]) -> Chain | None:
-    given = [name for name in ("--eos-group", "--eos-input", "--eos-output") if name in found]
-    if not given and "--eos-compare" not in found:
+def _chain(values: dict[str, list[str]]) -> Chain | None:
+    given = [name for name in ("--eos-group", "--eos-input", "--eos-output") if name in values]
+    if not given and "--eos-compare" not in values:
         return None
     if len(given) < 3:
         raise UsageError("--eos-group, --eos-input and --eos-output go together")
-    compared = choice(found, "--eos-compare", "both", "key", "value")
+    compared = choice(values, "--eos-compare", "both", "key", "value")
     try:
         from stuntbroker.pipeline.audit.eos import Chain
     except ModuleNotFoundError:
         return None  # What is missing is told when the folder is read.
-    return Chain(single(found, "--eos-group", ""), tuple(found["--eos-input"]), tuple(found["--eos-output"]), compared)
+    return Chain(
+        single(values, "--eos-group", ""), tuple(values["--eos-input"]), tuple(values["--eos-output"]), compared
+    )
 
 
 def _failed(text: str) -> int:

@@ -23,35 +23,37 @@ EVERY_DAY: Final = ("first", "first_seen", "end", "init", "init_by_owner")
 """Reasons of bumps that are no fence."""
 
 
-def report_of(folder: Folder, made: Audit, findings: pa.Table, timelines: list[str]) -> Report:
+def report_of(folder: Folder, audit: Audit, findings: pa.Table, timelines: list[str]) -> Report:
     from stuntbroker.pipeline.audit.reports import aborted_of, is_internal, last_stable_offsets
 
-    aborted = aborted_of(made.transactions).to_pylist()
+    aborted = aborted_of(audit.transactions).to_pylist()
     held = [
-        one for one in last_stable_offsets(made.transactions, made.bounds).to_pylist() if one["producer_id"] is not None
+        row
+        for row in last_stable_offsets(audit.transactions, audit.bounds).to_pylist()
+        if row["producer_id"] is not None
     ]
-    held.sort(key=lambda one: is_internal(one["topic"]))
+    held.sort(key=lambda row: is_internal(row["topic"]))
     rows = findings.to_pylist()
     names = ("transactions", "aborted_transactions", "bytes", "aborted_bytes")
-    total = {name: sum(one[name] for one in aborted) for name in names}
+    total = {name: sum(row[name] for row in aborted) for name in names}
     return {
         "folder": folder.path,
         "in_use": folder.in_use,
-        "skipped": [{"name": one.name, "reason": one.reason} for one in folder.skipped],
-        "partitions": len(made.bounds),
-        "batches": sum(made.segments["batches"].to_pylist()),
-        "bytes": sum(made.segments["bytes"].to_pylist()),
-        "transactional_ids": len(made.lasts),
+        "skipped": [{"name": row.name, "reason": row.reason} for row in folder.skipped],
+        "partitions": len(audit.bounds),
+        "batches": sum(audit.segments["batches"].to_pylist()),
+        "bytes": sum(audit.segments["bytes"].to_pylist()),
+        "transactional_ids": len(audit.lasts),
         "transactions": total["transactions"],
         "aborted_transactions": total["aborted_transactions"],
         "aborted_bytes_ratio": total["aborted_bytes"] / total["bytes"] if total["bytes"] else None,
-        "severities": dict(Counter(one["severity"] for one in rows)),
+        "severities": dict(Counter(row["severity"] for row in rows)),
         "findings": rows,
         "last_stable_offsets_held": held,
         "aborted": aborted,
-        "fencing": _fencing(made.fencing),
-        "timelines": {name: _timeline(made.fencing, name) for name in timelines},
-        "latencies": _slowest(made.latencies, ROWS_MAX),
+        "fencing": _fencing(audit.fencing),
+        "timelines": {name: _timeline(audit.fencing, name) for name in timelines},
+        "latencies": _slowest(audit.latencies, ROWS_MAX),
     }
 
 
@@ -60,7 +62,7 @@ def _fencing(fencing: pa.Table) -> Report:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    counts = {one["values"]: one["counts"] for one in pc.value_counts(fencing["reason"]).to_pylist()}
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(fencing["reason"]).to_pylist()}
     others = fencing.filter(pc.invert(pc.is_in(fencing["reason"], pa.array(EVERY_DAY))))
     newest = others.sort_by([("update_ms", "descending"), ("log_offset", "descending")]).slice(0, ROWS_MAX)
     return {
@@ -94,14 +96,16 @@ def text_of(report: Report) -> str:
     ]
     if report["in_use"]:
         lines.append("A broker has this folder open: what it writes meanwhile may look unfinished.\n")
-    lines += [f"skipped {shown(one['name'])}: {shown(one['reason'])}\n" for one in report["skipped"][:SKIPPED_MAX]]
+    lines += [
+        f"skipped {shown(entry['name'])}: {shown(entry['reason'])}\n" for entry in report["skipped"][:SKIPPED_MAX]
+    ]
     if (left := len(report["skipped"]) - SKIPPED_MAX) > 0:
         lines.append(f"and {left} more are skipped: --json has them all\n")
     lines.append(_findings(report["findings"]))
     if "compared" in report and not report["compared"]["findings"]:
-        one = report["compared"]
-        inputs, outputs = ", ".join(one["inputs"]), ", ".join(one["outputs"])
-        said = f"Exactly once: what {one['group']} has committed of {inputs} is in {outputs}, and nothing else."
+        entry = report["compared"]
+        inputs, outputs = ", ".join(entry["inputs"]), ", ".join(entry["outputs"])
+        said = f"Exactly once: what {entry['group']} has committed of {inputs} is in {outputs}, and nothing else."
         lines.append(f"\n{shown(said)}\n")
     lines += [_timeline_text(name, rows) for name, rows in report["timelines"].items()]
     if report["last_stable_offsets_held"]:
@@ -120,14 +124,14 @@ def _findings(findings: list[Report]) -> str:
 
     rows = [
         (
-            one["severity"],
-            one["kind"],
-            _place(one) + (f" and {number - 1} more" if number > 1 else ""),
-            one["transactional_id"] or "-",
-            _pair(one),
-            one["evidence"],
+            finding["severity"],
+            finding["kind"],
+            _place(finding) + (f" and {number - 1} more" if number > 1 else ""),
+            finding["transactional_id"] or "-",
+            _pair(finding),
+            finding["evidence"],
         )
-        for one, number in grouped(findings)
+        for finding, number in grouped(findings)
     ]
     return _section(("SEVERITY", "KIND", "WHERE", "TRANSACTIONAL-ID", "PRODUCER", "EVIDENCE"), rows)
 
@@ -135,27 +139,27 @@ def _findings(findings: list[Report]) -> str:
 def _held(held: list[Report]) -> str:
     rows = [
         (
-            f"{one['topic']}-{one['partition']}",
-            one["last_stable_offset"],
-            one["log_end_offset"],
-            one["transactional_id"] or "-",
-            _pair(one),
-            instant(one["first_timestamp"]),
+            f"{row['topic']}-{row['partition']}",
+            row["last_stable_offset"],
+            row["log_end_offset"],
+            row["transactional_id"] or "-",
+            _pair(row),
+            instant(row["first_timestamp"]),
         )
-        for one in held
+        for row in held
     ]
     return _section(("PARTITION", "LAST-STABLE-OFFSET", "LOG-END-OFFSET", "HELD-BY", "PRODUCER", "SINCE"), rows)
 
 
 def _fenced(fenced: list[Report]) -> str:
     """Per id, how often and why; the newest first."""
-    counts = Counter((one["transactional_id"], one["reason"]) for one in fenced)
+    counts = Counter((row["transactional_id"], row["reason"]) for row in fenced)
     newest: dict[tuple[str, str], Report] = {}
-    for one in fenced:
-        newest.setdefault((one["transactional_id"], one["reason"]), one)
+    for row in fenced:
+        newest.setdefault((row["transactional_id"], row["reason"]), row)
     rows = [
-        (name, reason, counts[name, reason], _before(one), _pair(one), instant(one["update_ms"]))
-        for (name, reason), one in newest.items()
+        (name, reason, counts[name, reason], _before(row), _pair(row), instant(row["update_ms"]))
+        for (name, reason), row in newest.items()
     ]
     return _section(("TRANSACTIONAL-ID", "BUMPED-BY", "TIMES", "LAST-FROM", "TO", "AT"), rows)
 
@@ -163,8 +167,8 @@ def _fenced(fenced: list[Report]) -> str:
 def _latencies(latencies: list[Report]) -> str:
     names = ("p50_ms", "p90_ms", "p99_ms", "p100_ms")
     rows = [
-        (one["transactional_id"], one["transactions"], *(one[name] for name in names))
-        for one in latencies[:SLOWEST_MAX]
+        (row["transactional_id"], row["transactions"], *(row[name] for name in names))
+        for row in latencies[:SLOWEST_MAX]
     ]
     return _section(("SLOWEST-TRANSACTIONAL-IDS", "TRANSACTIONS", "P50-MS", "P90-MS", "P99-MS", "MAX-MS"), rows)
 
@@ -173,8 +177,8 @@ def _timeline_text(name: str, timeline: list[Report]) -> str:
     if not timeline:
         return f"\n{shown(name)}: no transactional id of that name is in the transaction log.\n"
     rows = [
-        (instant(one["update_ms"]), one["reason"], _before(one), _pair(one), one["state"], one["log_offset"])
-        for one in timeline
+        (instant(row["update_ms"]), row["reason"], _before(row), _pair(row), row["state"], row["log_offset"])
+        for row in timeline
     ]
     return f"\n{shown(name)}\n" + table(("AT", "BUMPED-BY", "FROM", "TO", "STATE", "LOG-OFFSET"), rows)
 
@@ -185,18 +189,20 @@ def _section(headers: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     return "\n" + table(headers, rows[:ROWS_MAX]) + more
 
 
-def _place(one: Report) -> str:
-    if one["topic"] is None:
+def _place(finding: Report) -> str:
+    if finding["topic"] is None:
         return "-"
-    place = one["topic"] if one["partition"] is None else f"{one['topic']}-{one['partition']}"
-    if one["first_offset"] is None:
+    place = finding["topic"] if finding["partition"] is None else f"{finding['topic']}-{finding['partition']}"
+    if finding["first_offset"] is None:
         return place
-    return f"{place}@{one['first_offset']}" + (f"..{one['last_offset']}" if one["last_offset"] is not None else "")
+    return f"{place}@{finding['first_offset']}" + (
+        f"..{finding['last_offset']}" if finding["last_offset"] is not None else ""
+    )
 
 
-def _pair(one: Report) -> str:
-    return "-" if one["producer_id"] is None else f"{one['producer_id']}:{one['producer_epoch']}"
+def _pair(row: Report) -> str:
+    return "-" if row["producer_id"] is None else f"{row['producer_id']}:{row['producer_epoch']}"
 
 
-def _before(one: Report) -> str:
-    return "-" if one["before_producer_id"] < 0 else f"{one['before_producer_id']}:{one['before_producer_epoch']}"
+def _before(row: Report) -> str:
+    return "-" if row["before_producer_id"] < 0 else f"{row['before_producer_id']}:{row['before_producer_epoch']}"

@@ -40,8 +40,8 @@ def audit_with_spark(
     with session(master) as spark:
         from stuntbroker.pipeline.spark import audit as on_spark
 
-        made = on_spark.audit(spark, folder, tables, progress)
-        return made, on_spark.compare(spark, folder, made, chain, progress) if chain else []
+        result = on_spark.audit(spark, folder, tables, progress)
+        return result, on_spark.compare(spark, folder, result, chain, progress) if chain else []
 
 
 def need_java() -> None:
@@ -52,8 +52,8 @@ def need_java() -> None:
     if java is None:
         raise SparkError(f"a JDK {JAVA_MIN} or newer is needed: there is no java {where}")
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
-    version = int(found[2] if found[1] == "1" and found[2] else found[1]) if found else None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    version = int(match[2] if match[1] == "1" and match[2] else match[1]) if match else None
     if version is None or version < JAVA_MIN:
         what = "not one that can be asked for its version" if version is None else f"of version {version}"
         raise SparkError(f"a JDK {JAVA_MIN} or newer is needed: {java} is {what}")

@@ -51,10 +51,10 @@ def _files_in(path: str) -> list[str]:
         names = sorted(os.listdir(path))
     except OSError:  # No folder, or one that cannot be read: whoever opens it finds out why.
         return [path]
-    found = []
+    files = []
     for inner in (os.path.join(path, name) for name in names):
-        found += [inner] if os.path.islink(inner) else _files_in(inner)
-    return found
+        files += [inner] if os.path.islink(inner) else _files_in(inner)
+    return files
 
 
 def _dump_file(path: str) -> int:
@@ -144,9 +144,9 @@ def _content(header: BatchHeader, record: Record, topic: str) -> str:
             return "control record of another kind"
         return f"{'COMMIT' if marker[0] else 'ABORT'} coordinator_epoch={marker[1]}"
     if topic == TXN_STATE:
-        found = read_txn(record)
-        if found is not None:
-            transactional_id, txn = found
+        entry = read_txn(record)
+        if entry is not None:
+            transactional_id, txn = entry
             return f"{transactional_id}: " + ("tombstone" if txn is None else _transaction(txn))
     if topic == OFFSETS:
         from stuntbroker.groups.records import read_record as read_group

@@ -41,37 +41,37 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    command, others = (arguments[0], arguments[1:]) if arguments else ("", [])
     if "--help" in arguments or "-h" in arguments:
-        command, rest = "help", [] if command.startswith("-") else [command]
+        command, others = "help", [] if command.startswith("-") else [command]
     match command:
         case "serve":
             from stuntbroker.cli.serve import serve
 
-            return serve(options(rest, SERVE_OPTIONS))
+            return serve(options(others, SERVE_OPTIONS))
         case "wait":
             from stuntbroker.cli.wait import wait
 
-            return wait(options(rest, WAIT_OPTIONS))
+            return wait(options(others, WAIT_OPTIONS))
         case "txn":
             from stuntbroker.cli.txn import txn
 
-            return txn(rest)
+            return txn(others)
         case "audit":
             from stuntbroker.cli.audit import audit
 
-            return audit(rest)
+            return audit(others)
         case "dump":
             from stuntbroker.cli.dump import dump
 
-            return dump(rest)
+            return dump(others)
         case "version" | "--version" | "-V":
             sys.stdout.write(f"stuntbroker {VERSION} ({'compiled' if is_compiled() else 'not compiled'})\n")
             return 0
         case "help":
             from stuntbroker.cli.help import help_of
 
-            sys.stdout.write(help_of(rest[0] if rest else ""))
+            sys.stdout.write(help_of(others[0] if others else ""))
             return 0
     problem = f"there is no command {command!r}" if command else "which command?"
     raise UsageError(f"{problem}; there are {', '.join(COMMANDS)} (--help tells more)")
@@ -95,13 +95,13 @@ WAIT_OPTIONS: Final = ("--bootstrap", "--timeout")
 
 def options(arguments: list[str], known: tuple[str, ...], flags: tuple[str, ...] = ()) -> dict[str, list[str]]:
     """`--name value` and `--name=value`, each as often as it was given, and `--flag` alone, which has no values."""
-    found: dict[str, list[str]] = {}
+    given: dict[str, list[str]] = {}
     at = 0
     while at < len(arguments):
         name, equals, value = arguments[at].partition("=")
         at += 1
         if name in flags and not equals:
-            found[name] = []
+            given[name] = []
             continue
         if name not in known:
             raise UsageError(f"unknown option {name!r}; there are {' '.join((*known, *flags))}")
@@ -110,34 +110,34 @@ def options(arguments: list[str], known: tuple[str, ...], flags: tuple[str, ...]
                 raise UsageError(f"{name} needs a value")
             value = arguments[at]
             at += 1
-        found.setdefault(name, []).append(value)
-    return found
+        given.setdefault(name, []).append(value)
+    return given
 
 
-def single(found: dict[str, list[str]], name: str, default: str) -> str:
-    values = found.get(name, [default])
+def single(given: dict[str, list[str]], name: str, default: str) -> str:
+    values = given.get(name, [default])
     if len(values) > 1:
         raise UsageError(f"{name} was given {len(values)} times")
     return values[0]
 
 
-def choice(found: dict[str, list[str]], name: str, *choices: str) -> str:
-    value = single(found, name, choices[0])
+def choice(given: dict[str, list[str]], name: str, *choices: str) -> str:
+    value = single(given, name, choices[0])
     if value not in choices:
         raise UsageError(f"{name} {value!r}: it must be one of {', '.join(choices)}")
     return value
 
 
-def number(found: dict[str, list[str]], name: str, default: int, low: int, high: int) -> int:
-    text = single(found, name, str(default))
+def number(given: dict[str, list[str]], name: str, default: int, low: int, high: int) -> int:
+    text = single(given, name, str(default))
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20) or not low <= int(text) <= high:
         raise UsageError(f"{name} {text!r}: it must be a whole number from {low} to {high}")
     return int(text)
 
 
-def seconds(found: dict[str, list[str]], name: str, default: float) -> float:
-    text = single(found, name, str(default))
+def seconds(given: dict[str, list[str]], name: str, default: float) -> float:
+    text = single(given, name, str(default))
     try:
         value = float(text)
     except ValueError:
@@ -147,11 +147,11 @@ def seconds(found: dict[str, list[str]], name: str, default: float) -> float:
     return value
 
 
-def bootstrap(found: dict[str, list[str]]) -> list[Address]:
+def bootstrap(given: dict[str, list[str]]) -> list[Address]:
     """The addresses of `--bootstrap`."""
     from stuntbroker.client.cluster import parse_bootstrap
 
     try:
-        return parse_bootstrap(single(found, "--bootstrap", "localhost:9092"))
+        return parse_bootstrap(single(given, "--bootstrap", "localhost:9092"))
     except ValueError as fault:
         raise UsageError(f"--bootstrap: {fault}") from None

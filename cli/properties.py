@@ -51,9 +51,9 @@ def parse_java(data: bytes) -> dict[str, str]:
     """The format of java.util.Properties: Latin-1, escapes, comments, lines that a backslash continues. Raises ValueError."""
     properties = {}
     for line in _logical_lines(data.decode("latin-1")):
-        found = _KEY_AND_SEPARATOR.match(line)
-        assert found is not None  # All of it is optional.
-        properties[_unescape(found[1])] = _unescape(line[found.end() :])
+        match = _KEY_AND_SEPARATOR.match(line)
+        assert match is not None  # All of it is optional.
+        properties[_unescape(match[1])] = _unescape(line[match.end() :])
     return properties
 
 
@@ -75,8 +75,8 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _unescape(text: str) -> str:
-    def character(found: re.Match[str]) -> str:
-        escape: str = found[1]
+    def character(match: re.Match[str]) -> str:
+        escape: str = match[1]
         if not escape.startswith("u"):
             return _CONTROLS.get(escape, escape)
         if not re.fullmatch("u[0-9A-Fa-f]{4}", escape):

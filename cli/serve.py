@@ -50,18 +50,18 @@ class Listening(NamedTuple):
     ready_file: str
 
 
-def serve(found: dict[str, list[str]]) -> int:
-    durability = choice(found, "--durability", "process", "power")
-    form = choice(found, "--log-format", "text", "json")
-    level = choice(found, "--log-level", "info", "debug", "warning", "error")
-    data_dir = single(found, "--data-dir", "") or None
-    truncate = choice(found, "--recover", "refuse", "truncate") == "truncate"
-    ready_file = single(found, "--ready-file", "")
-    metrics_port = number(found, "--metrics-port", 0, 0, 65_535) if "--metrics-port" in found else None
-    properties = _properties(single(found, "--config", ""), found.get("--set", []))
+def serve(given: dict[str, list[str]]) -> int:
+    durability = choice(given, "--durability", "process", "power")
+    form = choice(given, "--log-format", "text", "json")
+    level = choice(given, "--log-level", "info", "debug", "warning", "error")
+    data_dir = single(given, "--data-dir", "") or None
+    truncate = choice(given, "--recover", "refuse", "truncate") == "truncate"
+    ready_file = single(given, "--ready-file", "")
+    metrics_port = number(given, "--metrics-port", 0, 0, 65_535) if "--metrics-port" in given else None
+    properties = _properties(single(given, "--config", ""), given.get("--set", []))
     try:
         config = BrokerConfig(properties)
-        host, port = _address(found, config)
+        host, port = _address(given, config)
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
     events = Events(level, form)
@@ -95,15 +95,15 @@ def serve(found: dict[str, list[str]]) -> int:
         return 1
 
 
-def _address(found: dict[str, list[str]], config: BrokerConfig) -> Address:
+def _address(given: dict[str, list[str]], config: BrokerConfig) -> Address:
     """Where to listen: `--host` and `--port`, and what is not given of them from the property `listeners`."""
     listeners = client_listeners(config)
-    if len(listeners) > 1 and not found.keys() >= {"--host", "--port"}:
+    if len(listeners) > 1 and not given.keys() >= {"--host", "--port"}:
         raise UsageError(
             f"listeners: {len(listeners)} are for clients, and one is served: leave one, or give --host and --port"
         )
     default = listeners[0] if listeners else Address("localhost", 9092)
-    return Address(single(found, "--host", default.host), number(found, "--port", default.port, 0, 65_535))
+    return Address(single(given, "--host", default.host), number(given, "--port", default.port, 0, 65_535))
 
 
 def _properties(path: str, sets: list[str]) -> dict[str, str]:
@@ -112,10 +112,10 @@ def _properties(path: str, sets: list[str]) -> dict[str, str]:
         from stuntbroker.cli.properties import read_properties
 
         properties = read_properties(path)
-    for one in sets:
-        name, equals, value = one.partition("=")
+    for setting in sets:
+        name, equals, value = setting.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--set {one!r}: it must be KEY=VALUE")
+            raise UsageError(f"--set {setting!r}: it must be KEY=VALUE")
         properties[name.strip()] = value.strip()
     return properties
 

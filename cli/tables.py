@@ -20,7 +20,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def shown(text: str) -> str:
     """`text` on one line: whatever a terminal would obey, or not show, is escaped as in Python; nothing is `""`."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text) or '""'
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text) or '""'
 
 
 def instant(ms: int | None) -> str:

@@ -86,22 +86,22 @@ class Shown(NamedTuple):
 
 
 def txn(arguments: list[str]) -> int:
-    command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    command, others = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command not in COMMANDS:
         what = f"txn: there is no command {command!r}" if command else "txn: which command?"
         raise UsageError(f"{what}; there are {', '.join(COMMANDS)} (txn --help tells more)")
     prepare, known = COMMANDS[command]
-    found = options(rest, (*known, "--bootstrap", "--timeout"), flags=("--json",))
-    operation = prepare(found)
-    addresses = bootstrap(found)
-    timeout_s = seconds(found, "--timeout", COMMAND_TIMEOUT_S)
+    given = options(others, (*known, "--bootstrap", "--timeout"), flags=("--json",))
+    operation = prepare(given)
+    addresses = bootstrap(given)
+    timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
     try:
         with Cluster(addresses, timeout_s, is_total=True) as cluster:
             result = operation(Admin(cluster))
     except ClientError as fault:
         sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
         return 1
-    sys.stdout.write(json.dumps(result.document, indent=2) + "\n" if "--json" in found else result.text)
+    sys.stdout.write(json.dumps(result.document, indent=2) + "\n" if "--json" in given else result.text)
     if result.failure:
         sys.stderr.write(f"stuntbroker: {shown(result.failure)}\n")
     return 1 if result.failure else 0
@@ -114,26 +114,26 @@ Operation = Callable[[Admin], Shown]
 # --- list
 
 
-def _list(found: Options) -> Operation:
-    for state in found.get("--state", ()):
+def _list(given: Options) -> Operation:
+    for state in given.get("--state", ()):
         if state not in STATES:
             raise UsageError(f"--state {state!r}: it must be one of {', '.join(STATES)}")
     # Unlike Kafka: its tool's --duration-filter also shows ids without a transaction, and finished ones.
-    longer_ms = _optional(found, "--running-longer-than-ms", 0, LONG_MAX)
-    pattern = single(found, "--transactional-id", "") or None
+    longer_ms = _optional(given, "--running-longer-than-ms", 0, LONG_MAX)
+    pattern = single(given, "--transactional-id", "") or None
     if pattern is not None:
         _checked_id(pattern)
-    producer_ids = [_number("--producer-id", one, 0, LONG_MAX) for one in found.get("--producer-id", ())]
+    producer_ids = [_number("--producer-id", text, 0, LONG_MAX) for text in given.get("--producer-id", ())]
 
     def operation(admin: Admin) -> Shown:
-        listings, notes = admin.list_transactions(found.get("--state", ()), producer_ids, longer_ms, pattern)
+        listings, notes = admin.list_transactions(given.get("--state", ()), producer_ids, longer_ms, pattern)
         for note in notes:
             sys.stderr.write(f"stuntbroker: {shown(note)}\n")
         if longer_ms is not None:
-            described = admin.describe_transactions(one.transactional_id for one in listings)
+            described = admin.describe_transactions(listing.transactional_id for listing in listings)
             return _running(listings, described, _now_ms())
         text = table(LISTED, listings)
-        return Shown(text, {"transactions": [one._asdict() for one in listings]})
+        return Shown(text, {"transactions": [listing._asdict() for listing in listings]})
 
     return operation
 
@@ -141,12 +141,12 @@ def _list(found: Options) -> Operation:
 def _running(listings: tuple[Listing, ...], described: dict[str, Description | None], now_ms: int) -> Shown:
     """With start and duration. What has ended since it was listed is left out."""
     rows, documents = [], []
-    for one in listings:
-        more = described[one.transactional_id]
+    for listing in listings:
+        more = described[listing.transactional_id]
         if more is None or more.state not in RUNNING or more.started_at_ms is None:
             continue
         running_ms = now_ms - more.started_at_ms
-        listed = one._replace(producer_id=more.producer_id, state=more.state)
+        listed = listing._replace(producer_id=more.producer_id, state=more.state)
         rows.append((*listed, instant(more.started_at_ms), running_ms))
         documents.append(listed._asdict() | {"started_at_ms": more.started_at_ms, "running_ms": running_ms})
     return Shown(table((*LISTED, "STARTED", "RUNNING-MS"), rows), {"transactions": documents})
@@ -155,18 +155,18 @@ def _running(listings: tuple[Listing, ...], described: dict[str, Description | N
 # --- describe
 
 
-def _describe(found: Options) -> Operation:
-    ids = [_checked_id(one) for one in found.get("--transactional-id", ())]
+def _describe(given: Options) -> Operation:
+    ids = [_checked_id(text) for text in given.get("--transactional-id", ())]
     if not ids:
         raise UsageError("txn describe needs --transactional-id ID")
 
     def operation(admin: Admin) -> Shown:
         described = admin.describe_transactions(ids)
-        missing = [one for one, description in described.items() if description is None]
-        there = [one for one in described.values() if one is not None]
+        missing = [each for each, description in described.items() if description is None]
+        there = [each for each in described.values() if each is not None]
         failure = f"there is no transactional id {', '.join(map(repr, missing))}" if missing else ""
         now_ms = _now_ms()
-        document = {"transactions": [_document(one, now_ms) for one in there], "not_found": missing}
+        document = {"transactions": [_document(each, now_ms) for each in there], "not_found": missing}
         return Shown(_descriptions(there, now_ms) if there else "", document, failure)
 
     return operation
@@ -186,43 +186,47 @@ def _descriptions(described: list[Description], now_ms: int) -> str:
     )
     rows = [
         (
-            one.transactional_id,
-            one.coordinator_id,
-            one.state,
-            one.producer_id,
-            one.producer_epoch,
-            "none (two-phase)" if one.two_phase else one.timeout_ms,
-            instant(one.started_at_ms),
-            "-" if (running_ms := _running_ms(one, now_ms)) is None else running_ms,
-            _joined(one.partitions) or "-",
+            description.transactional_id,
+            description.coordinator_id,
+            description.state,
+            description.producer_id,
+            description.producer_epoch,
+            "none (two-phase)" if description.two_phase else description.timeout_ms,
+            instant(description.started_at_ms),
+            "-" if (running_ms := _running_ms(description, now_ms)) is None else running_ms,
+            _joined(description.partitions) or "-",
         )
-        for one in described
+        for description in described
     ]
     return table(headers, rows)
 
 
-def _document(one: Description, now_ms: int) -> dict[str, Any]:
-    partitions = [{"topic": topic, "partition": partition} for topic, partition in one.partitions]
-    facts = {"two_phase": one.two_phase, "running_ms": _running_ms(one, now_ms), "partitions": partitions}
-    return one._asdict() | facts
+def _document(description: Description, now_ms: int) -> dict[str, Any]:
+    partitions = [{"topic": topic, "partition": partition} for topic, partition in description.partitions]
+    facts = {
+        "two_phase": description.two_phase,
+        "running_ms": _running_ms(description, now_ms),
+        "partitions": partitions,
+    }
+    return description._asdict() | facts
 
 
-def _running_ms(one: Description, now_ms: int) -> int | None:
-    return now_ms - one.started_at_ms if one.running and one.started_at_ms is not None else None
+def _running_ms(description: Description, now_ms: int) -> int | None:
+    return now_ms - description.started_at_ms if description.running and description.started_at_ms is not None else None
 
 
 # --- abort
 
 
-def _abort(found: Options) -> Operation:
-    topic = single(found, "--topic", "")
-    if not topic or "--partition" not in found:
+def _abort(values: Options) -> Operation:
+    topic = single(values, "--topic", "")
+    if not topic or "--partition" not in values:
         raise UsageError("txn abort needs --topic and --partition")
-    partition = number(found, "--partition", 0, 0, INT_MAX)
-    start_offset = _optional(found, "--start-offset", 0, LONG_MAX)
-    producer_id = _optional(found, "--producer-id", 0, LONG_MAX)
-    producer_epoch = _optional(found, "--producer-epoch", 0, 32_767)
-    coordinator_epoch = _optional(found, "--coordinator-epoch", -1, INT_MAX)
+    partition = number(values, "--partition", 0, 0, INT_MAX)
+    start_offset = _optional(values, "--start-offset", 0, LONG_MAX)
+    producer_id = _optional(values, "--producer-id", 0, LONG_MAX)
+    producer_epoch = _optional(values, "--producer-epoch", 0, 32_767)
+    coordinator_epoch = _optional(values, "--coordinator-epoch", -1, INT_MAX)
     given = (producer_id, producer_epoch, coordinator_epoch)
     if (start_offset is None) == (given == (None, None, None)):
         raise UsageError(
@@ -250,10 +254,10 @@ def _abort(found: Options) -> Operation:
 # --- force-terminate
 
 
-def _force_terminate(found: Options) -> Operation:
-    if "--transactional-id" not in found:
+def _force_terminate(given: Options) -> Operation:
+    if "--transactional-id" not in given:
         raise UsageError("txn force-terminate needs --transactional-id ID")
-    transactional_id = _checked_id(single(found, "--transactional-id", ""))
+    transactional_id = _checked_id(single(given, "--transactional-id", ""))
 
     def operation(admin: Admin) -> Shown:
         # Unlike Kafka: kafka-transactions.sh makes an id that it does not find. A slip of the pen should not.
@@ -282,21 +286,22 @@ def _terminated(before: Description) -> str:
 # --- find-hanging
 
 
-def _find_hanging(found: Options) -> Operation:
-    topic = single(found, "--topic", "") or None
-    partition = _optional(found, "--partition", 0, INT_MAX)
-    broker_id = _optional(found, "--broker-id", 0, INT_MAX)
+def _find_hanging(values: Options) -> Operation:
+    topic = single(values, "--topic", "") or None
+    partition = _optional(values, "--partition", 0, INT_MAX)
+    broker_id = _optional(values, "--broker-id", 0, INT_MAX)
     if partition is not None and topic is None:
         raise UsageError("txn find-hanging: --partition needs --topic")
-    limit_ms = number(found, "--max-transaction-timeout-ms", MAX_TRANSACTION_TIMEOUT_MS, 0, LONG_MAX)
-    given = single(found, "--bootstrap", "")
+    limit_ms = number(values, "--max-transaction-timeout-ms", MAX_TRANSACTION_TIMEOUT_MS, 0, LONG_MAX)
+    given = single(values, "--bootstrap", "")
 
     def operation(admin: Admin) -> Shown:
         transactions, leaderless = admin.find_hanging(topic, partition, broker_id, limit_ms)
         now_ms = _now_ms()
         documents = [
-            one._asdict() | {"idle_ms": now_ms - one.last_timestamp_ms, "abort_command": _abort_command(one, given)}
-            for one in transactions
+            transaction._asdict()
+            | {"idle_ms": now_ms - transaction.last_timestamp_ms, "abort_command": _abort_command(transaction, given)}
+            for transaction in transactions
         ]
         missed = [{"topic": name, "partition": index} for name, index in leaderless]
         failure = f"not looked into, having no leader: {_joined(leaderless)}" if leaderless else ""
@@ -322,27 +327,34 @@ def _hanging(transactions: tuple[OpenTransaction, ...], now_ms: int, given: str,
     )
     rows = [
         (
-            one.topic,
-            one.partition,
-            one.producer_id,
-            one.producer_epoch,
-            one.coordinator_epoch,
-            one.start_offset,
-            instant(one.last_timestamp_ms),
-            now_ms - one.last_timestamp_ms,
+            transaction.topic,
+            transaction.partition,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            transaction.coordinator_epoch,
+            transaction.start_offset,
+            instant(transaction.last_timestamp_ms),
+            now_ms - transaction.last_timestamp_ms,
         )
-        for one in transactions
+        for transaction in transactions
     ]
-    commands = "".join(f"  {_abort_command(one, given)}\n" for one in transactions)
+    commands = "".join(f"  {_abort_command(transaction, given)}\n" for transaction in transactions)
     return f"open transactions {looked_for}{table(headers, rows)}\nto abort them:\n{commands}"
 
 
-def _abort_command(one: OpenTransaction, given: str) -> str:
+def _abort_command(transaction: OpenTransaction, given: str) -> str:
     """What to type; `given` is the value of --bootstrap, or nothing."""
     words = ["stuntbroker", "txn", "abort"]
     if given:
         words += ["--bootstrap", given]
-    words += ["--topic", one.topic, "--partition", str(one.partition), "--start-offset", str(one.start_offset)]
+    words += [
+        "--topic",
+        transaction.topic,
+        "--partition",
+        str(transaction.partition),
+        "--start-offset",
+        str(transaction.start_offset),
+    ]
     return shlex.join(words)
 
 
@@ -374,8 +386,8 @@ def _number(name: str, text: str, low: int, high: int) -> int:
     return number({name: [text]}, name, 0, low, high)
 
 
-def _optional(found: Options, name: str, low: int, high: int) -> int | None:
-    return number(found, name, 0, low, high) if name in found else None
+def _optional(given: Options, name: str, low: int, high: int) -> int | None:
+    return number(given, name, 0, low, high) if name in given else None
 
 
 def _now_ms() -> int:

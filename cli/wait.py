@@ -14,9 +14,9 @@ ATTEMPT_S_MIN = 0.1
 ATTEMPT_S_MAX = 5.0
 
 
-def wait(found: dict[str, list[str]]) -> int:
-    addresses = bootstrap(found)
-    timeout_s = seconds(found, "--timeout", 30)
+def wait(given: dict[str, list[str]]) -> int:
+    addresses = bootstrap(given)
+    timeout_s = seconds(given, "--timeout", 30)
     deadline = time.monotonic() + timeout_s
     while True:
         try:

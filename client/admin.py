@@ -133,7 +133,7 @@ class Admin:
         hence the states are restricted as well. `pattern` (KIP-1152) is RE2 and has to match the whole id.
         """
         if running_longer_than_ms is not None:
-            states = [one for one in RUNNING if not states or one in states]
+            states = [state for state in RUNNING if not states or state in states]
             if not states:
                 return Found((), ())
         duration_ms = -1 if running_longer_than_ms is None else running_longer_than_ms
@@ -148,38 +148,42 @@ class Admin:
             answer = self._cluster.ask(node_id, LIST_TRANSACTIONS, request, ListTransactionsResponse)
             check(f"ListTransactions to broker {node_id}", answer.error_code)
             notes += [f"broker {node_id} knows no state {name!r}" for name in answer.unknown_state_filters]
-            found = [
-                Listing(one.transactional_id, node_id, one.producer_id, one.transaction_state)
-                for one in answer.transaction_states
+            listed = [
+                Listing(listing.transactional_id, node_id, listing.producer_id, listing.transaction_state)
+                for listing in answer.transaction_states
             ]
             if request.transactional_id_pattern is not None and version < PATTERN_FROM:
                 wanted = _compiled(request.transactional_id_pattern)
-                found = [one for one in found if wanted.fullmatch(one.transactional_id)]
+                listed = [listing for listing in listed if wanted.fullmatch(listing.transactional_id)]
                 notes.append(f"broker {node_id} is too old for patterns: matched here, by Python's rules")
             if request.duration_filter >= 0 and version < DURATION_FROM:
-                found = list(self._running_longer(found, request.duration_filter))
+                listed = list(self._running_longer(listed, request.duration_filter))
                 notes.append(
                     f"broker {node_id} is too old to filter by duration: filtered here, by this machine's clock"
                 )
-            listings += found
+            listings += listed
         return Found(tuple(sorted(listings)), tuple(notes))
 
     def _running_longer(self, listings: Sequence[Listing], duration_ms: int) -> Iterator[Listing]:
-        described = self._describe([one.transactional_id for one in listings])
+        described = self._describe([listing.transactional_id for listing in listings])
         now_ms = self._now_ms()
-        for one in listings:
-            found = described.get(one.transactional_id)
-            if found is not None and found.started_at_ms is not None and now_ms - found.started_at_ms > duration_ms:
-                yield one
+        for listing in listings:
+            description = described.get(listing.transactional_id)
+            if (
+                description is not None
+                and description.started_at_ms is not None
+                and now_ms - description.started_at_ms > duration_ms
+            ):
+                yield listing
 
     def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, Description | None]:
         """By transactional id, None where there is no such id."""
         wanted = list(dict.fromkeys(transactional_ids))
         described = self._cluster.retrying(lambda: self._describe(wanted))
-        return {one: described.get(one) for one in wanted}
+        return {transactional_id: described.get(transactional_id) for transactional_id in wanted}
 
     def _describe(self, transactional_ids: Sequence[str]) -> dict[str, Description]:
-        found = {}
+        described = {}
         by_coordinator: dict[int, list[str]] = {}
         for some in _batches(transactional_ids):
             for transactional_id, node_id in self._cluster.coordinators(some).items():
@@ -188,15 +192,15 @@ class Admin:
             for some in _batches(ids):
                 request = DescribeTransactionsRequest(some)
                 answer = self._cluster.ask(node_id, DESCRIBE_TRANSACTIONS, request, DescribeTransactionsResponse)
-                for one in answer.transaction_states:
-                    if one.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                        check(f"transactional id {one.transactional_id!r}", one.error_code)
-                        found[one.transactional_id] = _description(one, node_id)
-        return found
+                for state in answer.transaction_states:
+                    if state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                        check(f"transactional id {state.transactional_id!r}", state.error_code)
+                        described[state.transactional_id] = _description(state, node_id)
+        return described
 
     def _open(self, partitions: Sequence[TopicPartition], node_id: int) -> list[OpenTransaction]:
         """What one broker, which holds all these partitions, knows of open transactions in them."""
-        found = []
+        transactions = []
         for some in _batches(partitions):
             topics: dict[str, list[int]] = {}
             for name, index in some:
@@ -207,12 +211,12 @@ class Admin:
                 for partition in topic.partitions:
                     what = f"the producers of {topic.name}-{partition.partition_index}"
                     check(what, partition.error_code, partition.error_message)
-                    found += [
-                        _open_transaction(topic.name, partition.partition_index, one)
-                        for one in partition.active_producers
-                        if one.current_txn_start_offset >= 0
+                    transactions += [
+                        _open_transaction(topic.name, partition.partition_index, producer)
+                        for producer in partition.active_producers
+                        if producer.current_txn_start_offset >= 0
                     ]
-        return found
+        return transactions
 
     def find_hanging(
         self, topic: str | None, index: int | None, broker_id: int | None, max_transaction_timeout_ms: int
@@ -230,32 +234,32 @@ class Admin:
         else:
             partitions = self._cluster.partitions(None if topic is None else [topic])
         if broker_id is not None:
-            partitions = [one for one in partitions if broker_id in one.replica_ids]
+            partitions = [item for item in partitions if broker_id in item.replica_ids]
             if not partitions:
                 self._cluster.version(broker_id, DESCRIBE_PRODUCERS)  # A broker that there is not is no empty one.
         by_node: dict[int, list[TopicPartition]] = {}
-        for one in partitions:
-            node_id = one.leader_id if broker_id is None else broker_id
-            by_node.setdefault(node_id, []).append((one.topic, one.partition))
+        for item in partitions:
+            node_id = item.leader_id if broker_id is None else broker_id
+            by_node.setdefault(node_id, []).append((item.topic, item.partition))
         leaderless = by_node.pop(-1, [])
-        found = [one for node_id, some in by_node.items() for one in self._open(some, node_id)]
+        opened = [item for node_id, some in by_node.items() for item in self._open(some, node_id)]
         now_ms = self._now_ms()
-        old = [one for one in found if now_ms - one.last_timestamp_ms > limit_ms]
-        looked_after = self._looked_after({one.producer_id for one in old})
-        hanging = [one for one in old if (one.producer_id, one.topic, one.partition) not in looked_after]
+        old = [item for item in opened if now_ms - item.last_timestamp_ms > limit_ms]
+        looked_after = self._looked_after({item.producer_id for item in old})
+        hanging = [item for item in old if (item.producer_id, item.topic, item.partition) not in looked_after]
         return Hanging(tuple(sorted(hanging)), tuple(leaderless))
 
     def _looked_after(self, producer_ids: Collection[int]) -> set[tuple[int, str, int]]:
         """(producer id, topic, partition) of whatever a coordinator will end."""
         ids = {
-            one.transactional_id: one.producer_id
+            item.transactional_id: item.producer_id
             for some in _batches(sorted(producer_ids))
-            for one in self._list(ListTransactionsRequest((), some)).listings
+            for item in self._list(ListTransactionsRequest((), some)).listings
         }
         return {
-            (ids[one.transactional_id], topic, index)
-            for one in self._describe(list(ids)).values()
-            for topic, index in one.partitions
+            (ids[item.transactional_id], topic, index)
+            for item in self._describe(list(ids)).values()
+            for topic, index in item.partitions
         }
 
     def abort_at(self, topic: str, index: int, start_offset: int) -> Marker:
@@ -264,18 +268,20 @@ class Admin:
 
         def attempt() -> Marker:
             node_id = self._cluster.leader(topic, index)
-            found = self._open([(topic, index)], node_id)
-            for one in found:
-                if one.start_offset == start_offset:
+            opened = self._open([(topic, index)], node_id)
+            for transaction in opened:
+                if transaction.start_offset == start_offset:
                     # A producer that never had a marker has no coordinator epoch; 0 is not above anybody's.
-                    marker = Marker(one.producer_id, one.producer_epoch, max(0, one.coordinator_epoch))
+                    marker = Marker(
+                        transaction.producer_id, transaction.producer_epoch, max(0, transaction.coordinator_epoch)
+                    )
                     sent.append(marker)
                     self._abort(topic, index, node_id, marker)
                     return marker
             if sent:  # The answer to the marker was lost, and the marker is there.
                 return sent[-1]
-            others = ", ".join(str(one.start_offset) for one in found)
-            there_are = f"there are open ones at {others}" if found else "there is no open one"
+            others = ", ".join(str(transaction.start_offset) for transaction in opened)
+            there_are = f"there are open ones at {others}" if opened else "there is no open one"
             raise NotFound(f"no open transaction of {topic}-{index} starts at offset {start_offset}; {there_are}")
 
         return self._cluster.retrying(attempt)
@@ -289,14 +295,16 @@ class Admin:
     def _abort(self, topic: str, index: int, node_id: int, marker: Marker) -> None:
         topics = [WritableTxnMarkerTopic(topic, [index])]
         # Transaction version 0: the epoch of the marker may be that of the records.
-        one = WritableTxnMarker(marker.producer_id, marker.producer_epoch, False, topics, marker.coordinator_epoch)
-        answer = self._cluster.ask(node_id, WRITE_TXN_MARKERS, WriteTxnMarkersRequest([one]), WriteTxnMarkersResponse)
+        writable = WritableTxnMarker(marker.producer_id, marker.producer_epoch, False, topics, marker.coordinator_epoch)
+        answer = self._cluster.ask(
+            node_id, WRITE_TXN_MARKERS, WriteTxnMarkersRequest([writable]), WriteTxnMarkersResponse
+        )
         results = [
             partition.error_code
             for producer in answer.markers
-            for found in producer.topics
-            for partition in found.partitions
-            if (found.name, partition.partition_index) == (topic, index)
+            for written in producer.topics
+            for partition in written.partitions
+            if (written.name, partition.partition_index) == (topic, index)
         ]
         if not results:
             raise ConnectionFailed(f"broker {node_id} was sent a marker for {topic}-{index} and said nothing of it")
@@ -333,30 +341,30 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         raise ClientError(f"the pattern {pattern!r} is no regular expression: {fault}") from None
 
 
-def _description(one: TransactionState, node_id: int) -> Description:
-    started_at_ms = one.transaction_start_time_ms if one.transaction_start_time_ms >= 0 else None
-    partitions = sorted((topic.topic, index) for topic in one.topics for index in topic.partitions)
+def _description(state: TransactionState, node_id: int) -> Description:
+    started_at_ms = state.transaction_start_time_ms if state.transaction_start_time_ms >= 0 else None
+    partitions = sorted((topic.topic, index) for topic in state.topics for index in topic.partitions)
     return Description(
-        one.transactional_id,
+        state.transactional_id,
         node_id,
-        one.transaction_state,
-        one.producer_id,
-        one.producer_epoch,
-        one.transaction_timeout_ms,
+        state.transaction_state,
+        state.producer_id,
+        state.producer_epoch,
+        state.transaction_timeout_ms,
         started_at_ms,
         tuple(partitions),
     )
 
 
-def _open_transaction(topic: str, index: int, one: ProducerState) -> OpenTransaction:
+def _open_transaction(topic: str, index: int, state: ProducerState) -> OpenTransaction:
     return OpenTransaction(
         topic,
         index,
-        one.producer_id,
-        one.producer_epoch,
-        one.coordinator_epoch,
-        one.current_txn_start_offset,
-        one.last_timestamp,
+        state.producer_id,
+        state.producer_epoch,
+        state.coordinator_epoch,
+        state.current_txn_start_offset,
+        state.last_timestamp,
     )
 
 

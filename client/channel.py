@@ -47,8 +47,8 @@ _loops: weakref.WeakSet[Loop] = weakref.WeakSet()
 
 def _leave_to_the_parent() -> None:
     """After a fork both processes share one selector: a child that closes what it inherited must not find it there."""
-    for one in _loops:
-        one.forget_selector()
+    for loop in _loops:
+        loop.forget_selector()
 
 
 os.register_at_fork(after_in_child=_leave_to_the_parent)
@@ -166,10 +166,10 @@ class Channel:
         first = min(API_VERSIONS_FIRST, self._wire._versions.get(API_VERSIONS, (0, 0))[1])
         answer = self.ask(API_VERSIONS, first, request, ApiVersionsResponse, deadline)
         check(f"ApiVersions to {self.address}", answer.error_code)
-        self._versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-        for one in answer.finalized_features:
-            if one.name == TRANSACTION_VERSION:
-                self.transaction_version = one.max_version_level
+        self._versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        for entry in answer.finalized_features:
+            if entry.name == TRANSACTION_VERSION:
+                self.transaction_version = entry.max_version_level
 
     def close(self) -> None:
         if self._wire is not None:
@@ -213,7 +213,7 @@ class Channel:
 def wait_for(loop: Loop, pending: Collection[Pending[Any]], wait_s: float, all_of_them: bool = True) -> None:
     """Answers of any channels of one loop."""
     when = asyncio.ALL_COMPLETED if all_of_them else asyncio.FIRST_COMPLETED
-    futures = [one.future for one in pending]
+    futures = [each.future for each in pending]
     if futures:
         loop.run(asyncio.wait(futures, timeout=max(WAIT_S_MIN, wait_s), return_when=when))
 
@@ -242,9 +242,9 @@ class ChannelCluster(Cluster):
         self.loop.close()
 
     def channel(self, node_id: int) -> Channel:
-        found = self._node(node_id)
-        assert isinstance(found, Channel)
-        return found
+        node = self._node(node_id)
+        assert isinstance(node, Channel)
+        return node
 
     def _open(self, address: Address) -> Channel:
         return Channel(self.loop, address, self._deadline)

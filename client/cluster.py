@@ -55,16 +55,16 @@ class Partition(NamedTuple):
 
 def parse_bootstrap(text: str) -> list[Address]:
     """`host:port[,host:port...]`, an IPv6 host in brackets. Raises ValueError with a text that says what is wrong."""
-    found = []
-    for one in text.split(","):
-        host, colon, port = one.strip().rpartition(":")
+    addresses = []
+    for address in text.split(","):
+        host, colon, port = address.strip().rpartition(":")
         bare = host.removeprefix("[").removesuffix("]")
         if not bare or (":" in bare and bare == host):
-            raise ValueError(f"{one!r} is not HOST:PORT")
+            raise ValueError(f"{address!r} is not HOST:PORT")
         if not colon or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) < 65_536:
-            raise ValueError(f"{one!r} is not HOST:PORT")
-        found.append(Address(bare, int(port)))
-    return found
+            raise ValueError(f"{address!r} is not HOST:PORT")
+        addresses.append(Address(bare, int(port)))
+    return addresses
 
 
 class Cluster:
@@ -160,55 +160,59 @@ class Cluster:
         `create`: topics that are not there are made if the brokers do so (`auto.create.topics.enable`); until a new one
         has leaders, a retriable BrokerError says so.
         """
-        found = []
+        partitions = []
         for topic in self._metadata(topics, create).topics:
             name = topic.name or ""
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise NotFound(f"there is no topic {name!r}")
             check(f"topic {name!r}", topic.error_code)
-            for one in topic.partitions:
-                found.append(Partition(name, one.partition_index, one.leader_id, tuple(one.replica_nodes)))
-        return sorted(found)
+            for partition in topic.partitions:
+                partitions.append(
+                    Partition(name, partition.partition_index, partition.leader_id, tuple(partition.replica_nodes))
+                )
+        return sorted(partitions)
 
     def partition(self, topic: str, index: int) -> Partition:
         """Raises NotFound."""
-        found = self.partitions([topic])
-        for one in found:
-            if one.partition == index:
-                return one
-        raise NotFound(f"topic {topic!r} has no partition {index}, it has {len(found)}")
+        known = self.partitions([topic])
+        for partition in known:
+            if partition.partition == index:
+                return partition
+        raise NotFound(f"topic {topic!r} has no partition {index}, it has {len(known)}")
 
     def leader(self, topic: str, index: int) -> int:
         """The broker that leads a partition. Raises NotFound, or a retriable BrokerError while there is none."""
-        found = self.partition(topic, index)
-        if found.leader_id < 0:
-            raise BrokerError(f"partition {found}", ErrorCode.LEADER_NOT_AVAILABLE)
-        return found.leader_id
+        partition = self.partition(topic, index)
+        if partition.leader_id < 0:
+            raise BrokerError(f"partition {partition}", ErrorCode.LEADER_NOT_AVAILABLE)
+        return partition.leader_id
 
     def coordinators(self, transactional_ids: Collection[str]) -> dict[str, int]:
         """The brokers that coordinate these transactional ids."""
-        missing = [one for one in transactional_ids if one not in self._coordinators]
+        missing = [
+            transactional_id for transactional_id in transactional_ids if transactional_id not in self._coordinators
+        ]
         if missing:
             connection = self._any()
             version = connection.version(FIND_COORDINATOR, least=1)
             many = version >= MANY_KEYS_FROM
-            for keys in [missing] if many else [[one] for one in missing]:
+            for keys in [missing] if many else [[transactional_id] for transactional_id in missing]:
                 request = FindCoordinatorRequest(keys[0], TRANSACTION, keys)
                 answer = connection.ask(FIND_COORDINATOR, version, request, FindCoordinatorResponse, self._deadline)
                 self._learn(keys, answer, many)
-        return {one: self._coordinators[one] for one in transactional_ids}
+        return {transactional_id: self._coordinators[transactional_id] for transactional_id in transactional_ids}
 
     def _learn(self, keys: list[str], answer: FindCoordinatorResponse, many: bool) -> None:
-        for one in answer.coordinators if many else [answer]:
-            key = getattr(one, "key", keys[0])
-            check(f"the coordinator of {key!r}", one.error_code, one.error_message)
-            self._addresses[one.node_id] = Address(one.host, one.port)
-            self._coordinators[key] = one.node_id
+        for coordinator in answer.coordinators if many else [answer]:
+            key = getattr(coordinator, "key", keys[0])
+            check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
+            self._addresses[coordinator.node_id] = Address(coordinator.host, coordinator.port)
+            self._coordinators[key] = coordinator.node_id
         if missing := [key for key in keys if key not in self._coordinators]:
             raise ConnectionFailed(f"FindCoordinator was asked for {missing[0]!r} and said nothing of it")
 
     def _metadata(self, topics: Collection[str] | None, create: bool = False) -> MetadataResponse:
-        wanted = None if topics is None else [MetadataRequestTopic(name=one) for one in topics]
+        wanted = None if topics is None else [MetadataRequestTopic(name=item) for item in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=create)
         connection = self._any()
         answer = connection.ask(
@@ -216,7 +220,7 @@ class Cluster:
         )
         if not answer.brokers:
             raise ConnectionFailed("the metadata names no broker")
-        self._addresses = {one.node_id: Address(one.host, one.port) for one in answer.brokers}
+        self._addresses = {item.node_id: Address(item.host, item.port) for item in answer.brokers}
         gone = [key for key, node_id in self._coordinators.items() if node_id not in self._addresses]
         for key in gone:
             del self._coordinators[key]

@@ -116,7 +116,7 @@ class Connection:
             answer = self.ask(API_VERSIONS, 0, request, ApiVersionsResponse, deadline)
         if answer.error_code:
             raise BrokerError(f"ApiVersions to {self.address}", answer.error_code)
-        return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     def _receive(self, deadline: Deadline) -> bytes:
         (size,) = unpack_from(">i", self._read(4, deadline))

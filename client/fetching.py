@@ -54,18 +54,18 @@ def find_topics(cluster: ChannelCluster, names: Collection[str] | None) -> dict[
     """Those of these topics that there are, or all there are. Raises BrokerError, as for a name that no topic may have."""
 
     def attempt() -> dict[str, Topic]:
-        wanted = None if names is None else [MetadataRequestTopic(name=one) for one in names]
+        wanted = None if names is None else [MetadataRequestTopic(name=item) for item in names]
         request = MetadataRequest(wanted, allow_auto_topic_creation=False)
         answer = cluster.ask(cluster.controller_id(), METADATA, request, MetadataResponse, least=1)
-        found = {}
+        topics = {}
         for topic in answer.topics:
             name = topic.name or ""
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             check(f"topic {name!r}", topic.error_code)
-            partitions = (TopicPartition(name, one.partition_index) for one in topic.partitions)
-            found[name] = Topic(tuple(sorted(partitions)), bool(topic.is_internal))
-        return found
+            partitions = (TopicPartition(name, item.partition_index) for item in topic.partitions)
+            topics[name] = Topic(tuple(sorted(partitions)), bool(topic.is_internal))
+        return topics
 
     return cluster.retrying(attempt)
 
@@ -80,11 +80,11 @@ def list_offsets(
     """
 
     def attempt() -> dict[TopicPartition, int]:
-        found = {}
+        offsets = {}
         for node_id, mine in _by_leader(cluster, wanted).items():
             by_topic = defaultdict(list)
-            for one in mine:
-                by_topic[one.topic].append(ListOffsetsPartition(one.partition, -1, wanted[one]))
+            for place in mine:
+                by_topic[place.topic].append(ListOffsetsPartition(place.partition, -1, wanted[place]))
             topics = [ListOffsetsTopic(topic, partitions) for topic, partitions in by_topic.items()]
             request = ListOffsetsRequest(-1, isolation, topics)
             answer = cluster.ask(node_id, LIST_OFFSETS, request, ListOffsetsResponse, ISOLATION_FROM)
@@ -92,10 +92,10 @@ def list_offsets(
                 for part in topic.partitions:
                     where = TopicPartition(topic.name, part.partition_index)
                     check(f"ListOffsets of {where}", part.error_code)
-                    found[where] = part.offset
-        if found.keys() != wanted.keys():
+                    offsets[where] = part.offset
+        if offsets.keys() != wanted.keys():
             raise ConnectionFailed("ListOffsets was asked for partitions that its answer does not name")
-        return found
+        return offsets
 
     return cluster.retrying(attempt) if wanted else {}
 
@@ -103,17 +103,17 @@ def list_offsets(
 def _by_leader(cluster: ChannelCluster, wanted: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
     """Raises NotFound, or a retriable BrokerError while one has no leader."""
     leaders = {
-        TopicPartition(one.topic, one.partition): one.leader_id
-        for one in cluster.partitions({one.topic for one in wanted})
+        TopicPartition(partition.topic, partition.partition): partition.leader_id
+        for partition in cluster.partitions({partition.topic for partition in wanted})
     }
-    found = defaultdict(list)
-    for one in sorted(wanted):
-        if one not in leaders:
-            raise NotFound(f"there is no partition {one}")
-        if leaders[one] < 0:
-            raise BrokerError(f"partition {one}", ErrorCode.LEADER_NOT_AVAILABLE)
-        found[leaders[one]].append(one)
-    return found
+    by_leader = defaultdict(list)
+    for partition in sorted(wanted):
+        if partition not in leaders:
+            raise NotFound(f"there is no partition {partition}")
+        if leaders[partition] < 0:
+            raise BrokerError(f"partition {partition}", ErrorCode.LEADER_NOT_AVAILABLE)
+        by_leader[leaders[partition]].append(partition)
+    return by_leader
 
 
 class PartitionFetch:

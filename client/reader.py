@@ -58,8 +58,8 @@ def read_from(
     while at < end:
         part = cluster.retrying(lambda: _fetch(cluster, topic, partition, at, isolation))  # noqa: B023
         before = at
-        for next_offset, found in _batches(part, isolation):
-            rows += [row for row in found if before <= row.offset < end]
+        for next_offset, rows_of_batch in _batches(part, isolation):
+            rows += [row for row in rows_of_batch if before <= row.offset < end]
             at = max(at, next_offset)
         if at == before:
             raise ConnectionFailed(f"{topic}-{partition}: no whole batch at offset {at}, though {end} is its end")
@@ -139,7 +139,7 @@ def _batches(part: PartitionData, isolation: int) -> Iterator[tuple[int, list[Ro
 
     An aborted transaction is named by its producer id and first offset, and goes until the marker of that producer.
     """
-    aborted = sorted(part.aborted_transactions or (), key=lambda one: one.first_offset)
+    aborted = sorted(part.aborted_transactions or (), key=lambda item: item.first_offset)
     gone: set[int] = set()
     records: Any = MemoryRecords(bytes(part.records or b""))
     while records.has_next():
@@ -152,4 +152,4 @@ def _batches(part: PartitionData, isolation: int) -> Iterator[tuple[int, list[Ro
         elif isolation == READ_COMMITTED and batch.is_transactional and batch.producer_id in gone:
             yield batch.next_offset, []
         else:
-            yield batch.next_offset, [Row(one.offset, one.timestamp, one.key, one.value) for one in batch]
+            yield batch.next_offset, [Row(item.offset, item.timestamp, item.key, item.value) for item in batch]

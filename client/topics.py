@@ -32,9 +32,9 @@ def create_topic(cluster: Cluster, topic: str, partitions: int, configs: Mapping
         request = CreateTopicsRequest([CreatableTopic(topic, partitions, -1, (), wanted)])
         node_id = cluster.controller_id()
         answer = cluster.ask(node_id, CREATE_TOPICS, request, CreateTopicsResponse, DEFAULT_REPLICATION_FROM)
-        found = answer.topics[0]
-        if found.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            check(f"making topic {topic!r}", found.error_code, found.error_message)
+        result = answer.topics[0]
+        if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            check(f"making topic {topic!r}", result.error_code, result.error_message)
 
     def is_ready() -> None:
         try:
@@ -52,8 +52,8 @@ def topic_config(cluster: Cluster, topic: str, name: str) -> str | None:
     def attempt() -> str | None:
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, topic, [name])])
         answer = cluster.ask(cluster.controller_id(), DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
-        (found,) = answer.results
-        check(f"the configuration of topic {topic!r}", found.error_code, found.error_message)
-        return next((one.value for one in found.configs if one.name == name), None)
+        (result,) = answer.results
+        check(f"the configuration of topic {topic!r}", result.error_code, result.error_message)
+        return next((entry.value for entry in result.configs if entry.name == name), None)
 
     return cluster.retrying(attempt)

@@ -135,27 +135,27 @@ def end_all(cluster: ChannelCluster, ends: Sequence[End]) -> list[Ended]:
     may or may not have been ended. EndTxn may be repeated with the pair that it was sent with.
     """
     deadline = cluster.start_operation()
-    found: dict[int, Ended] = {}
+    ended: dict[int, Ended] = {}
     backoff_s = BACKOFF_S
     while True:
-        left = [index for index in range(len(ends)) if index not in found]
-        moved, last = False, "nothing was asked"
+        left = [index for index in range(len(ends)) if index not in ended]
+        progressed, last = False, "nothing was asked"
         try:
             for index, code, pair in _round(cluster, ends, left, deadline.left_s):
                 if code in RETRIABLE:
-                    moved |= code != ErrorCode.CONCURRENT_TRANSACTIONS
+                    progressed |= code != ErrorCode.CONCURRENT_TRANSACTIONS
                     last = str(producer_fault(str(ends[index]), code))
                 else:
-                    found[index] = Ended(ends[index], code, pair)
+                    ended[index] = Ended(ends[index], code, pair)
         except ClientError as fault:
             if not fault.retriable:
                 raise
-            moved, last = True, str(fault)
-        if len(found) == len(ends):
-            return [found[index] for index in range(len(ends))]
+            progressed, last = True, str(fault)
+        if len(ended) == len(ends):
+            return [ended[index] for index in range(len(ends))]
         if deadline.left_s() <= backoff_s:
-            raise TimedOut(f"{len(ends) - len(found)} of {len(ends)} transactions are not known to have ended: {last}")
-        if moved:
+            raise TimedOut(f"{len(ends) - len(ended)} of {len(ends)} transactions are not known to have ended: {last}")
+        if progressed:
             cluster.forget()
         cluster.pause(backoff_s)
         backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
@@ -168,17 +168,17 @@ def _round(
     nodes = cluster.coordinators(list(dict.fromkeys(ends[index].transactional_id for index in left)))
     versions = {node: end_txn_version(cluster, node) for node in set(nodes.values())}
     for at in range(0, len(left), IN_FLIGHT_MAX):
-        asked: list[tuple[int, Pending[EndTxnResponse]]] = []
+        sent: list[tuple[int, Pending[EndTxnResponse]]] = []
         for index in left[at : at + IN_FLIGHT_MAX]:
             end = ends[index]
             node = nodes[end.transactional_id]
             request = EndTxnRequest(*end)
-            asked.append((index, cluster.channel(node).send(END_TXN, versions[node], request, EndTxnResponse)))
-        wait_for(cluster.loop, [one for _, one in asked], left_s())
-        for index, one in asked:
-            if not one.done():
+            sent.append((index, cluster.channel(node).send(END_TXN, versions[node], request, EndTxnResponse)))
+        wait_for(cluster.loop, [pending for _, pending in sent], left_s())
+        for index, pending in sent:
+            if not pending.done():
                 raise ConnectionFailed(f"{ends[index]}: no answer in time")
-            answer = one.result()
+            answer = pending.result()
             yield index, answer.error_code, PreparedState(answer.producer_id, answer.producer_epoch)
 
 

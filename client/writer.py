@@ -146,13 +146,13 @@ class TransactionalWriter:
 
     def init(self, two_phase: bool = False, keep: bool = False, owner: PreparedState = NOBODY) -> Initialised:
         """Takes the id over: nobody who had it can go on. See transactions.init_producer."""
-        made = init_producer(
+        initialised = init_producer(
             self._cluster, self.transactional_id, self._timeout_ms, two_phase=two_phase, keep=keep, owner=owner
         )
         self._two_phase, self._fault = two_phase, None
-        self._start(made.pair)
-        self.ongoing = made.ongoing
-        return made
+        self._start(initialised.pair)
+        self.ongoing = initialised.ongoing
+        return initialised
 
     def join(self, pair: PreparedState) -> None:
         """Takes part in the transaction of a producer that somebody else has initialised, for partitions of its own.
@@ -218,7 +218,7 @@ class TransactionalWriter:
         if self._fault is not None and not isinstance(self._fault, TransactionAbortable):
             raise self._fault
         self._fault = None
-        self._await([one.pending for queue in self._queues.values() for one in queue if one.pending])
+        self._await([batch.pending for queue in self._queues.values() for batch in queue if batch.pending])
         with suppress(ClientError):  # What was refused is aborted with the rest.
             self._sort_out_quietly()
         if any(self._queues.values()) and self._level != 2:
@@ -267,7 +267,7 @@ class TransactionalWriter:
             raise ClientError(f"{self.transactional_id!r} is prepared: it takes no more records")
 
     def _has_room(self, queue: list[_Batch]) -> bool:
-        all_of_them = sum(len(one) for one in self._queues.values())
+        all_of_them = sum(len(batches) for batches in self._queues.values())
         return len(queue) < self._in_flight_max and all_of_them < IN_FLIGHT_ALL_MAX
 
     def _drain(self, enough: Callable[[], bool]) -> None:
@@ -298,7 +298,9 @@ class TransactionalWriter:
 
     def _send_what_waits(self) -> None:
         """In the order of the sequences, partition by partition."""
-        waiting = {where: queue for where, queue in self._queues.items() if any(one.pending is None for one in queue)}
+        waiting = {
+            where: queue for where, queue in self._queues.items() if any(batch.pending is None for batch in queue)
+        }
         if not waiting:
             return
         if self._level is None:
@@ -312,11 +314,11 @@ class TransactionalWriter:
             channel = self._cluster.channel(self._leaders[where])
             version = channel.version(PRODUCE, most=most)
             topic, partition = where
-            for one in queue:
-                if one.pending is None:
-                    data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, one.data)])
+            for batch in queue:
+                if batch.pending is None:
+                    data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch.data)])
                     request = ProduceRequest(self.transactional_id, -1, PRODUCE_TIMEOUT_MS, [data])
-                    one.pending = channel.send(PRODUCE, version, request, ProduceResponse)
+                    batch.pending = channel.send(PRODUCE, version, request, ProduceResponse)
                 if self._level < 2 and where not in self.written:
                     break  # A partition that has refused the first batch would take the second, and then never the first.
 
@@ -339,17 +341,17 @@ class TransactionalWriter:
             most=ADD_PARTITIONS_CLIENT_MAX,
         )
         for topic_result in answer.results_by_topic_v3_and_below:
-            for one in topic_result.results_by_partition:
-                if one.partition_error_code:
-                    what = f"{self.transactional_id!r}: {topic_result.name}-{one.partition_index}"
-                    raise producer_fault(what, one.partition_error_code)
+            for partition_result in topic_result.results_by_partition:
+                if partition_result.partition_error_code:
+                    what = f"{self.transactional_id!r}: {topic_result.name}-{partition_result.partition_index}"
+                    raise producer_fault(what, partition_result.partition_error_code)
         self._added.update(wanted)
 
     def _take_answers(self, deadline: Deadline) -> None:
         """Waits for one answer and takes in all that are there. Raises the first fault, with no answer outstanding."""
-        pending = [one.pending for queue in self._queues.values() for one in queue if one.pending]
+        pending = [item.pending for queue in self._queues.values() for item in queue if item.pending]
         wait_for(self._cluster.loop, pending, deadline.left_s(REQUEST_S_MAX), all_of_them=False)
-        if not any(one.done() for one in pending):
+        if not any(item.done() for item in pending):
             raise ConnectionFailed(f"{self.transactional_id!r}: no answer to Produce in time")
         try:
             self._sort_out()
@@ -364,7 +366,7 @@ class TransactionalWriter:
     def _await(self, pending: Collection[Pending[ProduceResponse]]) -> None:
         """Until all of these are answered; connections that do not answer in time are closed."""
         wait_for(self._cluster.loop, pending, REQUEST_S_MAX)
-        if not all(one.done() for one in pending):
+        if not all(request.done() for request in pending):
             self._cluster.forget()
             wait_for(self._cluster.loop, pending, REQUEST_S_MAX)
 
@@ -380,19 +382,19 @@ class TransactionalWriter:
     def _sort_out(self) -> None:
         """Takes the answers that are there, in the order of the sequences. Raises the first that is a fault."""
         for where, queue in self._queues.items():
-            for one in tuple(queue):
-                if one.pending is None or not one.pending.done():
+            for batch in tuple(queue):
+                if batch.pending is None or not batch.pending.done():
                     continue
-                pending, one.pending = one.pending, None
+                pending, batch.pending = batch.pending, None
                 part = pending.result().responses[0].partition_responses[0]
                 code = part.error_code
-                if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue[0] is not one:
+                if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue[0] is not batch:
                     continue  # The one before it goes again first.
                 if code and (code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER or self._shared):
                     raise self._produce_fault(where, code, part.error_message)
-                queue.remove(one)
+                queue.remove(batch)
                 if not code:
-                    self._note(where, part.base_offset, one.records)
+                    self._note(where, part.base_offset, batch.records)
 
     def _note(self, where: TopicPartition, base_offset: int, records: int) -> None:
         last = base_offset + records - 1

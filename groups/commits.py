@@ -73,8 +73,10 @@ def fetch(
     """The committed offsets of (topic, topic id, partitions); `unstable` where one is pending and must not be."""
     answer = []
     for name, topic_id, partitions in topics:
-        found = [_fetch_one(store, group_id, name, topic_id, number, require_stable, unstable) for number in partitions]
-        answer.append(FetchedTopic(name, topic_id, found))
+        fetched = [
+            _fetch_one(store, group_id, name, topic_id, number, require_stable, unstable) for number in partitions
+        ]
+        answer.append(FetchedTopic(name, topic_id, fetched))
     return answer
 
 

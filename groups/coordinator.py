@@ -171,7 +171,7 @@ class GroupCoordinator:
             actor.touch(member_id)
         return error
 
-    def leave(self, group_id: str, leavers: Sequence[Leaver]) -> LeaveReply:
+    def leave_group(self, group_id: str, leavers: Sequence[Leaver]) -> LeaveReply:
         if not group_id:
             return LeaveReply(ErrorCode.INVALID_GROUP_ID)
         actor = self._actors.get(group_id)
@@ -298,8 +298,8 @@ class GroupCoordinator:
         kept = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         errors = [kept if group.is_subscribed_to(topic) else ErrorCode.NONE for topic, _ in places]
         store = self._ledger.store_of(group_id)
-        found = [place for place, code in zip(places, errors, strict=True) if code is not kept]
-        self._remove(group_id, [place for place in found if store.has_any(group_id, place)])
+        deletable = [place for place, code in zip(places, errors, strict=True) if code is not kept]
+        self._remove(group_id, [place for place in deletable if store.has_any(group_id, place)])
         return ErrorCode.NONE, errors
 
     def topic_deleted(self, name: str) -> None:

@@ -64,7 +64,7 @@ class Ledger:
         return self.store(self.partition_of(group_id))
 
     def places_of_topic(self, topic: str) -> list[tuple[str, list[Place]]]:
-        return [found for store in self._stores.values() for found in store.places_of_topic(topic)]
+        return [item for store in self._stores.values() for item in store.places_of_topic(topic)]
 
     def replay(
         self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]

@@ -56,7 +56,7 @@ def _apply(group: Group, request: Request, work: Work) -> Group:
         case SyncGroup():
             return _sync(group, request, work)
         case LeaveGroup():
-            return _leave(group, request, work)
+            return _leave_group(group, request, work)
         case SessionExpired():
             return _session_expired(group, request.member_id, work)
         case InitialDelayOver():
@@ -305,7 +305,7 @@ def _sync_error(group: Group, request: SyncGroup) -> ErrorCode:
 # LeaveGroup, and members that fail
 
 
-def _leave(group: Group, request: LeaveGroup, work: Work) -> Group:
+def _leave_group(group: Group, request: LeaveGroup, work: Work) -> Group:
     if group.state is GroupState.DEAD:
         work.answer(LeaveReply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return group
@@ -345,8 +345,8 @@ class _Present:
         """Return (member id, NONE), or an error when the group has no such member."""
         member_id = leaver.member_id
         if not member_id:
-            found = None if leaver.instance_id is None else self._by_instance_id.get(leaver.instance_id)
-            return ("", ErrorCode.UNKNOWN_MEMBER_ID) if found is None else (found, ErrorCode.NONE)
+            static_id = None if leaver.instance_id is None else self._by_instance_id.get(leaver.instance_id)
+            return ("", ErrorCode.UNKNOWN_MEMBER_ID) if static_id is None else (static_id, ErrorCode.NONE)
         if member_id in self._pending_join:
             return member_id, ErrorCode.NONE
         return member_id, _identity_error(self._members.get(member_id), leaver.instance_id, self._by_instance_id.get)

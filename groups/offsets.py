@@ -120,9 +120,9 @@ class OffsetStore:
     def places_of_topic(self, topic: str) -> Iterator[tuple[str, list[Place]]]:
         """Group by group, where it has an offset in the topic."""
         for group_id in [*self._committed, *(self._open.keys() - self._committed.keys())]:
-            found = [place for place in self.places(group_id) if place[0] == topic]
-            if found:
-                yield group_id, found
+            places = [place for place in self.places(group_id) if place[0] == topic]
+            if places:
+                yield group_id, places
 
 
 def expired_places(store: OffsetStore, group: Group, now_ms: int, config: GroupConfig) -> list[Place]:
@@ -133,7 +133,7 @@ def expired_places(store: OffsetStore, group: Group, now_ms: int, config: GroupC
     if not (is_simple or is_empty or (is_known and group.subscribed_topics is not None)):
         return []
     since_ms = None if is_simple or not is_empty else group.entered_at_ms
-    found = []
+    places = []
     for place, offset in store.committed(group.group_id):
         if offset.expires_at_ms >= 0:
             expired = now_ms >= offset.expires_at_ms
@@ -142,5 +142,5 @@ def expired_places(store: OffsetStore, group: Group, now_ms: int, config: GroupC
             expired = now_ms - start_ms >= config.offsets_retention_ms
         # A transaction that is open on the offset still needs its place.
         if expired and not group.is_subscribed_to(place[0]) and not store.is_pending(group.group_id, place):
-            found.append(place)
-    return found
+            places.append(place)
+    return places

@@ -80,7 +80,7 @@ class DecisionTopic:
             self._values.read_on()
         except NotFound:  # The topic is made by who takes a sink.
             return None
-        return stored(self._found())
+        return stored(self._read_state())
 
     def decide(self, decision: Decision) -> None:
         def decided(state: State) -> State:
@@ -105,7 +105,7 @@ class DecisionTopic:
             self._writer.init()
             self._values.refresh()
             self._current = True
-        state = self._found()
+        state = self._read_state()
         if self._claim is not None and state["owner"] != self._claim:
             sink = self._key.decode()
             raise Superseded(
@@ -113,7 +113,7 @@ class DecisionTopic:
             )
         return state
 
-    def _found(self) -> State:
+    def _read_state(self) -> State:
         text = self._values.values.get(self._key)
         state: State = {"owner": 0} if text is None else json.loads(text)
         return state

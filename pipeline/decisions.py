@@ -178,7 +178,7 @@ def writes_after(last: Stored | None, write: BatchWrite | None) -> tuple[BatchWr
     """The last versions of all write ids once `write` is decided. Raises TooManyWriteIds."""
     if write is None:
         return _writes(last)
-    others = tuple(one for one in _writes(last) if one.write_id != write.write_id)
+    others = tuple(other for other in _writes(last) if other.write_id != write.write_id)
     if len(others) >= WRITE_IDS_MAX:
         raise TooManyWriteIds(
             f"the sink has {len(others)} write ids, which is the limit: keep one writeId for all versions of a write, or use "
@@ -206,24 +206,24 @@ def is_new(last: Stored | None, decision: Decision) -> bool:
 
 
 def to_json(decision: Decision) -> dict[str, object]:
-    found: dict[str, object] = {
+    document: dict[str, object] = {
         "sink": decision.sink_id,
         "query": decision.query_id,
         "batch": decision.batch_id,
-        "transactions": [list(one) for one in decision.transactions],
+        "transactions": [list(transaction) for transaction in decision.transactions],
     }
-    return found | {"writes": dict(decision.writes)} if decision.writes else found
+    return document | {"writes": dict(decision.writes)} if decision.writes else document
 
 
-def from_json(found: dict[str, object]) -> Decision:
-    transactions, writes = found["transactions"], found.get("writes", {})
+def from_json(document: dict[str, object]) -> Decision:
+    transactions, writes = document["transactions"], document.get("writes", {})
     assert isinstance(transactions, list) and isinstance(writes, dict)
     return Decision(
-        str(found["sink"]),
-        str(found["query"]),
-        int(str(found["batch"])),
-        tuple(Transaction(*one) for one in transactions),
-        tuple(BatchWrite(*one) for one in writes.items()),
+        str(document["sink"]),
+        str(document["query"]),
+        int(str(document["batch"])),
+        tuple(Transaction(*item) for item in transactions),
+        tuple(BatchWrite(*item) for item in writes.items()),
     )
 
 

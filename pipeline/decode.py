@@ -83,8 +83,8 @@ def find_batches(records: Buffer) -> Batches:
             raise BadBatch("messages of a format before version 2, or no messages: only record batches can be read")
         positions.append(at)
         at = following
-    found = np.frombuffer(positions, np.int64)
-    return Batches(data, found, headers_at(np.frombuffer(data, np.uint8), found))
+    starts = np.frombuffer(positions, np.int64)
+    return Batches(data, starts, headers_at(np.frombuffer(data, np.uint8), starts))
 
 
 def aborted_rows(headers: Array, producer_ids: Sequence[int], first_offsets: Sequence[int]) -> Array:
@@ -170,18 +170,18 @@ def _columns(data: bytes, starts: Array, ends: Array, headers: Array, with_heade
     timestamps = np.repeat(headers["base_timestamp"], counts) + places.timestamp_delta
     if stamped.any():
         timestamps = np.where(np.repeat(stamped, counts), np.repeat(headers["max_timestamp"], counts), timestamps)
-    made = None
+    built = None
     if with_headers:
-        made = _headers(np.frombuffer(data, np.uint8), buffer, places)
-        if isinstance(made, int):
-            raise _not_as_declared(headers[places.batch[made]])
+        built = _headers(np.frombuffer(data, np.uint8), buffer, places)
+        if isinstance(built, int):
+            raise _not_as_declared(headers[places.batch[built]])
     return Columns(
         np.repeat(headers["base_offset"], counts) + places.offset_delta,
         timestamps,
         np.repeat(stamped.astype(np.int32), counts),
         byte_strings(buffer, places.key_at, places.key_size),
         byte_strings(buffer, places.value_at, places.value_size),
-        made,
+        built,
     )
 
 
@@ -194,17 +194,18 @@ def _headers(view: Array, buffer: pa.Buffer, places: Places) -> pa.Array | int:
     counts = places.header_count
     if not counts.any():
         return pa.nulls(len(counts), HEADERS)
-    found, bad = find_headers(view, places.headers_at, places.stop, counts)
+    record_headers, bad = find_headers(view, places.headers_at, places.stop, counts)
     if bad.any():
         return int(np.argmax(bad))
     offsets = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
-    keys = byte_strings(buffer, found.key_at, found.key_size)
+    keys = byte_strings(buffer, record_headers.key_at, record_headers.key_size)
     try:
         names = keys.cast(pa.string())
     except pa.ArrowInvalid:  # A key that is no UTF-8.
         names = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
     pairs = pa.StructArray.from_arrays(
-        [names, byte_strings(buffer, found.value_at, found.value_size)], fields=list(HEADERS.value_type)
+        [names, byte_strings(buffer, record_headers.value_at, record_headers.value_size)],
+        fields=list(HEADERS.value_type),
     )
     return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=HEADERS, mask=pa.array(counts == 0))

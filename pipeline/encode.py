@@ -90,7 +90,7 @@ def encode(
     key, value = _binary(key), _binary(value)
     key_sizes, value_sizes = _sizes(key, count), _sizes(value, count)
     heads = None if headers is None else header_bytes(headers)
-    rest = (
+    fixed_sizes = (
         (2 if heads is None else 1 + _sizes(heads, count))
         + _varint_sizes(key_sizes)
         + np.maximum(key_sizes, 0)
@@ -103,7 +103,7 @@ def encode(
         if times is None
         else int(_varint_sizes(np.array([times.min() - times.max(), times.max() - times.min()])).max())
     )
-    most = rest + _OFFSET_SIZE_MAX + spread
+    most = fixed_sizes + _OFFSET_SIZE_MAX + spread
     ends = np.cumsum(most + _varint_sizes(most))
     first = 0
     while first < count:
@@ -116,7 +116,7 @@ def encode(
             key_sizes[rows],
             None if value is None else value[rows],
             value_sizes[rows],
-            rest[rows],
+            fixed_sizes[rows],
             timestamps_ms if times is None else times[rows],
             b"\x00" if heads is None else heads[rows],
         )
@@ -124,19 +124,25 @@ def encode(
 
 
 def _batch(
-    key: pa.Array | None, key_sizes: Ints, value: pa.Array | None, value_sizes: Ints, rest: Ints, times: Any, heads: Any
+    key: pa.Array | None,
+    key_sizes: Ints,
+    value: pa.Array | None,
+    value_sizes: Ints,
+    fixed_sizes: Ints,
+    times: Any,
+    heads: Any,
 ) -> Encoded:
-    count = len(rest)
+    count = len(fixed_sizes)
     offsets = np.arange(count)
     if isinstance(times, int):
         base = latest = times
         head: Any = b"\x00\x00"
-        sizes = rest + 1 + _varint_sizes(offsets)
+        sizes = fixed_sizes + 1 + _varint_sizes(offsets)
     else:
         base, latest = int(times[0]), int(times.max())
         deltas = times - base
         head = pc.binary_join_element_wise(b"\x00", _varints(deltas), b"")
-        sizes = rest + _varint_sizes(deltas) + _varint_sizes(offsets)
+        sizes = fixed_sizes + _varint_sizes(deltas) + _varint_sizes(offsets)
     offset_column = _TABLE[1 : count + 1] if count < TABLE_SIZE else varints(offsets)
     parts: list[Any] = [_varints(sizes), head, offset_column]
     for column, column_sizes in ((key, key_sizes), (value, value_sizes)):
@@ -174,7 +180,7 @@ def header_bytes(column: pa.Array) -> pa.BinaryArray:
     """
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     pairs = column.flatten()
-    names, values = (_binary(one) for one in pairs.flatten())
+    names, values = (_binary(texts) for texts in pairs.flatten())
     assert names is not None and values is not None
     if names.null_count:
         raise ValueError("a header has no name")
@@ -259,19 +265,19 @@ def partitions_of(
     modulo their number) together: callers move it on from one call to the next. Raises ValueError for a partition that
     is not there.
     """
-    found = np.full(count, sticky % partitions, np.int64)
+    result = np.full(count, sticky % partitions, np.int64)
     if key is not None:
         has_key = key.is_valid().to_numpy(zero_copy_only=False)
         by_key = (murmur2(key) & np.uint32(0x7FFF_FFFF)).astype(np.int64) % partitions
-        found = np.where(has_key, by_key, found)
+        result = np.where(has_key, by_key, result)
     if chosen is not None:
         wanted = chosen.cast(pa.int64())
         numbers = wanted.fill_null(0).to_numpy(zero_copy_only=False)
         if len(numbers) and not (numbers.min() >= 0 and numbers.max() < partitions):
             wrong = numbers.min() if numbers.min() < 0 else numbers.max()
             raise ValueError(f"partition {wrong} is not in 0..{partitions - 1}")
-        found = np.where(wanted.is_valid().to_numpy(zero_copy_only=False), numbers, found)
-    return found
+        result = np.where(wanted.is_valid().to_numpy(zero_copy_only=False), numbers, result)
+    return result
 
 
 def rows_by_partition(partitions: Ints) -> Iterator[tuple[int, Ints | None]]:

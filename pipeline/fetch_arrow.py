@@ -110,8 +110,8 @@ def _counting(batches: Batches, part: PartitionData, wanted: Wanted, at: int) ->
     keep: Any = (headers["attributes"] & CONTROL) == 0
     keep &= (last_offsets >= at) & (headers["base_offset"] < wanted.end) & (headers["count"] > 0)
     if wanted.isolation == READ_COMMITTED and part.aborted_transactions:
-        producer_ids = [one.producer_id for one in part.aborted_transactions]
-        first_offsets = [one.first_offset for one in part.aborted_transactions]
+        producer_ids = [transaction.producer_id for transaction in part.aborted_transactions]
+        first_offsets = [transaction.first_offset for transaction in part.aborted_transactions]
         keep &= ~aborted_rows(headers, producer_ids, first_offsets)
     return batches if keep.all() else batches.some(np.flatnonzero(keep))
 
@@ -121,5 +121,5 @@ def _cut(columns: Columns, start: int, end: int) -> Columns:
     first, stop = np.searchsorted(columns.offset, (start, end)).tolist()
     if first == 0 and stop == len(columns.offset):
         return columns
-    cut: Any = [None if one is None else one[first:stop] for one in columns]
+    cut: Any = [None if column is None else column[first:stop] for column in columns]
     return Columns(*cut)

@@ -56,8 +56,8 @@ def find_records(data: Buffer, starts: Array, ends: Array, counts: Array, deltas
     """
     begins, bad = find_starts(data, starts, ends, counts, deltas_max)
     view = np.frombuffer(data, np.uint8)
-    found = np.where(bad, 0, counts)
-    batch, deltas = np.repeat(np.arange(len(counts)), found), np.repeat(deltas_max, found)
+    usable = np.where(bad, 0, counts)
+    batch, deltas = np.repeat(np.arange(len(counts)), usable), np.repeat(deltas_max, usable)
     if len(begins) <= BLOCK_RECORDS:
         fields, wrong = _fields(view, begins, deltas)
         bad[batch[wrong]] = True

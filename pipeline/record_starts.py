@@ -108,19 +108,19 @@ def _few(counts: list[int]) -> bool:
 
 
 def _one_by_one(data: Buffer, starts: Array, ends: Array, counts: Array) -> tuple[Array, Array]:
-    found, bad = array("q"), np.zeros(len(counts), bool)
+    positions, bad = array("q"), np.zeros(len(counts), bool)
     places = zip(starts.tolist(), ends.tolist(), counts.tolist(), strict=True)
     for row, (at, end, count) in enumerate(places):
-        before = len(found)
-        if _walk(data, at, end, count, found) != end or len(found) - before != count:
+        before = len(positions)
+        if _walk(data, at, end, count, positions) != end or len(positions) - before != count:
             bad[row] = True
-            del found[before:]
-    return np.frombuffer(found, np.int64), bad
+            del positions[before:]
+    return np.frombuffer(positions, np.int64), bad
 
 
-def _walk(data: Buffer, at: int, end: int, count_max: int, found: array[int]) -> int:
+def _walk(data: Buffer, at: int, end: int, count_max: int, starts: array[int]) -> int:
     """Reads on from a record until `end` or behind it, and gives where that is; -1 for a record that is wrong."""
-    append = found.append
+    append = starts.append
     try:
         for _ in range(count_max):
             if at >= end:
@@ -152,18 +152,18 @@ def _guess(view: Array, payloads: _Payloads, length: int) -> tuple[Array, Array]
     span, width = length * mean, int(_WINDOW * mean) + 8
     grid = view[: len(view) // span * span].reshape(-1, span)
     state = np.zeros(len(grid), np.int64)
-    found = [np.empty(0, np.int64)]
+    guesses = [np.empty(0, np.int64)]
     left = np.arange(len(grid))
     while 4 * len(left) > len(grid):
         windows = grid[:, :width] if len(left) == len(grid) else grid[left, :width]
         begin, row = _heads(view, payloads, windows, left * span)
         heads = np.bincount(row, minlength=len(left))
         state[left] = heads
-        found.append(begin[heads[row] <= CANDIDATES_MAX])
+        guesses.append(begin[heads[row] <= CANDIDATES_MAX])
         if width >= span:
             break
         left, width = left[heads == 0], 4 * width
-    return np.concatenate(found), np.flatnonzero((state > 0) & (state <= CANDIDATES_MAX)) * span
+    return np.concatenate(guesses), np.flatnonzero((state > 0) & (state <= CANDIDATES_MAX)) * span
 
 
 def _heads(view: Array, payloads: _Payloads, windows: Array, cuts: Array) -> tuple[Array, Array]:
@@ -173,8 +173,8 @@ def _heads(view: Array, payloads: _Payloads, windows: Array, cuts: Array) -> tup
     """
     starts, ends, counts, last_deltas = payloads
     # The last byte of a size that is not 0, then the attributes, which are.
-    found = np.flatnonzero((windows[:, 1:] == 0) & ((windows[:, :-1] - 1) < 0x7F))
-    row, column = np.divmod(found, windows.shape[1] - 1)
+    candidates = np.flatnonzero((windows[:, 1:] == 0) & ((windows[:, :-1] - 1) < 0x7F))
+    row, column = np.divmod(candidates, windows.shape[1] - 1)
     at = cuts[row] + column + 1
     batch = np.searchsorted(starts, cuts[row], side="right") - 1
     begin = at - 1 - (view[at - 2] >= 0x80)

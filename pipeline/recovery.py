@@ -68,7 +68,7 @@ def pattern(sink_id: str) -> str:
     return re.escape(sink_id) + "-[0-9]+-[0-9]+"
 
 
-def plan(last: Stored | None, found: Iterable[Description] = ()) -> Plan:
+def plan(last: Stored | None, descriptions: Iterable[Description] = ()) -> Plan:
     """What has to be done, from the last decision and from what the coordinators say of the sink's ids.
 
     An id without a transaction (Empty) may belong to a task that is late and would begin one: to abort it, which
@@ -76,12 +76,12 @@ def plan(last: Stored | None, found: Iterable[Description] = ()) -> Plan:
     """
     decided: Collection[Transaction] = last.decision.transactions if last else ()
     named = set(decided)
-    commits = [End(*one, True) for one in decided] if last and not last.done else []
+    commits = [End(*item, True) for item in decided] if last and not last.done else []
     aborts = [
-        End(one.transactional_id, one.producer_id, one.producer_epoch, False)
-        for one in found
-        if one.state in (ONGOING, EMPTY)
-        and Transaction(one.transactional_id, one.producer_id, one.producer_epoch) not in named
+        End(item.transactional_id, item.producer_id, item.producer_epoch, False)
+        for item in descriptions
+        if item.state in (ONGOING, EMPTY)
+        and Transaction(item.transactional_id, item.producer_id, item.producer_epoch) not in named
     ]
     return Plan(tuple(commits), last.decision.batch_id if last and not last.done else None, tuple(aborts))
 
@@ -98,11 +98,16 @@ def settle(cluster: ChannelCluster, store: Decisions, sink_id: str) -> Settled:
         _end(cluster, admin, first.commits, set())
         store.done(first.batch_id)
         last = last._replace(done=True)
-    found = running(admin, sink_id)
-    aborts = plan(last, found).aborts
+    descriptions = running(admin, sink_id)
+    aborts = plan(last, descriptions).aborts
     if aborts:
         store.check()
-        _end(cluster, admin, aborts, {one.transactional_id for one in found if one.state == EMPTY})
+        _end(
+            cluster,
+            admin,
+            aborts,
+            {description.transactional_id for description in descriptions if description.state == EMPTY},
+        )
     return Settled(last, len(first.commits), len(aborts))
 
 
@@ -121,18 +126,18 @@ def commit_batch(cluster: ChannelCluster, store: Decisions, decision: Decision) 
 def running(admin: Admin, sink_id: str) -> list[Description]:
     """The ids of the sink that have a transaction, or could begin one."""
     listed = admin.list_transactions(states=(ONGOING, EMPTY), pattern=pattern(sink_id)).listings
-    described = admin.describe_transactions(one.transactional_id for one in listed)
-    return [one for one in described.values() if one is not None]
+    described = admin.describe_transactions(item.transactional_id for item in listed)
+    return [item for item in described.values() if item is not None]
 
 
 def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Collection[str]) -> None:
     """Ends all of them; `empty` are ids that had no transaction when they were listed."""
-    faults = [one for one in end_all(cluster, ends) if one.code]
-    gone = [one for one in faults if one.code in GONE]
-    described = admin.describe_transactions(one.end.transactional_id for one in gone) if gone else {}
-    for one in faults:
-        end = one.end
-        if one in gone:
+    faults = [ended for ended in end_all(cluster, ends) if ended.code]
+    gone = [ended for ended in faults if ended.code in GONE]
+    described = admin.describe_transactions(ended.end.transactional_id for ended in gone) if gone else {}
+    for ended in faults:
+        end = ended.end
+        if ended in gone:
             now = described[end.transactional_id]
             pair = (now.producer_id, now.producer_epoch) if now is not None and now.state == ONGOING else None
             if pair == (end.producer_id, end.producer_epoch) and _end_kept(cluster, end):
@@ -141,24 +146,24 @@ def _end(cluster: ChannelCluster, admin: Admin, ends: Sequence[End], empty: Coll
                 continue
             raise DecisionLost(
                 f"{end} was decided, but this transaction is not open any more: it was committed before, or somebody who "
-                f"used the id aborted it ({_name(one)})"
+                f"used the id aborted it ({_name(ended)})"
             )
-        if one.code == ErrorCode.INVALID_TXN_STATE and end.transactional_id in empty:
+        if ended.code == ErrorCode.INVALID_TXN_STATE and end.transactional_id in empty:
             continue  # Transaction version 1 has nothing to abort there.
         if end.commit:
-            raise DecisionLost(f"{end} was decided, but the coordinator refuses it: {_name(one)}")
-        raise DecisionLost(f"{end}: it was not decided, but the coordinator refuses it: {_name(one)}")
+            raise DecisionLost(f"{end} was decided, but the coordinator refuses it: {_name(ended)}")
+        raise DecisionLost(f"{end}: it was not decided, but the coordinator refuses it: {_name(ended)}")
 
 
 def _end_kept(cluster: ChannelCluster, end: End) -> bool:
     """A transaction that somebody kept is ended by who keeps it next. False when it is not there any more."""
     try:
-        made = init_producer(cluster, end.transactional_id, TIMEOUT_MS, two_phase=True, keep=True)
+        initialised = init_producer(cluster, end.transactional_id, TIMEOUT_MS, two_phase=True, keep=True)
     except UnsupportedVersion:
         return False
-    if made.ongoing != PreparedState(end.producer_id, end.producer_epoch):
+    if initialised.ongoing != PreparedState(end.producer_id, end.producer_epoch):
         return False
-    (ended,) = end_all(cluster, [End(end.transactional_id, *made.pair, end.commit)])
+    (ended,) = end_all(cluster, [End(end.transactional_id, *initialised.pair, end.commit)])
     return not ended.code
 
 

@@ -206,8 +206,8 @@ def records_fill_in_steps(batch: Buffer, header: HeaderFields) -> Iterator[bool 
     pos, end, left = HEADER_SIZE, header[LENGTH] + LOG_OVERHEAD, header[COUNT]
     try:
         while left > 0 and 0 <= pos < end:
-            pos, rest = _skip_rows(batch, pos, min(left, RECORDS_AT_ONCE))
-            pos = _skip_records(batch, pos, rest, end)
+            pos, remaining = _skip_rows(batch, pos, min(left, RECORDS_AT_ONCE))
+            pos = _skip_records(batch, pos, remaining, end)
             left -= RECORDS_AT_ONCE
             yield None
     except (IndexError, DecodeError):
@@ -247,8 +247,8 @@ def _new_shape(batch: Buffer, end: int, count: int) -> Shape | None:
     if len(_shapes) >= SHAPES_MAX:
         _shapes.clear()
     sizes_of = Struct(f">{HEADER_SIZE}x" + f"{field}{step - calcsize(field)}x" * count).unpack_from
-    found = _shapes[end << 4 | count] = sizes_of, (size,) * count
-    return found
+    shape = _shapes[end << 4 | count] = sizes_of, (size,) * count
+    return shape
 
 
 def _skip_rows(batch: Buffer, pos: int, count: int) -> tuple[int, int]:

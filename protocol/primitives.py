@@ -67,10 +67,10 @@ class Message:
         raise NotImplementedError
 
 
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return one == other
+def _same(left: object, right: object) -> bool:
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return left == right
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
@@ -223,7 +223,7 @@ def read_tags(buf: Buffer, pos: int) -> tuple[dict[int, tuple[int, int]], int]:
     count, pos = read_uvarint(buf, pos)
     if count > TAGS_MAX:
         raise DecodeError(f"{count} tagged fields, more than {TAGS_MAX}", pos)
-    found: dict[int, tuple[int, int]] = {}
+    tags: dict[int, tuple[int, int]] = {}
     last = -1
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
@@ -232,9 +232,9 @@ def read_tags(buf: Buffer, pos: int) -> tuple[dict[int, tuple[int, int]], int]:
             raise DecodeError(f"tag {tag} follows tag {last}", pos)
         last = tag
         stop = _stop(buf, pos, size)
-        found[tag] = pos, stop
+        tags[tag] = pos, stop
         pos = stop
-    return found, pos
+    return tags, pos
 
 
 def skip_tags(buf: Buffer, pos: int) -> int:
@@ -243,8 +243,8 @@ def skip_tags(buf: Buffer, pos: int) -> int:
 
 def skip_counted_tags(buf: Buffer, pos: int, left: int) -> tuple[int, int]:
     """The position after the section, and how many elements the request may still have."""
-    found, pos = read_tags(buf, pos)
-    left -= len(found)
+    tags, pos = read_tags(buf, pos)
+    left -= len(tags)
     if left < 0:
         raise DecodeError(f"more than {ELEMENTS_MAX} elements", pos)
     return pos, left

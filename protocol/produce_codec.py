@@ -41,18 +41,18 @@ _LAST = bytes(6)
 """Tags of the topic, throttle time, tags of the response."""
 
 Partitions = dict[int, Buffer | None]
-Wanted = Sequence[tuple[str, bytes, Partitions]]
+TopicBatches = Sequence[tuple[str, bytes, Partitions]]
 """Topics by name and id with the records of their partitions."""
-Asked = tuple[str | None, int, Wanted]
+ProduceFields = tuple[str | None, int, TopicBatches]
 """(transactional id, acks, topics by name and id with the records of their partitions)"""
 
 
-def read_request(buf: Buffer, version: int, pos: int) -> Asked:
+def read_request(buf: Buffer, version: int, pos: int) -> ProduceFields:
     """The request that starts at `pos` and ends where `buf` does. Raises DecodeError."""
     return _read_one_topic(buf, version, pos) or _from_message(ProduceRequest.decode(buf, version, pos))
 
 
-def _read_one_topic(buf: Buffer, version: int, pos: int) -> Asked | None:
+def _read_one_topic(buf: Buffer, version: int, pos: int) -> ProduceFields | None:
     if version < FLEXIBLE_FROM:
         return None
     try:
@@ -62,12 +62,12 @@ def _read_one_topic(buf: Buffer, version: int, pos: int) -> Asked | None:
             return None
         head = buf[pos:start]
         known = _heads_by_id if version >= TOPIC_IDS_FROM else _heads_by_name
-        found = known.get(head) if head.__class__ is bytes else None
-        if found is None:
-            found = _read_head(bytes(head), version)
-            if found is None:
+        head_fields = known.get(head) if head.__class__ is bytes else None
+        if head_fields is None:
+            head_fields = _read_head(bytes(head), version)
+            if head_fields is None:
                 return None
-        transactional_id, acks, name, topic_id, count = found
+        transactional_id, acks, name, topic_id, count = head_fields
         pos = start
         partitions: Partitions = {}
         for _ in range(count):
@@ -118,19 +118,19 @@ def _read_head(head: bytes, version: int) -> Head | None:
     known = _heads_by_id if version >= TOPIC_IDS_FROM else _heads_by_name
     if len(known) >= HEADS_MAX:
         known.clear()
-    found = known[head] = transactional_id, acks, name, topic_id, count - 1
-    return found
+    head_fields = known[head] = transactional_id, acks, name, topic_id, count - 1
+    return head_fields
 
 
-def _from_message(request: ProduceRequest) -> Asked:
+def _from_message(request: ProduceRequest) -> ProduceFields:
     """Of a partition that is there twice, the last one counts; a topic without partitions does not."""
     topics: dict[tuple[str, bytes], Partitions] = {}
     for topic in request.topic_data:
         partitions = topics.setdefault((topic.name, topic.topic_id), {})
         for part in topic.partition_data:
             partitions[part.index] = part.records
-    found = [(name, topic_id, partitions) for (name, topic_id), partitions in topics.items() if partitions]
-    return request.transactional_id, request.acks, found
+    topic_batches = [(name, topic_id, partitions) for (name, topic_id), partitions in topics.items() if partitions]
+    return request.transactional_id, request.acks, topic_batches
 
 
 class Answer:
@@ -150,12 +150,19 @@ def _write_one_topic(out: bytearray, version: int, topic: TopicProduceResponse) 
     partitions = topic.partition_responses
     head = topic.topic_id if version >= TOPIC_IDS_FROM else topic.name.encode()
     parts = []
-    for one in partitions:
-        if one.error_message is not None or one.record_errors or one.current_leader is not None:
+    for partition in partitions:
+        if partition.error_message is not None or partition.record_errors or partition.current_leader is not None:
             return False
         parts.append(
             pack_partition(
-                one.index, one.error_code, one.base_offset, one.log_append_time_ms, one.log_start_offset, 1, 0, 0
+                partition.index,
+                partition.error_code,
+                partition.base_offset,
+                partition.log_append_time_ms,
+                partition.log_start_offset,
+                1,
+                0,
+                0,
             )
         )
     if len(parts) >= COUNT_MAX or len(head) >= COUNT_MAX:

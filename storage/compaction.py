@@ -152,17 +152,17 @@ class Cleaning:
         if record is not None and not header.last_offset_delta:
             self._note_last(record[0], header.base_offset)
             return
-        found: dict[bytes, int] = {}
+        offsets: dict[bytes, int] = {}
         try:
             yield from self._slice(len(payload := self._open(header, batch)))
             for span in spans(header, payload):
                 if span.key is not None:
-                    found[span.key] = span.offset
+                    offsets[span.key] = span.offset
                 yield from self._slice(RECORD_COST)
         except (CompressionError, DecodeError):
             self.opaque.add(header.base_offset)
             return
-        for key, offset in found.items():
+        for key, offset in offsets.items():
             self._note_last(key, offset)
 
     def _write(self, group: list[Segment], end: int, aborted: _AbortedOffsets) -> Generator[None, None, Segment]:
@@ -173,10 +173,10 @@ class Cleaning:
         try:
             for segment in group:
                 for header, batch in segment.batches(SLICE_BYTES):
-                    rest = yield from self._staying(header, batch, aborted)
-                    if rest is not None:
-                        kept = BatchHeader._make(HEADER.unpack_from(rest))
-                        cleaned.append(rest, len(rest), kept.last_offset, kept.max_timestamp)
+                    remaining = yield from self._staying(header, batch, aborted)
+                    if remaining is not None:
+                        kept = BatchHeader._make(HEADER.unpack_from(remaining))
+                        cleaned.append(remaining, len(remaining), kept.last_offset, kept.max_timestamp)
                     yield from self._slice(header.size)
             if cleaned.max_timestamp < 0:  # How old its records are, only the file can tell.
                 times = os.stat(group[-1].path + ".log")
@@ -208,10 +208,10 @@ class Cleaning:
             return batch
         if aborted.covers(header):
             return None
-        rest = yield from self._rest(header, batch)
-        if rest is not None and header.attributes & TRANSACTIONAL:
+        remaining = yield from self._remaining(header, batch)
+        if remaining is not None and header.attributes & TRANSACTIONAL:
             self.kept_by.add(producer_id)
-        return rest
+        return remaining
 
     def _open(self, header: BatchHeader, batch: Buffer) -> Buffer:
         """The records of a batch. Raises CompressionError, also where that would be too much."""
@@ -224,7 +224,7 @@ class Cleaning:
             return False
         return not span.is_tombstone or self.now_ms - span.timestamp < self.log.config.delete_retention_ms
 
-    def _rest(self, header: BatchHeader, batch: bytes) -> Generator[None, None, Buffer | None]:
+    def _remaining(self, header: BatchHeader, batch: bytes) -> Generator[None, None, Buffer | None]:
         """What stays of a batch: all of it as it came, a rebuilt one, or None."""
         if header.base_offset in self.opaque:
             return batch

@@ -30,10 +30,10 @@ from stuntbroker.storage.ownership import (
     PROPERTIES,
     START_OFFSETS,
     Deleted,
-    Fate,
+    FolderAction,
+    check_ownership,
     judge,
     metadata_of,
-    refuse_another_s,
     stray_name,
 )
 from stuntbroker.storage.partition import PartitionLog
@@ -60,7 +60,7 @@ class DataDir:
         self.truncate_damaged = truncate_damaged
         """Cut a damaged log where the damage begins, instead of refusing it."""
         try:
-            refuse_another_s(path)
+            check_ownership(path)
             make_folder(path)
             self._lock = open_file(f"{path}/.lock", os.O_RDWR | os.O_CREAT)
         except OSError as fault:
@@ -84,7 +84,7 @@ class DataDir:
             os.close(self._lock)
             raise
         self.logs: dict[tuple[str, int], PartitionLog] = {}
-        self.made: Callable[[str], None] | None = None
+        self.path_created: Callable[[str], None] | None = None
         """Told of new files and of folders with changed entries, where what is acknowledged survives a power cut."""
         self._journal = -1
         self._journal_lines = 0
@@ -100,13 +100,13 @@ class DataDir:
             return {}
         except (OSError, UnicodeDecodeError) as fault:
             raise StorageError(f"cannot read {self.path}/{PROPERTIES}: {fault}; {_PROPERTIES_ADVICE}") from fault
-        found = dict(line.partition("=")[::2] for line in lines)
-        node = found.get("node.id", "")
-        if not found.get("cluster.id") or not re.fullmatch("[0-9]{1,10}", node) or int(node) > NODE_ID_MAX:
+        properties = dict(line.partition("=")[::2] for line in lines)
+        node = properties.get("node.id", "")
+        if not properties.get("cluster.id") or not re.fullmatch("[0-9]{1,10}", node) or int(node) > NODE_ID_MAX:
             raise StorageError(
                 f"{self.path}/{PROPERTIES}: it must have a line cluster.id=... and a line node.id=N; {_PROPERTIES_ADVICE}"
             )
-        return found
+        return properties
 
     def write_properties(self, properties: dict[str, str]) -> None:
         text = "".join(f"{name}={value}\n" for name, value in properties.items())
@@ -164,8 +164,8 @@ class DataDir:
             self._journal = open_file(f"{self.path}/{JOURNAL}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         except OSError as fault:
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
-        if is_new and self.made is not None:
-            self.made(self.path)
+        if is_new and self.path_created is not None:
+            self.path_created(self.path)
 
     def mark_in_use(self) -> None:
         """From now on the logs change, and only `close` leaves them in order. Raises StorageError.
@@ -230,9 +230,9 @@ class DataDir:
                 _write(f"{folder}/leader-epoch-checkpoint", f"0\n1\n0 {log.log_start_offset}\n")
             except OSError as fault:
                 raise storage_error(f"cannot create {folder}", fault) from fault
-            if self.made is not None:
+            if self.path_created is not None:
                 for path in (f"{folder}/{METADATA}", f"{folder}/leader-epoch-checkpoint", folder, self.path):
-                    self.made(path)
+                    self.path_created(path)
 
         log = PartitionLog(topic, index, folder, config, create)
         cut = 0
@@ -286,14 +286,14 @@ class DataDir:
         # A crash may have come between the deletion of a topic and the checkpoint that no longer names its partitions.
         self.start_offsets = {(t, i): offset for (t, i), offset in known.items() if t in topics and i < topics[t][1]}
         try:
-            for fate, folder, topic, index in judged:
-                match fate:
-                    case Fate.DESCRIBED:
+            for action, folder, topic, index in judged:
+                match action:
+                    case FolderAction.DESCRIBED:
                         _write(f"{folder}/{METADATA}", metadata_of(topics[topic][0]))
-                    case Fate.REMOVED:
+                    case FolderAction.REMOVED:
                         self.start_offsets.pop((topic, index), None)
                         _remove_partition(folder)
-                    case Fate.SET_ASIDE:
+                    case FolderAction.SET_ASIDE:
                         self.start_offsets.pop((topic, index), None)
                         name = stray_name(topic, index, new_uuid())
                         os.rename(folder, f"{self.path}/{name}")
@@ -302,10 +302,10 @@ class DataDir:
             raise StorageError(f"cannot tidy up the data folder: {fault}") from fault
         if self.start_offsets != known:
             self._write_start_offsets(self.start_offsets)
-        for fate, folder, _, _ in judged:
-            if self.made is not None and fate is not Fate.STAYS:
-                for path in (f"{folder}/{METADATA}", folder) if fate is Fate.DESCRIBED else (self.path,):
-                    self.made(path)
+        for action, folder, _, _ in judged:
+            if self.path_created is not None and action is not FolderAction.STAYS:
+                for path in (f"{folder}/{METADATA}", folder) if action is FolderAction.DESCRIBED else (self.path,):
+                    self.path_created(path)
         return strays
 
     # --- log start offsets
@@ -342,18 +342,18 @@ class DataDir:
             return {}
         try:
             version, count, *lines, end = data.decode("ascii").split("\n")
-            found = {}
+            offsets = {}
             for line in lines:
                 topic, index, offset = line.split(" ")
-                found[topic, int(index)] = int(offset)
-            if version != "0" or int(count) != len(lines) or end or any(offset < 0 for offset in found.values()):
+                offsets[topic, int(index)] = int(offset)
+            if version != "0" or int(count) != len(lines) or end or any(offset < 0 for offset in offsets.values()):
                 raise ValueError
         except ValueError:
             raise StorageError(
                 f"{path}: no version 0, number of lines, and as many of `topic partition offset`; put back a copy of that file, "
                 "or delete it, and records that were deleted from the beginning of a log may come back"
             ) from None
-        return found
+        return offsets
 
     # --- the end
 
@@ -377,9 +377,9 @@ class DataDir:
         os.close(self._lock)
 
     def _replace(self, name: str, data: bytes, sync: bool = False) -> None:
-        replace_file(f"{self.path}/{name}", data, sync=sync or self.made is not None)
-        if self.made is not None:
-            self.made(self.path)
+        replace_file(f"{self.path}/{name}", data, sync=sync or self.path_created is not None)
+        if self.path_created is not None:
+            self.path_created(self.path)
 
 
 def _remove_partition(folder: str) -> None:

@@ -32,7 +32,7 @@ class OpenFiles:
         """Count a segment that has just opened its file; close others that were opened before it when there are too many."""
         self._open[segment] = None
         while len(self._open) > self.limit:
-            other = next((one for one in self._open if one is not segment and not one.pending), None)
+            other = next((each for each in self._open if each is not segment and not each.pending), None)
             if other is None:
                 return
             other.close()

@@ -52,7 +52,7 @@ class Deleted(NamedTuple):
     """The most that one of them had."""
 
 
-class Fate(Enum):
+class FolderAction(Enum):
     """What is to become of a folder, before any partition is opened."""
 
     STAYS = 0
@@ -63,7 +63,7 @@ class Fate(Enum):
 
 
 class Judged(NamedTuple):
-    fate: Fate
+    action: FolderAction
     folder: str
     topic: str
     partition: int
@@ -74,7 +74,7 @@ def uuid_text(uuid: bytes) -> str:
     return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
-def refuse_another_s(path: str) -> None:
+def check_ownership(path: str) -> None:
     """Raises StorageError for a folder that is neither ours nor new; OSError when it cannot be looked into."""
     try:
         names = set(os.listdir(path))
@@ -101,7 +101,7 @@ def judge(
     path: str, topics: Mapping[str, tuple[bytes, int]], deleted: Mapping[str, Deleted], journal_is_empty: bool
 ) -> list[Judged]:
     """What to do with the folders in a data folder. `topics`: id and number of partitions by name."""
-    found = []
+    judged = []
     for name in sorted(os.listdir(path)):
         topic, _, text = name.rpartition("-")
         if not topic or not _INDEX.fullmatch(text):
@@ -112,17 +112,17 @@ def judge(
             raise _kafka_s(path, f"there is {KRAFT}")
         try:
             if index < count:
-                fate = _claimed(folder, topic, topic_id, deleted)
+                action = _claimed(folder, topic, topic_id, deleted)
             else:
-                fate = _unclaimed(folder, index, deleted.get(topic))
+                action = _unclaimed(folder, index, deleted.get(topic))
         except OSError as fault:
             if index < count:
                 raise StorageError(f"cannot read {folder}: {fault}") from fault
             continue  # Somebody else's, as far as anyone can see.
-        if fate is Fate.SET_ASIDE and journal_is_empty:
+        if action is FolderAction.SET_ASIDE and journal_is_empty:
             raise _without_journal(path, name)
-        found.append(Judged(fate, folder, topic, index))
-    return found
+        judged.append(Judged(action, folder, topic, index))
+    return judged
 
 
 def stray_name(topic: str, index: int, uuid: bytes) -> str:
@@ -135,29 +135,33 @@ def metadata_of(topic_id: bytes) -> str:
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
 
 
-def _claimed(folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Deleted]) -> Fate:
+def _claimed(folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Deleted]) -> FolderAction:
     if not _is_folder(folder):
         raise StorageError(f"{folder} is not a folder, and that partition's data belong there: move it away")
-    found = _topic_id(folder)
-    if found is None:
-        return Fate.DESCRIBED
-    if found == topic_id:
-        return Fate.STAYS
-    if topic in deleted and found in deleted[topic].ids:
-        return Fate.REMOVED
+    own_id = _topic_id(folder)
+    if own_id is None:
+        return FolderAction.DESCRIBED
+    if own_id == topic_id:
+        return FolderAction.STAYS
+    if topic in deleted and own_id in deleted[topic].ids:
+        return FolderAction.REMOVED
     raise StorageError(
-        f"{folder}/{METADATA} has topic id {uuid_text(found)}, but {topic} has {uuid_text(topic_id)}; nothing was changed: "
+        f"{folder}/{METADATA} has topic id {uuid_text(own_id)}, but {topic} has {uuid_text(topic_id)}; nothing was changed: "
         f"delete that file if the data are this topic's, or else move the folder away"
     )
 
 
-def _unclaimed(folder: str, index: int, deleted: Deleted | None) -> Fate:
+def _unclaimed(folder: str, index: int, deleted: Deleted | None) -> FolderAction:
     if not _is_folder(folder):
-        return Fate.STAYS
-    files, found = os.listdir(folder), _topic_id(folder)
-    if deleted is not None and (found in deleted.ids or (not files and index < deleted.partitions)):
-        return Fate.REMOVED
-    return Fate.SET_ASIDE if any(file == METADATA or _SEGMENT.fullmatch(file) for file in files) else Fate.STAYS
+        return FolderAction.STAYS
+    files, own_id = os.listdir(folder), _topic_id(folder)
+    if deleted is not None and (own_id in deleted.ids or (not files and index < deleted.partitions)):
+        return FolderAction.REMOVED
+    return (
+        FolderAction.SET_ASIDE
+        if any(file == METADATA or _SEGMENT.fullmatch(file) for file in files)
+        else FolderAction.STAYS
+    )
 
 
 def _is_folder(path: str) -> bool:
@@ -168,10 +172,10 @@ def _is_folder(path: str) -> bool:
 def _topic_id(folder: str) -> bytes | None:
     """The id in a partition's METADATA; None when there is none that can be read."""
     try:
-        found = _TOPIC_ID.fullmatch(read_file(f"{folder}/{METADATA}"))
+        match = _TOPIC_ID.fullmatch(read_file(f"{folder}/{METADATA}"))
     except FileNotFoundError:
         return None
-    return base64.urlsafe_b64decode(found[1] + b"==") if found else None
+    return base64.urlsafe_b64decode(match[1] + b"==") if match else None
 
 
 def _was_written_by_kafka(properties: str) -> bool:

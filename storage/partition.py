@@ -33,7 +33,7 @@ from stuntbroker.storage.segment import INDEX_INTERVAL, OFFSETS_MAX, Segment, se
 from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLog
 from stuntbroker.storage.turn import Turn
 
-GATHERED_BELOW: Final = 8_192
+BUFFERED_BELOW: Final = 8_192
 """Smaller appends are gathered for the end of the turn, larger ones written at once."""
 OK = ErrorCode.NONE
 _stamp = Struct(">q")
@@ -64,8 +64,8 @@ class PartitionLog(SegmentedLog):
         "folder",
         "index",
         "large_batches",
-        "late",
-        "leads",
+        "deferred",
+        "flush_first",
         "name",
         "producers",
         "topic",
@@ -98,14 +98,14 @@ class PartitionLog(SegmentedLog):
         """Told of a write that failed, whoever asked for it."""
         self.turn: Turn | None = None
         """When there is one, small appends are gathered, and written when it ends."""
-        self.leads = False
+        self.flush_first = False
         """Written before others when a turn ends: the transaction log."""
         self.batch_of: Callable[[int, int, int, Any, Any], bytes] = one_record_batch
         """Makes a batch of one of `records`: of base offset, leader epoch, timestamp, key and value."""
         self.large_batches: list[LargeBatch] = []
         """Batches of requests that are being handled, which are written ahead."""
-        self.late: dict[Any, OwnRecord] = {}
-        """By key, those of `append_late`, until the turn is over."""
+        self.deferred: dict[Any, OwnRecord] = {}
+        """By key, those of `append_deferred`, until the turn is over."""
 
     # --- offsets
 
@@ -119,14 +119,14 @@ class PartitionLog(SegmentedLog):
         """Where the batch begins that the log start is in, as in Kafka: it may be below the log start."""
         self.settle()
         for segment in self.segments[self._segment_at(self.log_start_offset) :]:
-            if found := segment.find(self.log_start_offset):
-                return found[1].base_offset
+            if first := segment.find(self.log_start_offset):
+                return first[1].base_offset
         return self.log_start_offset
 
     # --- appending
 
     def append_client(
-        self, batch: Buffer, header: BatchHeader, now_ms: int, must_start_at_zero: bool = False
+        self, batch: Buffer, header: BatchHeader, now_ms: int, opens_transaction: bool = False
     ) -> Appended:
         """Appends a client's batch whose header and CRC were checked. Raises StorageError."""
         _, length, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = header
@@ -140,9 +140,9 @@ class PartitionLog(SegmentedLog):
                 or producer.next_sequence != sequence
                 or producer.epoch != epoch
                 or not attributes & TRANSACTIONAL
-                or producers.doubts
+                or producers.unresolved_batches
             ):
-                admitted = producers.admit(header, must_start_at_zero)
+                admitted = producers.admit(header, opens_transaction)
                 if admitted:
                     if isinstance(admitted, tuple):
                         return OK, admitted[2], admitted[4]
@@ -165,15 +165,15 @@ class PartitionLog(SegmentedLog):
         size = length + LOG_OVERHEAD
         if batch.__class__ is bytes:
             batch = _stamped(base_offset, length, LEADER_EPOCH) + batch[16:]
-        elif size < GATHERED_BELOW:  # It may lie in a buffer that is used again before the turn is over.
+        elif size < BUFFERED_BELOW:  # It may lie in a buffer that is used again before the turn is over.
             batch = _stamped(base_offset, length, LEADER_EPOCH) + bytes(batch[16:])
         else:
             _stamp.pack_into(batch, 0, base_offset)
             _stamp_epoch.pack_into(batch, 12, LEADER_EPOCH)
         last_offset, segment = base_offset + delta, self.active
         stop = segment.size + size
-        if stop <= segment.look_at and max_timestamp <= segment.max_timestamp and self.dirty:
-            segment.gathered.append(batch)  # As `_write` does it, when there is nothing to note.
+        if stop <= segment.fast_path_size_max and max_timestamp <= segment.max_timestamp and self.dirty:
+            segment.pending_batches.append(batch)  # As `_write` does it, when there is nothing to note.
             segment.size = stop
             self.next_offset = last_offset + 1
         else:
@@ -208,10 +208,10 @@ class PartitionLog(SegmentedLog):
         `key` and `value`: bytes, None, or what `batch_of` takes. In a turn, batches are made and offsets given when it is over:
         the same steps for many records in a row take half the time.
         """
-        if self.late and key in self.late:
+        if self.deferred and key in self.deferred:
             assert self.turn is not None
             self.turn.flush()
-            self.gather_late()
+            self.take_deferred()
         self.records.append((key, value, timestamp_ms))
         if self.turn is None:
             self.batch_records()
@@ -219,7 +219,7 @@ class PartitionLog(SegmentedLog):
             self.dirty = True
             self.turn.touched(self)
 
-    def append_late(self, key: Any, value: Any, timestamp_ms: int) -> None:
+    def append_deferred(self, key: Any, value: Any, timestamp_ms: int) -> None:
         """Appends a record that must come after everything that this turn writes, and for which nobody waits.
 
         It is written together with the next one, or by `settle`.
@@ -227,13 +227,13 @@ class PartitionLog(SegmentedLog):
         if self.turn is None:
             self.append_record(key, value, timestamp_ms)
             return
-        if not self.late:
-            self.turn.has_late(self)
-        self.late[key] = key, value, timestamp_ms
+        if not self.deferred:
+            self.turn.defer(self)
+        self.deferred[key] = key, value, timestamp_ms
 
-    def gather_late(self) -> None:
-        self.records += self.late.values()
-        self.late = {}
+    def take_deferred(self) -> None:
+        self.records += self.deferred.values()
+        self.deferred = {}
 
     def batch_records(self) -> None:
         """Gives the records of the broker's own their batches and offsets. Raises StorageError."""
@@ -242,8 +242,8 @@ class PartitionLog(SegmentedLog):
             offset, segment = self.next_offset, self.active
             batch = self.batch_of(offset, LEADER_EPOCH, timestamp_ms, key, value)
             stop = segment.size + len(batch)
-            if stop <= segment.look_at and timestamp_ms <= segment.look_after:
-                segment.gathered.append(batch)  # As `_write` does it.
+            if stop <= segment.fast_path_size_max and timestamp_ms <= segment.fast_path_timestamp_max:
+                segment.pending_batches.append(batch)  # As `_write` does it.
                 segment.size = stop
                 if timestamp_ms > segment.max_timestamp:
                     segment.max_timestamp, segment.max_timestamp_offset = timestamp_ms, offset
@@ -253,9 +253,9 @@ class PartitionLog(SegmentedLog):
 
     def settle(self) -> None:
         """Writes everything that was gathered, whether the turn is over or not."""
-        if self.turn is not None and (self.turn.armed or self.late):
+        if self.turn is not None and (self.turn.armed or self.deferred):
             self.turn.flush()
-            self.gather_late()
+            self.take_deferred()
         try:
             if self.records:
                 self.batch_records()
@@ -275,15 +275,17 @@ class PartitionLog(SegmentedLog):
             or producer.coordinator_epoch > coordinator_epoch
             or not commit
             or producer.txn_first_offset < 0
-            or producers.doubts
+            or producers.unresolved_batches
             or self.config.log_append_time
         ):
             return self._append_other_marker(marker)
         # As that does it, for what nearly every marker is: the commit of an open transaction, which bumps the epoch.
         offset, segment = self.next_offset, self.active
         stop = segment.size + MARKER_SIZE
-        if stop <= segment.look_at and now_ms <= segment.max_timestamp and self.dirty:
-            segment.gathered.append(_pack_offset(offset) + body)  # As `_write` does it, when there is nothing to note.
+        if stop <= segment.fast_path_size_max and now_ms <= segment.max_timestamp and self.dirty:
+            segment.pending_batches.append(
+                _pack_offset(offset) + body
+            )  # As `_write` does it, when there is nothing to note.
             segment.size = stop
             self.next_offset = offset + 1
         else:
@@ -319,24 +321,27 @@ class PartitionLog(SegmentedLog):
         """
         segment = self.active
         stop = segment.size + size
-        if stop <= segment.look_at and max_timestamp <= segment.look_after:
-            segment.gathered.append(batch)  # As below, while there is nothing to index.
+        if stop <= segment.fast_path_size_max and max_timestamp <= segment.fast_path_timestamp_max:
+            segment.pending_batches.append(batch)  # As below, while there is nothing to index.
             segment.size = stop
             if max_timestamp > segment.max_timestamp:
                 segment.max_timestamp = max_timestamp
                 segment.max_timestamp_offset = last_offset
-        elif self.turn is None or (size >= GATHERED_BELOW and not settled):
+        elif self.turn is None or (size >= BUFFERED_BELOW and not settled):
             self._write_now(batch, size, last_offset, max_timestamp)
             return
         else:
             segment, config = self._segment_for(size, last_offset, max_timestamp), self.config
-            segment.gathered.append(batch)
+            segment.pending_batches.append(batch)
             segment.note(size, last_offset, max_timestamp)
             # Until one of these is passed, nothing need be asked again.
-            segment.look_at = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
-            segment.look_after = segment.first_timestamp + config.segment_ms
-            if last_offset - segment.base_offset >= OFFSETS_MAX // 2 or segment.max_timestamp > segment.look_after:
-                segment.look_at = -1
+            segment.fast_path_size_max = min(config.segment_bytes, segment.indexed_to + INDEX_INTERVAL)
+            segment.fast_path_timestamp_max = segment.first_timestamp + config.segment_ms
+            if (
+                last_offset - segment.base_offset >= OFFSETS_MAX // 2
+                or segment.max_timestamp > segment.fast_path_timestamp_max
+            ):
+                segment.fast_path_size_max = -1
         self.next_offset = last_offset + 1
         if not self.dirty and not settled:
             self.dirty = True
@@ -417,7 +422,7 @@ class PartitionLog(SegmentedLog):
 
     def _end_segment(self) -> None:
         last = self.active
-        if last.gathered:
+        if last.pending_batches:
             if self.turn is not None and self.turn.armed:
                 self.turn.flush()
             last.flush()

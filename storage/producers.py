@@ -78,7 +78,7 @@ class Producer:
         self.last_timestamp = timestamp
 
 
-class Doubt(NamedTuple):
+class UnresolvedFirstBatch(NamedTuple):
     """A transaction's first batch in a partition that was announced, and was refused or known already (KIP-890, KIP-939).
 
     Until one of its producer is appended, no later sequence number may come before it.
@@ -107,22 +107,22 @@ last_offset_of: Final = attrgetter("last_offset")
 
 def aborted_between(aborted: list[AbortedTxn], offset: int, end_offset: int) -> list[AbortedTxn]:
     """Those of an index, in the order of their markers, that a read_committed reader of [offset, end_offset) must know."""
-    found = []
+    overlapping = []
     for entry in aborted[bisect_left(aborted, offset, key=last_offset_of) :]:
         if entry.first_offset < end_offset:
-            found.append(entry)
+            overlapping.append(entry)
         if entry.last_stable_offset >= end_offset:
             break
-    return found
+    return overlapping
 
 
 class ProducerStates:
     """Every producer of a partition, and the transactions that are open in it."""
 
-    __slots__ = ("doubts", "open_txns", "producers")
+    __slots__ = ("unresolved_batches", "open_txns", "producers")
 
     def __init__(self) -> None:
-        self.doubts: dict[int, Doubt] = {}
+        self.unresolved_batches: dict[int, UnresolvedFirstBatch] = {}
         self.producers: dict[int, Producer] = {}
         self.open_txns: dict[int, int] = {}
         """Producer id -> first offset, in the order in which they began."""
@@ -132,17 +132,17 @@ class ProducerStates:
             return offset
         return None
 
-    def admit(self, header: BatchHeader, must_start_at_zero: bool) -> RememberedBatch | ErrorCode:
+    def admit(self, header: BatchHeader, opens_transaction: bool) -> RememberedBatch | ErrorCode:
         """Whether a client's batch may be appended: OK, an error, or the remembered batch that it repeats.
 
-        `must_start_at_zero`: the batch opens a transaction of the second protocol version (KIP-890).
+        `opens_transaction`: the batch opens a transaction of the second protocol version (KIP-890).
         """
-        if self.doubts and header[PRODUCER_ID] in self.doubts:
-            return self._admit_doubted(header)
+        if self.unresolved_batches and header[PRODUCER_ID] in self.unresolved_batches:
+            return self._admit_unresolved(header)
         producer = self.producers.get(header[PRODUCER_ID])
         sequence = header[BASE_SEQUENCE]
         if producer is None:
-            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if must_start_at_zero and sequence else OK
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if opens_transaction and sequence else OK
         epoch, stored = header[PRODUCER_EPOCH], producer.epoch
         batches = producer.batches
         if epoch != stored:
@@ -163,13 +163,13 @@ class ProducerStates:
             return ErrorCode.INVALID_TXN_STATE
         return OK
 
-    def _admit_doubted(self, header: BatchHeader) -> RememberedBatch | ErrorCode:
+    def _admit_unresolved(self, header: BatchHeader) -> RememberedBatch | ErrorCode:
         """As `admit`, for a producer whose transaction has an unresolved first batch here."""
         producer_id = header.producer_id
-        doubt = self.doubts.pop(producer_id)
-        verdict = self.admit(header, doubt.starts_at_zero)
-        self.doubts[producer_id] = doubt
-        if header.base_sequence > doubt.lowest_sequence and verdict in (OK, ErrorCode.INVALID_TXN_STATE):
+        mark_unresolved = self.unresolved_batches.pop(producer_id)
+        verdict = self.admit(header, mark_unresolved.starts_at_zero)
+        self.unresolved_batches[producer_id] = mark_unresolved
+        if header.base_sequence > mark_unresolved.lowest_sequence and verdict in (OK, ErrorCode.INVALID_TXN_STATE):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return verdict
 
@@ -196,8 +196,8 @@ class ProducerStates:
             if producer.txn_first_offset < 0:
                 producer.txn_first_offset = base_offset
                 self.open_txns[producer_id] = base_offset
-            if self.doubts:
-                self.doubts.pop(producer_id, None)
+            if self.unresolved_batches:
+                self.unresolved_batches.pop(producer_id, None)
 
     def has_open_txn(self, header: BatchHeader) -> bool:
         """The batch's transaction is open here (Kafka: hasOngoingTransaction)."""
@@ -208,31 +208,31 @@ class ProducerStates:
         """The batch's transaction is open here, and takes records."""
         return self.has_open_txn(header) and not self.producers[header.producer_id].sealed
 
-    def doubt(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
+    def mark_unresolved(self, header: BatchHeader, starts_at_zero: bool, now_ms: int) -> None:
         """Remembers a transaction's first batch in this partition as unresolved, unless it opened the transaction here.
 
         To be called for each batch for which the coordinator adds or verifies the partition, after the append was tried
-        (`renew_doubt`: before). A refused batch opens no transaction, and neither does a duplicate, which is answered as
+        (`renew_unresolved`: before). A refused batch opens no transaction, and neither does a duplicate, which is answered as
         written. Kafka remembers each such batch before it asks the coordinator, and forgets it when a transactional batch is
         appended (VerificationStateEntry). `starts_at_zero` and `now_ms` count only if the producer has no unresolved batch yet.
         """
         if self.has_open_txn(header):
             return
         epoch, sequence = header.producer_epoch, header.base_sequence
-        known = self.doubts.get(header.producer_id)
+        known = self.unresolved_batches.get(header.producer_id)
         if known is None:
-            known = Doubt(epoch, sequence, starts_at_zero, now_ms)
+            known = UnresolvedFirstBatch(epoch, sequence, starts_at_zero, now_ms)
         elif epoch > known.epoch or (epoch == known.epoch and sequence < known.lowest_sequence):
             known = known._replace(epoch=epoch, lowest_sequence=sequence)
-        self.doubts[header.producer_id] = known
+        self.unresolved_batches[header.producer_id] = known
 
-    def renew_doubt(self, header: BatchHeader) -> None:
+    def renew_unresolved(self, header: BatchHeader) -> None:
         """Counts the sequence number and epoch of a first batch before its append is tried, if another one is unresolved.
 
         A Produce request that is not verified lacks this step: the unresolved batch stays as it is, even for a newer epoch.
         """
-        if header.producer_id in self.doubts:
-            self.doubt(header, False, 0)
+        if header.producer_id in self.unresolved_batches:
+            self.mark_unresolved(header, False, 0)
 
     def seal(self, producer_id: int) -> None:
         """The open transaction of this producer takes no more records."""
@@ -262,9 +262,9 @@ class ProducerStates:
         The producer's unresolved first batch is forgotten, unless Produce 12 or later sent it and the marker has its epoch:
         EndTxn 5 raises the epoch with every transaction, so such a marker belongs to the transaction before (KIP-890).
         """
-        doubt = self.doubts.get(producer_id)
-        if doubt is not None and not (doubt.starts_at_zero and doubt.epoch == epoch):
-            del self.doubts[producer_id]
+        mark_unresolved = self.unresolved_batches.get(producer_id)
+        if mark_unresolved is not None and not (mark_unresolved.starts_at_zero and mark_unresolved.epoch == epoch):
+            del self.unresolved_batches[producer_id]
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self.producers[producer_id] = Producer(epoch, timestamp_ms)
@@ -293,8 +293,10 @@ class ProducerStates:
         ]
         for producer_id in old:
             del self.producers[producer_id]
-        self.doubts = {
-            producer_id: doubt for producer_id, doubt in self.doubts.items() if now_ms - doubt.since_ms < expiration_ms
+        self.unresolved_batches = {
+            producer_id: mark_unresolved
+            for producer_id, mark_unresolved in self.unresolved_batches.items()
+            if now_ms - mark_unresolved.since_ms < expiration_ms
         }
 
     # Unlike Kafka: at a start it forgets a producer all of whose records lie below the log start, its open transaction too.

@@ -78,7 +78,7 @@ class Segment:
         "base_offset",
         "fd",
         "first_timestamp",
-        "gathered",
+        "pending_batches",
         "has_producers",
         "index_offsets",
         "index_positions",
@@ -86,8 +86,8 @@ class Segment:
         "indexed_to",
         "is_checked",
         "is_new",
-        "look_after",
-        "look_at",
+        "fast_path_timestamp_max",
+        "fast_path_size_max",
         "max_timestamp",
         "max_timestamp_offset",
         "path",
@@ -105,7 +105,7 @@ class Segment:
         self.is_checked = False
         """`scan` has found every batch to be as it was written."""
         self.size = 0
-        self.gathered: list[Buffer] = []
+        self.pending_batches: list[Buffer] = []
         """Batches at the end that are appended and not written yet; `size` counts them."""
         self._reset()
 
@@ -118,9 +118,9 @@ class Segment:
         self.indexed_to = 0
         """Position of the last batch that has an index entry."""
         self.first_timestamp = -1
-        self.look_at = -1
+        self.fast_path_size_max = -1
         """Size, and below the largest timestamp, up to which a gathered batch needs no index entry and no new segment."""
-        self.look_after = -1
+        self.fast_path_timestamp_max = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
         self.aborted: list[AbortedTxn] = []
@@ -128,7 +128,7 @@ class Segment:
     @property
     def pending(self) -> bool:
         """Whether batches wait to be written: its file stays open for them."""
-        return bool(self.gathered)
+        return bool(self.pending_batches)
 
     def open(self) -> int:
         """The descriptor of the log file, made on first use."""
@@ -145,7 +145,7 @@ class Segment:
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
         """Writes one whole batch at the end; a write that fails leaves nothing behind."""
-        if self.gathered:
+        if self.pending_batches:
             self.flush()
         try:
             self._write_rest(memoryview(batch), 0, self.size)
@@ -171,10 +171,10 @@ class Segment:
 
     def flush(self) -> None:
         """Writes what was gathered."""
-        gathered = self.gathered
-        if gathered:
-            self.gathered = []
-            data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        pending_batches = self.pending_batches
+        if pending_batches:
+            self.pending_batches = []
+            data = pending_batches[0] if len(pending_batches) == 1 else b"".join(pending_batches)
             fd, size = self.fd, len(data)
             position = self.size - size
             try:
@@ -295,8 +295,8 @@ class Segment:
     def bound_behind(self, position: int, size: int, end_offset: int) -> int | None:
         """The offset of the first index entry behind so many bytes, which end below `end_offset`; None without one."""
         stop = min(position + size, self.size)
-        if found := self.find(end_offset):
-            stop = min(stop, found[0])
+        if position_and_header := self.find(end_offset):
+            stop = min(stop, position_and_header[0])
         slot = bisect_left(self.index_positions, stop)
         return self.index_offsets[slot] if slot < len(self.index_offsets) else None
 

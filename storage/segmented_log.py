@@ -60,13 +60,13 @@ class SegmentedLog:
         """
         parts: list[Buffer] = []
         total = 0
-        if self.active.gathered or self.records:
+        if self.active.pending_batches or self.records:
             self.settle()
         for segment in self.segments[self._segment_at(offset) :]:
-            found = segment.find(offset)
-            if found is None:
+            position_and_header = segment.find(offset)
+            if position_and_header is None:
                 continue
-            position, header = found
+            position, header = position_and_header
             if header.base_offset >= end_offset:
                 break
             limit = max_bytes - total
@@ -90,8 +90,8 @@ class SegmentedLog:
             self.settle()
             for at in range(self._segment_at(offset), len(self.segments)):
                 segment = self.segments[at]
-                if found := segment.find(offset):
-                    position = found[0]
+                if position_and_header := segment.find(offset):
+                    position = position_and_header[0]
                     # Kafka's fetch ends with a segment; what is read here may go on into the next ones.
                     while position + size > segment.size and at + 1 < len(self.segments):
                         size -= segment.size - position

@@ -2,7 +2,7 @@
 
 One fdatasync for all answers that wait: while a sync runs in its thread, the appends of the next turns gather for the
 one after. A new file is there after a power cut if and only if its folder was synced too: that of a new segment, and of
-whatever else is made or renamed and told to `made`.
+whatever else was created or renamed (`path_created`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def sync_path(path: str) -> None:
 class Syncer:
     def __init__(self, run: Executor, failed: Callable[[BaseException], None]) -> None:
         self.dirty: list[PartitionLog] = []
-        self._made: dict[str, None] = {}
+        self._created_paths: dict[str, None] = {}
         self._waiting: list[Callable[[], None]] = []
         self._running = False
         self._broken = False
@@ -50,14 +50,14 @@ class Syncer:
     @property
     def settled(self) -> bool:
         """Everything that was ever written is on the disk."""
-        return not self.dirty and not self._running and not self._broken and not self._made
+        return not self.dirty and not self._running and not self._broken and not self._created_paths
 
     def touched(self, log: PartitionLog) -> None:
         self.dirty.append(log)
 
-    def made(self, path: str) -> None:
+    def path_created(self, path: str) -> None:
         """A file was written that no log is in, or the entries of a folder have changed."""
-        self._made[path] = None
+        self._created_paths[path] = None
 
     def when_synced(self, callback: Callable[[], None]) -> None:
         """Calls back when everything that is written now is on the disk."""
@@ -73,7 +73,7 @@ class Syncer:
     def _start(self) -> None:
         logs, self.dirty = self.dirty, []
         waiting, self._waiting = self._waiting, []
-        made, self._made = self._made, {}
+        created_paths, self._created_paths = self._created_paths, {}
         descriptors: list[int] = []
         for log in logs:
             log.dirty = False
@@ -82,17 +82,17 @@ class Syncer:
                     if len(descriptors) < DESCRIPTORS_MAX:
                         descriptors.append(os.dup(segment.open()))
                     else:
-                        made[f"{segment.path}.log"] = None
+                        created_paths[f"{segment.path}.log"] = None
                 if segment.is_new:
                     segment.is_new = False
-                    made[log.folder] = None
+                    created_paths[log.folder] = None
         self._running = True
 
         def work() -> None:
             try:
                 for fd in descriptors:
                     os.fdatasync(fd)
-                for path in made:
+                for path in created_paths:
                     sync_path(path)
             finally:
                 for fd in descriptors:
@@ -106,15 +106,15 @@ class Syncer:
                 self.stop()
                 self._failed(fault)
                 return
-            met: Exception | None = None
+            first_error: Exception | None = None
             for callback in waiting:
                 try:
                     callback()
-                except Exception as one:  # It stops nobody else; the first is raised at the end.
-                    met = met or one
+                except Exception as error:  # It stops no other callback; the first is raised at the end.
+                    first_error = first_error or error
             if self._waiting:
                 self._start()
-            if met is not None:
-                raise met
+            if first_error is not None:
+                raise first_error
 
         self._run(work, done)

@@ -22,10 +22,10 @@ from typing import Protocol
 from stuntbroker.storage.errors import StorageError
 
 
-class Gathering(Protocol):
+class BufferedLog(Protocol):
     """A log that has appends which are not written yet."""
 
-    leads: bool
+    flush_first: bool
     """It is written before the logs that do not lead."""
     waiters: set[Callable[[], None]]
 
@@ -33,7 +33,7 @@ class Gathering(Protocol):
 
     def flush(self) -> None: ...
 
-    def gather_late(self) -> None: ...
+    def take_deferred(self) -> None: ...
 
 
 class Receiver(Protocol):
@@ -66,7 +66,7 @@ def _close_refusing(receiver: Receiver) -> None:
 class Turn:
     """What was appended and answered since the loop last came round."""
 
-    __slots__ = ("_answers", "_arm", "_broken", "_failed", "_following", "_late", "_leading", "armed")
+    __slots__ = ("_answers", "_arm", "_broken", "_failed", "_following", "_deferred", "_leading", "armed")
 
     def __init__(self, arm: Callable[[Callable[[], None]], object], failed: Callable[[StorageError], None]) -> None:
         self.armed = False
@@ -77,21 +77,21 @@ class Turn:
         """Has `end` called when this turn of the loop is over."""
         self._failed = failed
         """Told of the first write that failed."""
-        self._leading: list[Gathering] = []
-        self._following: list[Gathering] = []
-        self._late: list[Gathering] = []
+        self._leading: list[BufferedLog] = []
+        self._following: list[BufferedLog] = []
+        self._deferred: list[BufferedLog] = []
         self._answers: dict[Receiver, bytes | bytearray] = {}
 
-    def touched(self, log: Gathering) -> None:
+    def touched(self, log: BufferedLog) -> None:
         """A log has its first append that is not written."""
-        (self._leading if log.leads else self._following).append(log)
+        (self._leading if log.flush_first else self._following).append(log)
         if not self.armed:
             self.armed = True
             self._arm(self.end)
 
-    def has_late(self, log: Gathering) -> None:
+    def defer(self, log: BufferedLog) -> None:
         """A log has an append that comes after everything of this turn."""
-        self._late.append(log)
+        self._deferred.append(log)
 
     def answer(self, receiver: Receiver, out: bytes | bytearray) -> None:
         """`receiver.write(out)` when everything that was appended until now is written."""
@@ -144,8 +144,8 @@ class Turn:
         finally:
             self.armed = self._broken
         answers, self._answers = self._answers, {}
-        late, self._late = self._late, []
-        for log in late:  # Nobody waits for it: it is written with the next appends to its file.
-            log.gather_late()
+        deferred, self._deferred = self._deferred, []
+        for log in deferred:  # Nobody waits for it: it is written with the next appends to its file.
+            log.take_deferred()
         for receiver, out in answers.items():
             deliver(receiver, out)

@@ -5,20 +5,21 @@ v9 flexible. v11 TRANSACTION_ABORTABLE may be answered. v12 adds the partition t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker import plain_produce
-from stuntbroker.broker.allowance import Allowance
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce_checks import check_content
-from stuntbroker.broker.slices import work_off
+from stuntbroker.broker.read_budget import ReadBudget
+from stuntbroker.broker.slices import run_in_slices
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.protocol.batch_check import check_batch, plain_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, Asked, Wanted, read_request
+from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches, read_request
 from stuntbroker.protocol.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
@@ -41,24 +42,24 @@ RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 PRODUCER: Final = slice(PRODUCER_ID, PRODUCER_EPOCH + 1)
 _new = tuple.__new__
 
-Taken = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
+AcceptedBatch = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
 
 
-def handle(connection: Connection, asked: Asked, version: int) -> Any:
-    wanted = asked[2]
-    if len(wanted) == 1 and len(wanted[0][2]) <= NEW_LOGS_AT_ONCE:
-        return _plain_or_not(connection, asked, version)
-    new = _new_logs(connection.broker, wanted, version)
-    if len(new) > NEW_LOGS_AT_ONCE or sum(len(parts) for _, _, parts in wanted) > PARTITIONS_AT_ONCE:
-        return work_off(connection, long_steps(connection, asked, version, new, _produce))
-    return _plain_or_not(connection, asked, version)
+def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
+    topic_batches = fields[2]
+    if len(topic_batches) == 1 and len(topic_batches[0][2]) <= NEW_LOGS_AT_ONCE:
+        return _plain_or_not(connection, fields, version)
+    new = _new_logs(connection.broker, topic_batches, version)
+    if len(new) > NEW_LOGS_AT_ONCE or sum(len(parts) for _, _, parts in topic_batches) > PARTITIONS_AT_ONCE:
+        return run_in_slices(connection, long_steps(connection, fields, version, new, _produce))
+    return _plain_or_not(connection, fields, version)
 
 
-def _new_logs(broker: Broker, wanted: Wanted, version: int) -> list[PartitionLog]:
+def _new_logs(broker: Broker, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
     """The logs of the request that have no file yet."""
     topics = broker.topics
     new = []
-    for name, topic_id, parts in wanted:
+    for name, topic_id, parts in topic_batches:
         topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
         if topic is not None and not topic.internal:
             logs = topic.partitions
@@ -66,27 +67,27 @@ def _new_logs(broker: Broker, wanted: Wanted, version: int) -> list[PartitionLog
     return new
 
 
-def _plain_or_not(connection: Connection, asked: Asked, version: int) -> Any:
-    if version >= IMPLICIT_ADD_FROM and plain_produce.handle(connection, asked, version):
+def _plain_or_not(connection: Connection, fields: ProduceFields, version: int) -> Any:
+    if version >= IMPLICIT_ADD_FROM and plain_produce.handle(connection, fields, version):
         return None
-    return _produce(connection, asked, version)
+    return _produce(connection, fields, version)
 
 
-def _produce(connection: Connection, asked: Asked, version: int, in_parts: bool = False) -> Any:
+def _produce(connection: Connection, fields: ProduceFields, version: int, in_parts: bool = False) -> Any:
     """A request of any kind. `in_parts`: it is handled beside others, and its large batches are written ahead."""
-    transactional_id, acks, wanted = asked
+    transactional_id, acks, topic_batches = fields
     broker = connection.broker
     topics = broker.topics
     now_ms = broker.clock.now_ms()
     responses: list[TopicProduceResponse] = []
-    taken: list[Taken] = []
-    to_add: list[Taken] = []
-    stale: list[Taken] = []
+    accepted_batches: list[AcceptedBatch] = []
+    to_add: list[AcceptedBatch] = []
+    stale: list[AcceptedBatch] = []
     failed = acks_wrong = acks not in (-1, 0, 1)
     first: BatchHeader | None = None  # of the transactional batches
     mixed = False
-    left: Allowance | None = None  # For reading what is not plain.
-    for name, topic_id, parts in wanted:
+    left: ReadBudget | None = None  # For reading what is not plain.
+    for name, topic_id, parts in topic_batches:
         topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
         logs = () if topic is None or topic.internal else topic.partitions
         partitions: list[PartitionProduceResponse] = []
@@ -102,21 +103,21 @@ def _produce(connection: Connection, asked: Asked, version: int, in_parts: bool 
             if plain is not None:
                 assert records is not None
                 header = _new(BatchHeader, plain)
-                one = response, log, records, header
+                accepted_batch = response, log, records, header
             else:
                 if left is None:
-                    left = Allowance()
+                    left = ReadBudget()
                 if not in_parts and records is not None and len(records) > LARGE_BATCH_SIZE:
-                    return work_off(connection, long_steps(connection, asked, version, [], _produce))
+                    return run_in_slices(connection, long_steps(connection, fields, version, [], _produce))
                 accepted = _accept(topic, index, records, version, now_ms, response, left)
                 if accepted is None:
                     failed = True
                     continue
-                one = accepted
-                _, log, _, header = one
+                accepted_batch = accepted
+                _, log, _, header = accepted_batch
             if acks_wrong:
                 _refuse(response, ErrorCode.INVALID_REQUIRED_ACKS)
-            taken.append(one)
+            accepted_batches.append(accepted_batch)
             if header[ATTRIBUTES] & TRANSACTIONAL:
                 producer_id, epoch = header[PRODUCER_ID], header[PRODUCER_EPOCH]
                 if first is None:
@@ -126,36 +127,38 @@ def _produce(connection: Connection, asked: Asked, version: int, in_parts: bool 
                 producer = log.producers.producers.get(producer_id)
                 if producer is None:
                     if producer_id >= 0:  # Nobody's batch is in no transaction, whatever its flag says.
-                        to_add.append(one)
+                        to_add.append(accepted_batch)
                 elif producer.epoch > epoch:
-                    stale.append(one)
+                    stale.append(accepted_batch)
                 elif producer.txn_first_offset < 0 or producer.epoch != epoch or producer.sealed:
-                    to_add.append(one)
+                    to_add.append(accepted_batch)
                 # Else the transaction is open in this partition already: nobody need be asked.
     answer = Answer(responses)
-    if failed and first is None and transactional_id is None and _has_transactional(wanted):
+    if failed and first is None and transactional_id is None and _has_transactional(topic_batches):
         return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if first is not None:
         if transactional_id is None:
             return _refuse_all(connection, acks, answer, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if mixed:
-            headers = [each[3] for each in taken if each[3].attributes & TRANSACTIONAL]
+            headers = [each[3] for each in accepted_batches if each[3].attributes & TRANSACTIONAL]
             if len({each[PRODUCER] for each in headers if each.producer_id >= 0}) > 1:
                 return _refuse_all(connection, acks, answer, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if to_add or stale:
-            _Enlisting(connection, acks, version, answer, taken, to_add).start(transactional_id, stale, now_ms)
+            _PendingProduce(connection, acks, version, answer, accepted_batches, to_add).start(
+                transactional_id, stale, now_ms
+            )
             return None
-    failed |= _append_all(broker, taken, now_ms, version >= IMPLICIT_ADD_FROM)
+    failed |= _append_all(broker, accepted_batches, now_ms, version >= IMPLICIT_ADD_FROM)
     if failed:
-        _log_fencing(connection, transactional_id, taken)
+        _log_fencing(connection, transactional_id, accepted_batches)
     if acks == 0:
         return _unacknowledged(connection, failed)
     return answer
 
 
-def _has_transactional(wanted: Wanted) -> bool:
+def _has_transactional(topic_batches: TopicBatches) -> bool:
     """Whether any first batch says that it is in a transaction, be it for a partition that does not exist."""
-    batches = [records for _, _, parts in wanted for records in parts.values() if records is not None]
+    batches = [records for _, _, parts in topic_batches for records in parts.values() if records is not None]
     return any(len(each) >= HEADER_SIZE and each[16] == 2 and each[22] & TRANSACTIONAL for each in batches)
 
 
@@ -166,8 +169,8 @@ def _accept(
     version: int,
     now_ms: int,
     response: PartitionProduceResponse,
-    left: Allowance,
-) -> Taken | None:
+    left: ReadBudget,
+) -> AcceptedBatch | None:
     """What can be told of a batch that is not plain before transactions are looked at; None when that is all there is to say.
 
     A batch that is refused for what is in it belongs to its transaction all the same: the response has its error already.
@@ -200,13 +203,13 @@ def _accept(
     return None if header is None else (response, log, records, header)  # type: ignore[return-value]
 
 
-def _append_all(broker: Broker, taken: list[Taken], now_ms: int, implicit: bool) -> bool:
+def _append_all(broker: Broker, accepted_batches: list[AcceptedBatch], now_ms: int, implicit: bool) -> bool:
     """Writes the batches that have no error yet and completes their responses; True when there was an error.
 
     `implicit`: the request may have opened the transaction (KIP-890).
     """
     failed = False
-    for response, log, records, header in taken:
+    for response, log, records, header in accepted_batches:
         if response.error_code is not OK:
             failed = True
             continue
@@ -226,9 +229,11 @@ def _append_all(broker: Broker, taken: list[Taken], now_ms: int, implicit: bool)
     return failed
 
 
-def _log_fencing(connection: Connection, transactional_id: str | None, taken: list[Taken]) -> None:
+def _log_fencing(connection: Connection, transactional_id: str | None, accepted_batches: list[AcceptedBatch]) -> None:
     """One line in the log when the batches are those of a producer that was fenced."""
-    if transactional_id is not None and any(one[0].error_code == INVALID_PRODUCER_EPOCH for one in taken):
+    if transactional_id is not None and any(
+        entry[0].error_code == INVALID_PRODUCER_EPOCH for entry in accepted_batches
+    ):
         connection.broker.transactions.fences.log_refusal(connection, transactional_id)
 
 
@@ -253,12 +258,12 @@ def _refuse_all(connection: Connection, acks: int, answer: Answer, error: ErrorC
     return _unacknowledged(connection, True) if acks == 0 else answer
 
 
-def _is_sealed(one: Taken) -> bool:
-    producer = one[1].producers.producers.get(one[3].producer_id)
+def _is_sealed(entry: AcceptedBatch) -> bool:
+    producer = entry[1].producers.producers.get(entry[3].producer_id)
     return producer is not None and producer.sealed
 
 
-class _Enlisting:
+class _PendingProduce:
     """A request whose partitions the transaction must know of, or be told of, before its batches are written."""
 
     __slots__ = (
@@ -268,14 +273,20 @@ class _Enlisting:
         "connection",
         "is_verified",
         "left",
-        "taken",
+        "accepted_batches",
         "to_add",
         "transactional_id",
         "version",
     )
 
     def __init__(
-        self, connection: Connection, acks: int, version: int, answer: Answer, taken: list[Taken], to_add: list[Taken]
+        self,
+        connection: Connection,
+        acks: int,
+        version: int,
+        answer: Answer,
+        accepted_batches: list[AcceptedBatch],
+        to_add: list[AcceptedBatch],
     ) -> None:
         self.connection = connection
         self.acks = acks
@@ -285,17 +296,17 @@ class _Enlisting:
         )
         """The coordinator adds or verifies the partitions, as in Kafka. If not, only kept transactions are verified."""
         self.answer = answer
-        self.taken = taken
+        self.accepted_batches = accepted_batches
         self.to_add = to_add
         self.asked_ms = -1
         """The time, while the coordinator is being asked: it mostly answers at once."""
         self.transactional_id = ""
 
-    def start(self, transactional_id: str, stale: list[Taken], now_ms: int) -> None:
+    def start(self, transactional_id: str, stale: list[AcceptedBatch], now_ms: int) -> None:
         self.transactional_id = transactional_id
         if self.is_verified:  # Otherwise the log refuses these batches, unless their responses have an error already.
-            for one in stale:
-                _refuse(one[0], INVALID_PRODUCER_EPOCH)
+            for entry in stale:
+                _refuse(entry[0], INVALID_PRODUCER_EPOCH)
         if self.to_add:
             self._ask(now_ms)
         else:
@@ -307,7 +318,7 @@ class _Enlisting:
         header = to_add[0][3]
         producer_id, epoch = header.producer_id, header.producer_epoch
         if self.version >= IMPLICIT_ADD_FROM:
-            partitions = frozenset([one[1].name for one in to_add])
+            partitions = frozenset([entry[1].name for entry in to_add])
             self.asked_ms = now_ms
             broker.transactions.ask(
                 transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), self._added
@@ -315,9 +326,9 @@ class _Enlisting:
             self.asked_ms = -1
         elif self.is_verified or broker.transactions.is_recovered(transactional_id) or any(map(_is_sealed, to_add)):
             self.left = len(to_add)
-            for one in to_add:
-                verify = Verify(producer_id, epoch, one[1].name)
-                broker.transactions.ask(transactional_id, verify, lambda reply, one=one: self._verified(one, reply))  # type: ignore[misc]
+            for entry in to_add:
+                verify = Verify(producer_id, epoch, entry[1].name)
+                broker.transactions.ask(transactional_id, verify, partial(self._verified, entry))
         else:
             self._write(now_ms)
 
@@ -328,9 +339,9 @@ class _Enlisting:
                 _refuse(response, self._translate(error))
         self._write(self.asked_ms if self.asked_ms >= 0 else self.connection.broker.clock.now_ms())
 
-    def _verified(self, one: Taken, reply: Reply) -> None:
+    def _verified(self, entry: AcceptedBatch, reply: Reply) -> None:
         if reply.error:
-            _refuse(one[0], self._translate(reply.error))
+            _refuse(entry[0], self._translate(reply.error))
         self.left -= 1
         if not self.left:
             self._write(self.connection.broker.clock.now_ms())
@@ -340,18 +351,18 @@ class _Enlisting:
 
         Then all of the request is asked about anew: the transaction is another one, or none.
         """
-        asked = {id(one) for one in self.to_add}
+        fields = {id(entry) for entry in self.to_add}
         others = [
-            one
-            for one in self.taken
-            if id(one) not in asked
-            and not one[0].error_code
-            and one[3].attributes & TRANSACTIONAL
-            and one[3].producer_id >= 0
+            entry
+            for entry in self.accepted_batches
+            if id(entry) not in fields
+            and not entry[0].error_code
+            and entry[3].attributes & TRANSACTIONAL
+            and entry[3].producer_id >= 0
         ]
-        if all(one[1].producers.is_open(one[3]) for one in others):
+        if all(entry[1].producers.is_open(entry[3]) for entry in others):
             return False
-        self.to_add = [one for one in (*self.to_add, *others) if not one[0].error_code]
+        self.to_add = [entry for entry in (*self.to_add, *others) if not entry[0].error_code]
         return True
 
     def _translate(self, error: int) -> int:
@@ -365,17 +376,17 @@ class _Enlisting:
         return error
 
     def _write(self, now_ms: int) -> None:
-        if self.asked_ms < 0 and len(self.to_add) < len(self.taken) and self._has_lapsed():
+        if self.asked_ms < 0 and len(self.to_add) < len(self.accepted_batches) and self._has_lapsed():
             self._ask(now_ms)
             return
         broker, implicit = self.connection.broker, self.version >= IMPLICIT_ADD_FROM
         if self.is_verified:
             for _, log, _, header in self.to_add:
-                log.producers.renew_doubt(header)
-        failed = _append_all(broker, self.taken, now_ms, implicit)
+                log.producers.renew_unresolved(header)
+        failed = _append_all(broker, self.accepted_batches, now_ms, implicit)
         if failed:
-            _log_fencing(self.connection, self.transactional_id, self.taken)
+            _log_fencing(self.connection, self.transactional_id, self.accepted_batches)
         if self.is_verified:
             for _, log, _, header in self.to_add:
-                log.producers.doubt(header, implicit, now_ms)
+                log.producers.mark_unresolved(header, implicit, now_ms)
         self.connection.reply(_unacknowledged(self.connection, failed) if self.acks == 0 else self.answer)

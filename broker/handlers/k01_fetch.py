@@ -15,7 +15,7 @@ from stuntbroker.broker.fetch_sessions import (
     FetchSession,
     Key,
 )
-from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, Steps, work_off
+from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest
 from stuntbroker.protocol.messages.fetch_response import (
@@ -66,7 +66,7 @@ def handle(connection: Connection, request: FetchRequest, version: int) -> Fetch
             connection.broker.fetch_sessions.close(session.id)
         return _unreadable(request, version)
     if fetch.is_long:
-        response = work_off(connection, fetch.first_steps())
+        response = run_in_slices(connection, fetch.first_steps())
     else:
         response, logs = fetch.read()
         if response is None:
@@ -77,12 +77,12 @@ def handle(connection: Connection, request: FetchRequest, version: int) -> Fetch
 def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
     """For an isolation level that does not exist: nobody notices before there is a log to be read."""
     error = ErrorCode.UNKNOWN_SERVER_ERROR
-    told = request.topics if version < TOPIC_IDS_FROM else ()
+    listed = request.topics if version < TOPIC_IDS_FROM else ()
     topics = [
         FetchableTopicResponse(
             topic.topic, bytes(16), [PartitionData(part.partition, error, -1) for part in topic.partitions]
         )
-        for topic in told
+        for topic in listed
     ]
     return FetchResponse(error_code=error, responses=topics)
 
@@ -99,11 +99,11 @@ def _session(broker: Broker, request: FetchRequest, version: int) -> tuple[Fetch
             broker.fetch_sessions.close(request.session_id)
         session = broker.fetch_sessions.new(uses_ids)
         if session is not None:
-            _wish(session, request, version)
+            _update_session(session, request, version)
         return session, OK
     session, error = broker.fetch_sessions.use(request.session_id, request.session_epoch, uses_ids)
     if session is not None:
-        _wish(session, request, version)
+        _update_session(session, request, version)
         for topic in request.forgotten_topics_data:  # What is wished for and forgotten is forgotten.
             name = topic.topic_id if uses_ids else topic.topic
             for index in topic.partitions:
@@ -111,7 +111,7 @@ def _session(broker: Broker, request: FetchRequest, version: int) -> tuple[Fetch
     return session, error
 
 
-def _wish(session: FetchSession, request: FetchRequest, version: int) -> None:
+def _update_session(session: FetchSession, request: FetchRequest, version: int) -> None:
     for topic in request.topics:
         name: Any = topic.topic_id if version >= TOPIC_IDS_FROM else topic.topic
         for part in topic.partitions:
@@ -119,7 +119,7 @@ def _wish(session: FetchSession, request: FetchRequest, version: int) -> None:
             if known is None:
                 session.partitions[name, part.partition] = FetchedPartition(part)
             else:
-                known.wish = part
+                known.fetch_partition = part
 
 
 class _Fetch:
@@ -161,7 +161,7 @@ class _Fetch:
 
     def _wanted(self) -> Collection[tuple[Key, FetchPartition]]:
         if self.session is not None:
-            return [(key, known.wish) for key, known in self.session.partitions.items()]
+            return [(key, known.fetch_partition) for key, known in self.session.partitions.items()]
         ids = self.version >= TOPIC_IDS_FROM
         return {  # Of a partition that is there twice, the last one counts.
             (topic.topic_id if ids else topic.topic, part.partition): part
@@ -193,12 +193,12 @@ class _Fetch:
         request, broker = self.request, self.connection.broker
         committed = request.isolation_level == READ_COMMITTED
         left = min(request.max_bytes, broker.config["fetch.max.bytes"])
-        found: list[tuple[Key, PartitionData]] = []
+        answered: list[tuple[Key, PartitionData]] = []
         unknown: list[tuple[Key, PartitionData]] = []
         logs: list[PartitionLog] = []
         size, failed = 0, False
         refusal = _refusal(request)
-        for number, (key, wish) in enumerate(self._wanted(), 1):
+        for number, (key, fetch_partition) in enumerate(self._wanted(), 1):
             if not number % PARTITIONS_PER_STEP:
                 yield STEP_COST
             name, index = key
@@ -209,29 +209,29 @@ class _Fetch:
                 failed = True
                 unknown.append((key, PartitionData(index, error, -1)))
                 continue
-            if refusal or wish.partition_max_bytes < 0:
+            if refusal or fetch_partition.partition_max_bytes < 0:
                 error = refusal or ErrorCode.UNKNOWN_SERVER_ERROR
                 data = PartitionData(index, error, -1, aborted_transactions=None)
             else:
                 log = topic.partitions[index]
                 logs.append(log)
-                data, taken = _read_partition(log, wish, committed, left, size == 0, self.version)
+                data, taken = _read_partition(log, fetch_partition, committed, left, size == 0, self.version)
                 size += taken
                 left -= taken
             failed |= bool(data.error_code) or data.diverging_epoch is not None
-            found.append((key, data))
+            answered.append((key, data))
         # What is not there comes last, ids before partitions.
-        found += sorted(unknown, key=lambda one: one[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
-        if not (self._over or failed or size >= request.min_bytes or request.max_wait_ms <= 0 or not found):
+        answered += sorted(unknown, key=lambda item: item[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
+        if not (self._over or failed or size >= request.min_bytes or request.max_wait_ms <= 0 or not answered):
             return None, logs
         session = self.session
         topics: list[FetchableTopicResponse] = []
         last: Any = None
         ids = self.version >= TOPIC_IDS_FROM
-        for number, (key, data) in enumerate(found, 1):
+        for number, (key, data) in enumerate(answered, 1):
             if not number % PARTITIONS_PER_STEP:
                 yield STEP_COST // 2
-            if session is not None and not self._news(session, key, data):
+            if session is not None and not self._has_changes(session, key, data):
                 continue
             if key[0] != last:  # A topic is there once more when another came between, as in Kafka.
                 last = key[0]
@@ -240,14 +240,20 @@ class _Fetch:
             topics[-1].partitions.append(data)  # type: ignore[attr-defined]
         return FetchResponse(session_id=session.id if session else 0, responses=topics), logs
 
-    def _news(self, session: FetchSession, key: Key, data: PartitionData) -> bool:
+    def _has_changes(self, session: FetchSession, key: Key, data: PartitionData) -> bool:
         """Whether the session's client has to hear of the partition; takes note of what it hears."""
         known = session.partitions.get(key)
         if known is None:
             return False
-        told = (known.high_watermark, known.last_stable_offset, known.log_start_offset)
+        reported = (known.high_watermark, known.last_stable_offset, known.log_start_offset)
         now = (data.high_watermark, data.last_stable_offset, data.log_start_offset)
-        if self.partial and not data.records and not data.error_code and data.diverging_epoch is None and told == now:
+        if (
+            self.partial
+            and not data.records
+            and not data.error_code
+            and data.diverging_epoch is None
+            and reported == now
+        ):
             return False
         known.high_watermark, known.last_stable_offset, known.log_start_offset = now
         if data.error_code:
@@ -294,7 +300,7 @@ class _Fetch:
             self._take(*self.read())
             return
         self._reading = True
-        work_off(self.connection, self._more_steps())
+        run_in_slices(self.connection, self._more_steps())
 
     def _more_steps(self) -> Steps:
         """A long request that waits, once more."""
@@ -329,29 +335,29 @@ class _Fetch:
 
 
 def _read_partition(
-    log: PartitionLog, wish: FetchPartition, committed: bool, left: int, first: bool, version: int
+    log: PartitionLog, fetch_partition: FetchPartition, committed: bool, left: int, first: bool, version: int
 ) -> tuple[PartitionData, int]:
     """Answers for one partition, and the bytes in it. `first`: nothing was found yet, so one batch comes in any case."""
-    index = wish.partition
+    index = fetch_partition.partition
     if log.records:
         log.settle()
-    error = _check(log, wish, version)
+    error = _check(log, fetch_partition, version)
     if error:
         untold = None if error in WITHOUT_ABORTED else ()
         return PartitionData(index, error, -1, aborted_transactions=untold), 0
     high_watermark = log.next_offset
     stable = log.last_stable_offset
-    offset = wish.fetch_offset
+    offset = fetch_partition.fetch_offset
     end = stable if committed else high_watermark
     data = PartitionData(index, OK, high_watermark, stable, log.log_start_offset)
-    if wish.last_fetched_epoch == LEADER_EPOCH and offset > high_watermark:
+    if fetch_partition.last_fetched_epoch == LEADER_EPOCH and offset > high_watermark:
         data.aborted_transactions = () if committed else None
         data.diverging_epoch = EpochEndOffset(LEADER_EPOCH, high_watermark)
         data.records = b""
         return data, 0
     taken = 0
     data.records = b""
-    limit = min(wish.partition_max_bytes, left)
+    limit = min(fetch_partition.partition_max_bytes, left)
     if offset < end and (limit > 0 or first):
         parts, taken = log.read(offset, max(limit, 0), end, at_least_one=first)
         if taken:
@@ -373,11 +379,14 @@ def _refusal(request: FetchRequest) -> ErrorCode:
     return OK
 
 
-def _check(log: PartitionLog, wish: FetchPartition, version: int) -> ErrorCode:
-    if wish.current_leader_epoch > LEADER_EPOCH:
+def _check(log: PartitionLog, fetch_partition: FetchPartition, version: int) -> ErrorCode:
+    if fetch_partition.current_leader_epoch > LEADER_EPOCH:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if not log.log_start_offset <= wish.fetch_offset <= log.next_offset or wish.last_fetched_epoch > LEADER_EPOCH:
-        if wish.last_fetched_epoch != LEADER_EPOCH or wish.fetch_offset < log.log_start_offset:
+    if (
+        not log.log_start_offset <= fetch_partition.fetch_offset <= log.next_offset
+        or fetch_partition.last_fetched_epoch > LEADER_EPOCH
+    ):
+        if fetch_partition.last_fetched_epoch != LEADER_EPOCH or fetch_partition.fetch_offset < log.log_start_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE  # Otherwise the reader has diverged from this log, and is told where.
     if version < ZSTD_FROM and log.config.zstd:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.allowance import Allowance, Spent
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.read_budget import BudgetExceeded, ReadBudget
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from stuntbroker.protocol.messages.list_offsets_response import (
@@ -41,7 +41,7 @@ RECORD_STEPS: Final = 3
 def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
     if request.isolation_level not in (0, 1):
         return _unreadable(request)
-    response: ListOffsetsResponse | None = work_off(connection, _each(connection, request, version))
+    response: ListOffsetsResponse | None = run_in_slices(connection, _each(connection, request, version))
     return response
 
 
@@ -49,7 +49,7 @@ def _each(connection: Connection, request: ListOffsetsRequest, version: int) -> 
     topics = connection.broker.topics
     committed = request.isolation_level == 1
     responses = []
-    left = Allowance()
+    left = ReadBudget()
     for topic in request.topics:
         times = Counter(part.partition_index for part in topic.partitions)
         partitions = []
@@ -93,7 +93,7 @@ def _error(part: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartition
 
 
 def _look_up(
-    log: PartitionLog, part: ListOffsetsPartition, committed: bool, left: Allowance
+    log: PartitionLog, part: ListOffsetsPartition, committed: bool, left: ReadBudget
 ) -> ListOffsetsPartitionResponse:
     if log.records:
         log.settle()
@@ -113,7 +113,7 @@ def _look_up(
     return ListOffsetsPartitionResponse(part.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
 
 
-def _latest(log: PartitionLog, left: Allowance) -> tuple[int, int]:
+def _latest(log: PartitionLog, left: ReadBudget) -> tuple[int, int]:
     """The record with the largest timestamp; the first of several. It may lie below the log start, as in Kafka."""
     timestamp, _ = log.latest_timestamp()
     if timestamp < 0:
@@ -121,16 +121,16 @@ def _latest(log: PartitionLog, left: Allowance) -> tuple[int, int]:
     return _first_at(log, timestamp, 0, left)
 
 
-def _first_at(log: PartitionLog, timestamp: int, from_offset: int, left: Allowance) -> tuple[int, int]:
+def _first_at(log: PartitionLog, timestamp: int, from_offset: int, left: ReadBudget) -> tuple[int, int]:
     for header, batch in log.batches_since(timestamp, from_offset):
-        found = _first_in(header, batch, timestamp, from_offset, left)
-        if found is not None:
-            return found
+        position = _first_in(header, batch, timestamp, from_offset, left)
+        if position is not None:
+            return position
     return -1, -1
 
 
 def _first_in(
-    header: BatchHeader, batch: Buffer, timestamp: int, from_offset: int, left: Allowance
+    header: BatchHeader, batch: Buffer, timestamp: int, from_offset: int, left: ReadBudget
 ) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record of a batch that is late enough; of the batch, where its records are not read."""
     left.steps -= BATCH_STEPS
@@ -144,7 +144,7 @@ def _first_in(
                 return span.timestamp, span.offset
         else:
             return None
-    except (Spent, ValueError):  # It is too much, cannot be opened, or not be read.
+    except (BudgetExceeded, ValueError):  # It is too much, cannot be opened, or not be read.
         pass
     # Unlike Kafka: it reads as far as it takes.
     return header.max_timestamp, max(header.base_offset, from_offset)

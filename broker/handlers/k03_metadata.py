@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config import PARTITIONS_MAX
-from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
+from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.broker.topics import INTERNAL, Topic, TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -41,14 +41,14 @@ def handle(connection: Connection, request: MetadataRequest, version: int) -> Me
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.topics is None or (version == 0 and not request.topics):
         steps = _each_known(connection, list(broker.topics), request, operations)
-    elif error := _unfit(request.topics, version):
+    elif error := _request_error(request.topics, version):
         return MetadataResponse(
             topics=[MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in request.topics],
             error_code=error,
         )
     else:
         steps = _each(connection, _once(request.topics), request, operations)
-    response: MetadataResponse | None = work_off(connection, steps)
+    response: MetadataResponse | None = run_in_slices(connection, steps)
     return response
 
 
@@ -73,10 +73,10 @@ def _each(
     for wanted in topics:
         yield cost
         before = len(broker.topics.by_name)
-        answer = _one(broker, wanted, may_create, operations)
+        answer = _describe_topic(broker, wanted, may_create, operations)
         answers.append(answer)
-        made = len(broker.topics.by_name) > before
-        cost = cost_of_change(broker, len(answer.partitions)) if made else SEEN * (1 + len(answer.partitions))
+        created = len(broker.topics.by_name) > before
+        cost = cost_of_change(broker, len(answer.partitions)) if created else SEEN * (1 + len(answer.partitions))
     return _response(connection, request, answers)
 
 
@@ -113,7 +113,7 @@ def _response(
     )
 
 
-def _unfit(topics: Sequence[MetadataRequestTopic], version: int) -> ErrorCode:
+def _request_error(topics: Sequence[MetadataRequestTopic], version: int) -> ErrorCode:
     """A topic that is asked for in a way that cannot be spoils the whole request."""
     if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in topics):
         return ErrorCode.INVALID_REQUEST
@@ -126,14 +126,16 @@ def _unfit(topics: Sequence[MetadataRequestTopic], version: int) -> ErrorCode:
 def _once(topics: Sequence[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
     """Asked for twice, answered once. Where one has an id, those without are passed over."""
     by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
-    found: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
+    unique: dict[tuple[str | None, bytes], MetadataRequestTopic] = {}
     for topic in topics:
         if not by_id or topic.topic_id != ZERO_UUID:
-            found.setdefault((topic.name, topic.topic_id), topic)
-    return list(found.values())
+            unique.setdefault((topic.name, topic.topic_id), topic)
+    return list(unique.values())
 
 
-def _one(broker: Broker, wanted: MetadataRequestTopic, may_create: bool, operations: int) -> MetadataResponseTopic:
+def _describe_topic(
+    broker: Broker, wanted: MetadataRequestTopic, may_create: bool, operations: int
+) -> MetadataResponseTopic:
     name = wanted.name
     if wanted.topic_id != ZERO_UUID:
         by_id = broker.topics.by_id(wanted.topic_id)
@@ -144,12 +146,12 @@ def _one(broker: Broker, wanted: MetadataRequestTopic, may_create: bool, operati
         return MetadataResponseTopic(ErrorCode.INVALID_REQUEST, None)
     topic = broker.topics.get(name)
     if topic is None:
-        made = _create(broker, name) if may_create else missing(name)
-        if not isinstance(made, Topic):
+        created = _create(broker, name) if may_create else missing(name)
+        if not isinstance(created, Topic):
             return MetadataResponseTopic(
-                made, name, is_internal=name in INTERNAL, topic_authorized_operations=operations
+                created, name, is_internal=name in INTERNAL, topic_authorized_operations=operations
             )
-        topic = made
+        topic = created
     return _known(broker, topic, operations)
 
 

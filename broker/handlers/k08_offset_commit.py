@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SLICE_COST, Steps, work_off
+from stuntbroker.broker.slices import SLICE_COST, Steps, run_in_slices
 from stuntbroker.groups.requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_commit_request import OffsetCommitRequest
@@ -28,7 +28,7 @@ VERSIONS = range(2, 11)
 
 
 def handle(connection: Connection, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
-    response: OffsetCommitResponse | None = work_off(connection, _each(connection, request, version))
+    response: OffsetCommitResponse | None = run_in_slices(connection, _each(connection, request, version))
     return response
 
 
@@ -37,12 +37,12 @@ def _each(connection: Connection, request: OffsetCommitRequest, version: int) ->
     commits: list[OffsetCommit] = []
     answered: list[OffsetCommitResponsePartition] = []
     answers: list[OffsetCommitResponseTopic] = []
-    for asked in request.topics:
-        topic = topics.get(asked.name) if version < 10 else topics.by_id(asked.topic_id)
+    for requested in request.topics:
+        topic = topics.get(requested.name) if version < 10 else topics.by_id(requested.topic_id)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
         count = 0 if topic is None else len(topic.partitions)
         partitions = []
-        for partition in asked.partitions:
+        for partition in requested.partitions:
             number = partition.partition_index
             answer = OffsetCommitResponsePartition(number)
             partitions.append(answer)
@@ -63,7 +63,7 @@ def _each(connection: Connection, request: OffsetCommitRequest, version: int) ->
                 )
                 answered.append(answer)
         if partitions:
-            answers.append(OffsetCommitResponseTopic(asked.name, asked.topic_id, partitions))
+            answers.append(OffsetCommitResponseTopic(requested.name, requested.topic_id, partitions))
     response = OffsetCommitResponse(topics=answers)
     # Unlike Kafka: it writes all offsets of a request in one batch.
     for start in range(0, len(commits), COMMITTED_AT_ONCE):

@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.group_fencing import fences_by_group
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.requests import FetchedTopic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -43,7 +43,7 @@ COME_BACK = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 def handle(connection: Connection, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
     steps = _single(connection, request, version) if version < 8 else _each(connection, request, version)
-    response: OffsetFetchResponse | None = work_off(connection, steps)
+    response: OffsetFetchResponse | None = run_in_slices(connection, steps)
     return response
 
 
@@ -58,10 +58,12 @@ def _single(connection: Connection, request: OffsetFetchRequest, version: int) -
     else:
         wanted = [(topic.name, ZERO_UUID, topic.partition_indexes) for topic in request.topics]
         topics = yield from _fetch(groups, request.group_id, wanted, stable, unstable)
-    come_back = any(found.error == COME_BACK for topic in topics for found in topic.partitions)
+    come_back = any(fetched.error == COME_BACK for topic in topics for fetched in topic.partitions)
     return OffsetFetchResponse(
         topics=[
-            OffsetFetchResponseTopic(topic.name, [OffsetFetchResponsePartition(*found) for found in topic.partitions])
+            OffsetFetchResponseTopic(
+                topic.name, [OffsetFetchResponsePartition(*fetched) for fetched in topic.partitions]
+            )
             for topic in topics
         ],
         error_code=COME_BACK if come_back else ErrorCode.NONE,
@@ -69,16 +71,16 @@ def _single(connection: Connection, request: OffsetFetchRequest, version: int) -
 
 
 def _each(connection: Connection, request: OffsetFetchRequest, version: int) -> Steps:
-    found = []
+    answered = []
     # Unlike Kafka: a group of which everything is asked for twice is answered once. An answer may be a thousand times as long.
-    whole = {asked.group_id: asked for asked in request.groups if asked.topics is None}
-    for asked in request.groups:
-        if asked.topics is None and whole.pop(asked.group_id, None) is None:
+    whole = {requested.group_id: requested for requested in request.groups if requested.topics is None}
+    for requested in request.groups:
+        if requested.topics is None and whole.pop(requested.group_id, None) is None:
             continue
-        group = yield from _group(connection, asked, request.require_stable, version)
-        found.append(group)
+        group = yield from _group(connection, requested, request.require_stable, version)
+        answered.append(group)
         yield SEEN + sum(len(topic.partitions) for topic in group.topics) // 2
-    return OffsetFetchResponse(groups=found)
+    return OffsetFetchResponse(groups=answered)
 
 
 def _fetch(
@@ -96,30 +98,30 @@ def _fetch(
 
 
 def _group(
-    connection: Connection, asked: OffsetFetchRequestGroup, require_stable: bool, version: int
+    connection: Connection, requested: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> Generator[int, None, OffsetFetchResponseGroup]:
     groups = connection.broker.groups
     unknown: list[OffsetFetchResponseTopics] = []
-    if asked.topics is None:
-        topics = groups.fetch_all(asked.group_id, require_stable)
+    if requested.topics is None:
+        topics = groups.fetch_all(requested.group_id, require_stable)
         if version >= 10:
             topics = _with_ids(connection, topics)
     else:
         wanted = []
-        for topic in asked.topics:
+        for topic in requested.topics:
             name = topic.name if version < 10 else _name_of(connection, topic.topic_id)
             if name is None:
                 unknown.append(_unknown_id(topic.topic_id, topic.partition_indexes))
             else:
                 wanted.append((name, topic.topic_id, topic.partition_indexes))
-        topics = yield from _fetch(groups, asked.group_id, wanted, require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        topics = yield from _fetch(groups, requested.group_id, wanted, require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     known = [
         OffsetFetchResponseTopics(
-            topic.name, topic.topic_id, [OffsetFetchResponsePartitions(*found) for found in topic.partitions]
+            topic.name, topic.topic_id, [OffsetFetchResponsePartitions(*fetched) for fetched in topic.partitions]
         )
         for topic in topics
     ]
-    return OffsetFetchResponseGroup(asked.group_id, known + unknown)
+    return OffsetFetchResponseGroup(requested.group_id, known + unknown)
 
 
 def _name_of(connection: Connection, topic_id: bytes) -> str | None:
@@ -135,9 +137,9 @@ def _unknown_id(topic_id: bytes, numbers: Sequence[int]) -> OffsetFetchResponseT
 
 def _with_ids(connection: Connection, topics: list[FetchedTopic]) -> list[FetchedTopic]:
     """The topics that still exist: the others have no id to be named by."""
-    found = []
+    identified = []
     for fetched in topics:
         topic = connection.broker.topics.get(fetched.name)
         if topic is not None:
-            found.append(fetched._replace(topic_id=topic.id))
-    return found
+            identified.append(fetched._replace(topic_id=topic.id))
+    return identified

@@ -23,11 +23,18 @@ MANY_FROM: Final = 4
 
 def handle(connection: Connection, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if version >= MANY_FROM else [request.key]
-    found = [_find(connection, request.key_type, key) for key in keys]
+    coordinators = [_find(connection, request.key_type, key) for key in keys]
     if version >= MANY_FROM:
-        return FindCoordinatorResponse(coordinators=found)
-    one = found[0]
-    return FindCoordinatorResponse(0, one.error_code, one.error_message or "NONE", one.node_id, one.host, one.port)
+        return FindCoordinatorResponse(coordinators=coordinators)
+    coordinator = coordinators[0]
+    return FindCoordinatorResponse(
+        0,
+        coordinator.error_code,
+        coordinator.error_message or "NONE",
+        coordinator.node_id,
+        coordinator.host,
+        coordinator.port,
+    )
 
 
 def _find(connection: Connection, key_type: int, key: str) -> Coordinator:

@@ -22,10 +22,10 @@ VERSIONS = range(6)
 
 def handle(connection: Connection, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
     if version < 3:
-        reply = connection.broker.groups.leave(request.group_id, [Leaver(request.member_id, None)])
+        reply = connection.broker.groups.leave_group(request.group_id, [Leaver(request.member_id, None)])
         return LeaveGroupResponse(error_code=reply.error or reply.members[0])
     leavers = [Leaver(member.member_id, member.group_instance_id) for member in request.members]
-    reply = connection.broker.groups.leave(request.group_id, leavers)
+    reply = connection.broker.groups.leave_group(request.group_id, leavers)
     # The list of members is empty when the whole request failed.
     members = [MemberResponse(*leaver, error) for leaver, error in zip(leavers, reply.members, strict=False)]
     return LeaveGroupResponse(error_code=reply.error, members=members)

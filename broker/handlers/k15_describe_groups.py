@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.state import Group, GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
@@ -37,7 +37,7 @@ REPEATED_MEMBERS_MAX: Final = 10
 
 
 def handle(connection: Connection, request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
-    response: DescribeGroupsResponse | None = work_off(connection, _each(connection, request, version))
+    response: DescribeGroupsResponse | None = run_in_slices(connection, _each(connection, request, version))
     return response
 
 

@@ -59,12 +59,14 @@ def handle(connection: Connection, request: ApiVersionsRequest, version: int) ->
     broker = connection.broker
     level, epoch = broker.features.transaction_version, broker.features.epoch
     two_phase = broker.config["transaction.two.phase.commit.enable"]
-    found = _encoded.get((version, level, epoch, two_phase))
-    if found is None:
+    encoded = _encoded.get((version, level, epoch, two_phase))
+    if encoded is None:
         if len(_encoded) >= ENCODED_MAX:
             _encoded.clear()
-        found = _encoded[version, level, epoch, two_phase] = Encoded(_served(version, level, epoch, two_phase), version)
-    return found
+        encoded = _encoded[version, level, epoch, two_phase] = Encoded(
+            _served(version, level, epoch, two_phase), version
+        )
+    return encoded
 
 
 def _served(version: int, level: int, epoch: int, two_phase: bool) -> ApiVersionsResponse:

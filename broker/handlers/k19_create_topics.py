@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config import PARTITIONS_MAX, ConfigError, check_topic_config
 from stuntbroker.broker.config_view import topic_configs
-from stuntbroker.broker.slices import MADE, SEEN, Steps, cost_of_change, work_off
+from stuntbroker.broker.slices import MADE, SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.broker.topics import Topic, TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -45,7 +45,7 @@ def handle(connection: Connection, request: CreateTopicsRequest, version: int) -
     counts = (len(topic.assignments) or topic.num_partitions for topic in request.topics)
     if sum(default if count == -1 else max(0, count) for count in counts) > PARTITIONS_MAX:
         return _too_many(names)
-    response: CreateTopicsResponse | None = work_off(connection, _each(connection.broker, request, names, version))
+    response: CreateTopicsResponse | None = run_in_slices(connection, _each(connection.broker, request, names, version))
     return response
 
 
@@ -61,13 +61,13 @@ def _each(broker: Broker, request: CreateTopicsRequest, names: Counter[str], ver
                 name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
             )
         elif request.timeout_ms <= 0:
-            late = ErrorCode.REQUEST_TIMED_OUT
-            results[name] = CreatableTopicResult(name, error_code=late, error_message=None)
+            timed_out = ErrorCode.REQUEST_TIMED_OUT
+            results[name] = CreatableTopicResult(name, error_code=timed_out, error_message=None)
         else:
-            made = _one(broker, wanted, colliding[name], request.validate_only, version)
-            results[name] = made
-            changed = not made.error_code and not request.validate_only
-            cost = DESCRIBED + (cost_of_change(broker, made.num_partitions) if changed else MADE)
+            result = _create_topic(broker, wanted, colliding[name], request.validate_only, version)
+            results[name] = result
+            changed = not result.error_code and not request.validate_only
+            cost = DESCRIBED + (cost_of_change(broker, result.num_partitions) if changed else MADE)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
@@ -81,7 +81,7 @@ def _too_many(names: Iterable[str]) -> CreateTopicsResponse:
     )
 
 
-def _one(
+def _create_topic(
     broker: Broker, wanted: CreatableTopic, colliding: str | None, validate_only: bool, version: int
 ) -> CreatableTopicResult:
     try:
@@ -100,7 +100,8 @@ def _one(
     result = CreatableTopicResult(wanted.name, topic.id, ErrorCode.NONE, None, 0, count, 1, [])
     if version >= DETAILS_FROM:
         result.configs = [
-            CreatableTopicConfigs(one.name, one.value, False, one.source, False) for one in topic_configs(broker, topic)
+            CreatableTopicConfigs(config.name, config.value, False, config.source, False)
+            for config in topic_configs(broker, topic)
         ]
     return result
 
@@ -134,12 +135,12 @@ def _partitions(broker: Broker, wanted: CreatableTopic) -> int:
                 ErrorCode.INVALID_REQUEST,
                 "A manual partition assignment was specified, so partitions and replication factor must be -1.",
             )
-        indexes = sorted(one.partition_index for one in wanted.assignments)
+        indexes = sorted(assignment.partition_index for assignment in wanted.assignments)
         if indexes != list(range(len(indexes))):
             raise Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
             )
-        if any(list(one.broker_ids) != [broker.node_id] for one in wanted.assignments):
+        if any(list(assignment.broker_ids) != [broker.node_id] for assignment in wanted.assignments):
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {broker.node_id}")
         return len(indexes)
     if wanted.replication_factor == 0 or wanted.replication_factor < -1:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
+from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.broker.topics import Topic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
@@ -40,18 +40,20 @@ def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -
             ]
         )
     if request.timeout_ms <= 0:
-        late = ErrorCode.REQUEST_TIMED_OUT
-        return DeleteTopicsResponse(responses=[DeletableTopicResult(w.name, w.topic_id, late, None) for w in wanted])
-    response: DeleteTopicsResponse | None = work_off(connection, _each(broker, wanted))
+        timed_out = ErrorCode.REQUEST_TIMED_OUT
+        return DeleteTopicsResponse(
+            responses=[DeletableTopicResult(w.name, w.topic_id, timed_out, None) for w in wanted]
+        )
+    response: DeleteTopicsResponse | None = run_in_slices(connection, _each(broker, wanted))
     return response
 
 
 def _each(broker: Broker, wanted: list[DeleteTopicState]) -> Steps:
-    results, rest = _twice(broker, wanted)
+    results, accepted = _reject_duplicates(broker, wanted)
     cost = 0
-    for one in rest:
+    for topic in accepted:
         yield cost
-        results.append((yield from _one(broker, one)))
+        results.append((yield from _delete_topic(broker, topic)))
         cost = SEEN
     try:
         broker.data_dir.forget_deleted_start_offsets()
@@ -66,33 +68,35 @@ def _each(broker: Broker, wanted: list[DeleteTopicState]) -> Steps:
     return DeleteTopicsResponse(responses=results)
 
 
-def _twice(broker: Broker, wanted: list[DeleteTopicState]) -> tuple[list[DeletableTopicResult], list[DeleteTopicState]]:
+def _reject_duplicates(
+    broker: Broker, wanted: list[DeleteTopicState]
+) -> tuple[list[DeletableTopicResult], list[DeleteTopicState]]:
     """Refusals of what stands in a request more than once, and the rest of the request."""
-    names = Counter(one.name for one in wanted if one.topic_id == ZERO_UUID)
-    ids = Counter(one.topic_id for one in wanted if one.name is None)
+    names = Counter(requested.name for requested in wanted if requested.topic_id == ZERO_UUID)
+    ids = Counter(requested.topic_id for requested in wanted if requested.name is None)
     refused: dict[tuple[str | None, bytes], str] = {}
     results: list[DeletableTopicResult] = []
-    for one in wanted:
-        what = one.name, one.topic_id
-        if one.name is None and one.topic_id != ZERO_UUID:
-            topic = broker.topics.by_id(one.topic_id)
-            if ids[one.topic_id] > 1:
+    for requested in wanted:
+        what = requested.name, requested.topic_id
+        if requested.name is None and requested.topic_id != ZERO_UUID:
+            topic = broker.topics.by_id(requested.topic_id)
+            if ids[requested.topic_id] > 1:
                 refused[what] = "Duplicate topic id."
             elif topic is not None and names[topic.name]:
                 message = "The provided topic name maps to an ID that was already supplied."
                 results.append(DeletableTopicResult(topic.name, topic.id, ErrorCode.INVALID_REQUEST, message))
                 refused[topic.name, ZERO_UUID] = refused[what] = ""
-        elif one.name is not None and one.topic_id == ZERO_UUID and names[one.name] > 1:
+        elif requested.name is not None and requested.topic_id == ZERO_UUID and names[requested.name] > 1:
             refused[what] = "Duplicate topic name."
     results += [
         DeletableTopicResult(name, topic_id, ErrorCode.INVALID_REQUEST, message)
         for (name, topic_id), message in refused.items()
         if message
     ]
-    return results, [one for one in wanted if (one.name, one.topic_id) not in refused]
+    return results, [requested for requested in wanted if (requested.name, requested.topic_id) not in refused]
 
 
-def _one(broker: Broker, wanted: DeleteTopicState) -> Generator[int, None, DeletableTopicResult]:
+def _delete_topic(broker: Broker, wanted: DeleteTopicState) -> Generator[int, None, DeletableTopicResult]:
     name, topic_id = wanted.name, wanted.topic_id
     if name is not None and topic_id != ZERO_UUID:
         message = "You may not specify both topic name and topic id."

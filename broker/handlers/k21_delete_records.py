@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import MADE, SEEN, Steps, work_off
+from stuntbroker.broker.slices import MADE, SEEN, Steps, run_in_slices
 from stuntbroker.broker.topics import INTERNAL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
@@ -27,7 +27,7 @@ HIGH_WATERMARK: Final = -1
 
 
 def handle(connection: Connection, request: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse | None:
-    response: DeleteRecordsResponse | None = work_off(connection, _each(connection.broker, request.topics))
+    response: DeleteRecordsResponse | None = run_in_slices(connection, _each(connection.broker, request.topics))
     return response
 
 

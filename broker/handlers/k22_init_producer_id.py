@@ -66,7 +66,7 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
         else:
             connection.reply(InitProducerIdResponse(0, *reply))
 
-    asked = InitProducerId(
+    init = InitProducerId(
         timeout_ms,
         request.producer_id,
         request.producer_epoch,
@@ -74,7 +74,7 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
         version if transactions.remembers_time_outs else -1,
     )
     try:
-        transactions.ask(transactional_id, asked, done if claim is None else partial(claim.fence, done=done))
+        transactions.ask(transactional_id, init, done if claim is None else partial(claim.fence, done=done))
     except StorageError as fault:
         return _not_stored(connection, fault)
     return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.fencing import fencing_code
-from stuntbroker.broker.slices import SEEN, Awaited, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Awaited, Steps, run_in_slices
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -43,7 +43,7 @@ def handle(
     connection: Connection, request: AddPartitionsToTxnRequest, version: int
 ) -> AddPartitionsToTxnResponse | None:
     if version < MANY_FROM:
-        one = AddPartitionsToTxnTransaction(
+        transaction = AddPartitionsToTxnTransaction(
             request.v3_and_below_transactional_id,
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
@@ -54,9 +54,9 @@ def handle(
         def answered(results: Results) -> None:
             connection.reply(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results))
 
-        _add(connection, one, version, answered)
+        _add(connection, transaction, version, answered)
         return None
-    response: AddPartitionsToTxnResponse | None = work_off(connection, _many(connection, request, version))
+    response: AddPartitionsToTxnResponse | None = run_in_slices(connection, _many(connection, request, version))
     return response
 
 
@@ -82,46 +82,48 @@ def _many(connection: Connection, request: AddPartitionsToTxnRequest, version: i
 
 
 def _add(
-    connection: Connection, one: AddPartitionsToTxnTransaction, version: int, answer: Callable[[Results], None]
+    connection: Connection, transaction: AddPartitionsToTxnTransaction, version: int, answer: Callable[[Results], None]
 ) -> None:
     broker = connection.broker
-    internal = {topic.name for topic in one.topics if (t := broker.topics.get(topic.name)) and t.internal}
+    internal = {topic.name for topic in transaction.topics if (t := broker.topics.get(topic.name)) and t.internal}
     if version < MANY_FROM and internal:
         answer(
             _results(
-                one.topics,
+                transaction.topics,
                 lambda name, index: (
                     ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in internal else ErrorCode.OPERATION_NOT_ATTEMPTED
                 ),
             )
         )
         return
-    if _answer_missing(broker, one, answer):
+    if _answer_missing(broker, transaction, answer):
         return
 
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
-            error = fencing_code(connection, one.transactional_id, error, version >= FENCED_FROM)
-        answer(_results(one.topics, lambda name, index: error))
+            error = fencing_code(connection, transaction.transactional_id, error, version >= FENCED_FROM)
+        answer(_results(transaction.topics, lambda name, index: error))
 
-    if not one.transactional_id:
+    if not transaction.transactional_id:
         done(Reply(ErrorCode.INVALID_REQUEST))
         return
-    partitions = frozenset((topic.name, index) for topic in one.topics for index in topic.partitions)
+    partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
     client_version = 2 if version >= MANY_FROM else 0
-    asked = AddPartitions(one.producer_id, one.producer_epoch, partitions, client_version)
-    broker.transactions.ask(one.transactional_id, asked, done)
+    request = AddPartitions(transaction.producer_id, transaction.producer_epoch, partitions, client_version)
+    broker.transactions.ask(transaction.transactional_id, request, done)
 
 
-def _answer_missing(broker: Broker, one: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]) -> bool:
+def _answer_missing(
+    broker: Broker, transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
+) -> bool:
     """Nothing is done for a transaction when one of the partitions does not exist."""
-    wanted = {(topic.name, index) for topic in one.topics for index in topic.partitions}
+    wanted = {(topic.name, index) for topic in transaction.topics for index in topic.partitions}
     missing = {place for place in wanted if broker.topics.log(*place) is None}
     if missing:
         answer(
             _results(
-                _once(one.topics),
+                _once(transaction.topics),
                 lambda name, index: (
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     if (name, index) in missing
@@ -132,36 +134,38 @@ def _answer_missing(broker: Broker, one: AddPartitionsToTxnTransaction, answer: 
     return bool(missing)
 
 
-def _verify(connection: Connection, one: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]) -> None:
+def _verify(
+    connection: Connection, transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
+) -> None:
     broker = connection.broker
-    if _answer_missing(broker, one, answer):
+    if _answer_missing(broker, transaction, answer):
         return
     errors: dict[tuple[str, int], int] = {}
-    wanted = [(topic.name, index) for topic in one.topics for index in topic.partitions]
+    wanted = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
     if not wanted:
         answer([])
     left = len(set(wanted))
 
     def done(partition: tuple[str, int], reply: Reply) -> None:
-        errors[partition] = fencing_code(connection, one.transactional_id, reply.error, True)
+        errors[partition] = fencing_code(connection, transaction.transactional_id, reply.error, True)
         if len(errors) == left:
-            answer(_results(_once(one.topics), lambda name, index: errors[name, index]))
+            answer(_results(_once(transaction.topics), lambda name, index: errors[name, index]))
 
     for partition in dict.fromkeys(wanted):
         broker.transactions.ask(
-            one.transactional_id,
-            Verify(one.producer_id, one.producer_epoch, partition),
+            transaction.transactional_id,
+            Verify(transaction.producer_id, transaction.producer_epoch, partition),
             lambda reply, partition=partition: done(partition, reply),  # type: ignore[misc]
         )
 
 
 def _once(topics: Sequence[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:
     """Each partition that is asked for once, by topic: where partitions are looked at one by one, Kafka answers so."""
-    found: dict[str, dict[int, None]] = {}
+    unique: dict[str, dict[int, None]] = {}
     for topic in topics:
         for index in topic.partitions:
-            found.setdefault(topic.name, {})[index] = None
-    return [AddPartitionsToTxnTopic(name, list(indexes)) for name, indexes in found.items()]
+            unique.setdefault(topic.name, {})[index] = None
+    return [AddPartitionsToTxnTopic(name, list(indexes)) for name, indexes in unique.items()]
 
 
 def _results(topics: Sequence[AddPartitionsToTxnTopic], error: Callable[[str, int], int]) -> Results:

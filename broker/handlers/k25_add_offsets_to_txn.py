@@ -36,6 +36,6 @@ def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int
         connection.reply(AddOffsetsToTxnResponse(0, error))
 
     index = partition_for(request.group_id, len(broker.topics.internal(OFFSETS).partitions))
-    asked = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 0)
-    broker.transactions.ask(transactional_id, asked, done)
+    add = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 0)
+    broker.transactions.ask(transactional_id, add, done)
     return None

@@ -28,11 +28,11 @@ FLEXIBLE_FROM: Final = 3
 BUMP_FROM: Final = 5
 _new = tuple.__new__
 
-Asked = tuple[str, int, int, bool]
+EndTxnFields = tuple[str, int, int, bool]
 """(transactional id, producer id, producer epoch, committed)"""
 
 
-def decode(buf: Buffer, version: int, pos: int) -> Asked:
+def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
     """By hand for a request without tags, as every transaction ends with one; a test holds it against the generated codec."""
     if version >= FLEXIBLE_FROM and 1 < (size := buf[pos]) < 0x80:
         stop = pos + size
@@ -46,8 +46,8 @@ def decode(buf: Buffer, version: int, pos: int) -> Asked:
     return message.transactional_id, message.producer_id, message.producer_epoch, message.committed
 
 
-def handle(connection: Connection, asked: Asked, version: int) -> EndTxnResponse | None:
-    transactional_id, producer_id, producer_epoch, committed = asked
+def handle(connection: Connection, fields: EndTxnFields, version: int) -> EndTxnResponse | None:
+    transactional_id, producer_id, producer_epoch, committed = fields
     if not transactional_id:
         return EndTxnResponse(0, ErrorCode.INVALID_REQUEST)
 
@@ -67,7 +67,7 @@ def _done(connection: Connection, transactional_id: str, version: int, reply: Re
     if error:
         error = fencing_code(connection, transactional_id, error, version >= FENCED_FROM)
     if version >= BUMP_FROM:
-        connection.reply_whole(answer_v5(connection.correlation, error, producer_id, producer_epoch))
+        connection.reply_encoded(answer_v5(connection.correlation, error, producer_id, producer_epoch))
     else:
         connection.reply(EndTxnResponse(0, error))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import Steps, work_off
+from stuntbroker.broker.slices import Steps, run_in_slices
 from stuntbroker.broker.topics import OFFSETS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
@@ -30,7 +30,7 @@ VERSIONS = range(1, 3)
 
 
 def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse | None:
-    response: WriteTxnMarkersResponse | None = work_off(connection, _each(connection, request))
+    response: WriteTxnMarkersResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
@@ -48,7 +48,8 @@ def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
     return WriteTxnMarkersResponse(
         [
             WritableTxnMarkerResult(
-                producer_id, [WritableTxnMarkerTopicResult(name, found) for name, found in topics.items()]
+                producer_id,
+                [WritableTxnMarkerTopicResult(name, partition_results) for name, partition_results in topics.items()],
             )
             for producer_id, topics in results.items()
         ]

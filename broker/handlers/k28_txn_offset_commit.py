@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.fences import FENCED
-from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Part, Steps, work_off
+from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Part, Steps, run_in_slices
 from stuntbroker.broker.topics import OFFSETS
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.groups.requests import OffsetCommit
@@ -41,7 +41,7 @@ COMMITTED_AT_ONCE: Final = 1_000
 
 def handle(connection: Connection, request: TxnOffsetCommitRequest, version: int) -> Any:
     if sum(len(topic.partitions) for topic in request.topics) > COMMITTED_AT_ONCE:
-        return work_off(connection, _in_parts(connection, request, version))
+        return run_in_slices(connection, _in_parts(connection, request, version))
     _Commit(connection, request, version).start()
     return None
 
@@ -131,21 +131,21 @@ class _Commit:
             and producer.epoch == request.producer_epoch
             and not sealed
         ):
-            self._asked(Reply(ErrorCode.NONE))
+            self._transaction_answered(Reply(ErrorCode.NONE))
         elif self.version >= IMPLICIT_ADD_FROM:
-            asked = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 2)
-            broker.transactions.ask(request.transactional_id, asked, self._asked)
+            add = AddPartitions(request.producer_id, request.producer_epoch, frozenset({(OFFSETS, index)}), 2)
+            broker.transactions.ask(request.transactional_id, add, self._transaction_answered)
         elif (
             broker.config["transaction.partition.verification.enable"]
             or broker.transactions.is_recovered(request.transactional_id)
             or sealed
         ):
             verify = Verify(request.producer_id, request.producer_epoch, (OFFSETS, index))
-            broker.transactions.ask(request.transactional_id, verify, self._asked)
+            broker.transactions.ask(request.transactional_id, verify, self._transaction_answered)
         else:
-            self._asked(Reply(ErrorCode.NONE))
+            self._transaction_answered(Reply(ErrorCode.NONE))
 
-    def _asked(self, reply: Reply) -> None:
+    def _transaction_answered(self, reply: Reply) -> None:
         if reply.error:
             self._fail(self._translate(reply.error))
             return

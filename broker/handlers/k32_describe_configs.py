@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config_view import Entry, broker_configs, cluster_configs, topic_configs
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -37,11 +37,12 @@ UNNAMED: Final = {
 def handle(connection: Connection, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
     broker = connection.broker
     # Unlike Kafka: what is asked for twice is answered once. An answer is a hundred times as long as its question.
-    asked = {
-        (one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one for one in request.resources
+    unique = {
+        (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())): resource
+        for resource in request.resources
     }
-    steps = _each(broker, list(asked.values()), request)
-    response: DescribeConfigsResponse | None = work_off(connection, steps)
+    steps = _each(broker, list(unique.values()), request)
+    response: DescribeConfigsResponse | None = run_in_slices(connection, steps)
     return response
 
 
@@ -50,20 +51,22 @@ def _each(broker: Broker, resources: Iterable[DescribeConfigsResource], request:
     cost = 0
     for resource in resources:
         yield cost
-        result = _one(broker, resource, request)
+        result = _describe_resource(broker, resource, request)
         results.append(result)
         cost = SEEN + len(result.configs)
     return DescribeConfigsResponse(results=results)
 
 
-def _one(broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
+def _describe_resource(
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
     docs = _documentation(kind) if request.include_documentation else {}
 
     def answer(error: ErrorCode, message: str | None, entries: Sequence[Entry] = ()) -> DescribeConfigsResult:
         keys = resource.configuration_keys
-        wanted = [one for one in entries if not keys or one.name in frozenset(keys)]
-        configs = [_result(one, request.include_synonyms, docs.get(one.name)) for one in wanted]
+        wanted = [entry for entry in entries if not keys or entry.name in frozenset(keys)]
+        configs = [_result(entry, request.include_synonyms, docs.get(entry.name)) for entry in wanted]
         return DescribeConfigsResult(error, message, kind, name, configs)
 
     if kind == TOPIC:

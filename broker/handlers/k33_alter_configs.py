@@ -15,7 +15,7 @@ from stuntbroker.broker.config_change import (
     refused,
     unknown,
 )
-from stuntbroker.broker.slices import Steps, cost_of_change, work_off
+from stuntbroker.broker.slices import Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
@@ -28,7 +28,7 @@ VERSIONS = range(0, 3)
 
 
 def handle(connection: Connection, request: AlterConfigsRequest, version: int) -> AlterConfigsResponse | None:
-    response: AlterConfigsResponse | None = work_off(connection, _each(connection.broker, request))
+    response: AlterConfigsResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 
 

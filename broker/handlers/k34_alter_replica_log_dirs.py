@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from stuntbroker.protocol.messages.alter_replica_log_dirs_response import (
@@ -28,7 +28,7 @@ VERSIONS = range(1, 3)
 def handle(
     connection: Connection, request: AlterReplicaLogDirsRequest, version: int
 ) -> AlterReplicaLogDirsResponse | None:
-    response: AlterReplicaLogDirsResponse | None = work_off(connection, _move_replicas(connection.broker, request))
+    response: AlterReplicaLogDirsResponse | None = run_in_slices(connection, _move_replicas(connection.broker, request))
     return response
 
 

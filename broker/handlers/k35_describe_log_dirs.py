@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from stuntbroker.protocol.messages.describe_log_dirs_response import (
@@ -24,7 +24,7 @@ VERSIONS = range(1, 6)
 
 
 def handle(connection: Connection, request: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse | None:
-    response: DescribeLogDirsResponse | None = work_off(connection, _each(connection.broker, request))
+    response: DescribeLogDirsResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config import PARTITIONS_MAX
-from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
+from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import (
@@ -25,11 +25,11 @@ VERSIONS = range(0, 4)
 
 def handle(connection: Connection, request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse | None:
     if request.timeout_ms <= 0:
-        late = ErrorCode.REQUEST_TIMED_OUT
+        timed_out = ErrorCode.REQUEST_TIMED_OUT
         return CreatePartitionsResponse(
-            results=[CreatePartitionsTopicResult(topic.name, late, None) for topic in request.topics]
+            results=[CreatePartitionsTopicResult(topic.name, timed_out, None) for topic in request.topics]
         )
-    response: CreatePartitionsResponse | None = work_off(connection, _each(connection.broker, request))
+    response: CreatePartitionsResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 
 
@@ -72,7 +72,7 @@ def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) ->
     if wanted.assignments is not None:
         if len(wanted.assignments) != wanted.count - present:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there must be one assignment for each new partition"
-        if any(list(one.broker_ids) != [broker.node_id] for one in wanted.assignments):
+        if any(list(assignment.broker_ids) != [broker.node_id] for assignment in wanted.assignments):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {broker.node_id}"
     if not validate_only:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import Steps, work_off
+from stuntbroker.broker.slices import Steps, run_in_slices
 from stuntbroker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from stuntbroker.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 
@@ -23,7 +23,7 @@ VERSIONS = range(3)
 
 
 def handle(connection: Connection, request: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse | None:
-    response: DeleteGroupsResponse | None = work_off(connection, _each(connection.broker.groups, request))
+    response: DeleteGroupsResponse | None = run_in_slices(connection, _each(connection.broker.groups, request))
     return response
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from stuntbroker.protocol.messages.elect_leaders_response import (
@@ -27,7 +27,7 @@ ELECTION_TYPES: Final = (0, 1)
 
 
 def handle(connection: Connection, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
-    response: ElectLeadersResponse | None = work_off(connection, _elect(connection.broker, request))
+    response: ElectLeadersResponse | None = run_in_slices(connection, _elect(connection.broker, request))
     return response
 
 

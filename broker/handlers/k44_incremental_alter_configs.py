@@ -20,7 +20,7 @@ from stuntbroker.broker.config_change import (
     unknown,
 )
 from stuntbroker.broker.dynamic_config import APPEND, DELETE, SET, SUBTRACT, Change
-from stuntbroker.broker.slices import Steps, cost_of_change, work_off
+from stuntbroker.broker.slices import Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -43,7 +43,7 @@ VERSIONS = range(0, 2)
 def handle(
     connection: Connection, request: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse | None:
-    response: IncrementalAlterConfigsResponse | None = work_off(connection, _each(connection.broker, request))
+    response: IncrementalAlterConfigsResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 
 
@@ -51,13 +51,13 @@ def _each(broker: Broker, request: IncrementalAlterConfigsRequest) -> Steps:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
-        error, message = _one(broker, resource, times, request.validate_only)
+        error, message = _alter_resource(broker, resource, times, request.validate_only)
         yield cost_of_change(broker, 1)
         responses.append(AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name))
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _one(
+def _alter_resource(
     broker: Broker, resource: AlterConfigsResource, times: Counter[tuple[int, str]], validate_only: bool
 ) -> Outcome:
     kind, name = resource.resource_type, resource.resource_name
@@ -74,8 +74,8 @@ def _one(
             return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, message)
     if kind in WITHOUT_CONFIGS:
         # Of the others anything can be deleted.
-        told = [c.name for c in resource.configs if c.config_operation != DELETE or kind == BROKER_LOGGER]
-        return unknown(broker, kind, name, told)
+        names = [c.name for c in resource.configs if c.config_operation != DELETE or kind == BROKER_LOGGER]
+        return unknown(broker, kind, name, names)
     return change(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))
 
 

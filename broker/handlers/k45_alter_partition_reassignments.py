@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -31,7 +31,9 @@ VERSIONS = range(0, 2)
 def handle(
     connection: Connection, request: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse | None:
-    response: AlterPartitionReassignmentsResponse | None = work_off(connection, _reassign(connection.broker, request))
+    response: AlterPartitionReassignmentsResponse | None = run_in_slices(
+        connection, _reassign(connection.broker, request)
+    )
     return response
 
 

@@ -27,20 +27,20 @@ def handle(connection: Connection, request: OffsetDeleteRequest, version: int) -
     places: list[Place] = []
     answered: list[OffsetDeleteResponsePartition] = []
     topics = []
-    for asked in request.topics:
-        topic = connection.broker.topics.get(asked.name)
+    for requested in request.topics:
+        topic = connection.broker.topics.get(requested.name)
         count = 0 if topic is None else len(topic.partitions)
         partitions = []
-        for partition in asked.partitions:
+        for partition in requested.partitions:
             answer = OffsetDeleteResponsePartition(partition.partition_index)
             partitions.append(answer)
             if 0 <= partition.partition_index < count:
-                places.append((asked.name, partition.partition_index))
+                places.append((requested.name, partition.partition_index))
                 answered.append(answer)
             else:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partitions:
-            topics.append(OffsetDeleteResponseTopic(asked.name, partitions))
+            topics.append(OffsetDeleteResponseTopic(requested.name, partitions))
     error, errors = connection.broker.groups.delete_offsets(request.group_id, places)
     if error is not ErrorCode.NONE:
         return OffsetDeleteResponse(error_code=error)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.quotas import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from stuntbroker.protocol.messages.describe_client_quotas_response import (
@@ -32,7 +32,7 @@ def handle(
     refusal = _refusal(request.components)
     if refusal is not None:
         return DescribeClientQuotasResponse(0, *refusal, None)
-    response: DescribeClientQuotasResponse | None = work_off(connection, _describe(connection.broker, request))
+    response: DescribeClientQuotasResponse | None = run_in_slices(connection, _describe(connection.broker, request))
     return response
 
 

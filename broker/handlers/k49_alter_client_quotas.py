@@ -8,7 +8,7 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.quotas import CLIENT_KEYS, DOUBLE, ENTITY_TYPES, INT, IP, IP_KEYS, LONG, Entity, entity_of
-from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, work_off
+from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest, OpData
 from stuntbroker.protocol.messages.alter_client_quotas_response import (
@@ -35,7 +35,7 @@ IPV4_PARTS_MAX: Final = 4
 
 
 def handle(connection: Connection, request: AlterClientQuotasRequest, version: int) -> AlterClientQuotasResponse | None:
-    response: AlterClientQuotasResponse | None = work_off(connection, _alter_each(connection.broker, request))
+    response: AlterClientQuotasResponse | None = run_in_slices(connection, _alter_each(connection.broker, request))
     return response
 
 

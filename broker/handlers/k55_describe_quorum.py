@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from stuntbroker.protocol.messages.describe_quorum_response import (
@@ -30,10 +30,12 @@ LEADER_EPOCH: Final = 1
 
 
 def handle(connection: Connection, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse | None:
-    wanted = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    wanted = [
+        (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
+    ]
     if wanted == [(METADATA_TOPIC, [0])]:
         return _describe(connection.broker)
-    response: DescribeQuorumResponse | None = work_off(connection, _reject(wanted))
+    response: DescribeQuorumResponse | None = run_in_slices(connection, _reject(wanted))
     return response
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.broker.topics import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
@@ -24,7 +24,7 @@ VERSIONS = range(0, 1)
 
 
 def handle(connection: Connection, request: DescribeProducersRequest, version: int) -> DescribeProducersResponse | None:
-    response: DescribeProducersResponse | None = work_off(connection, _each(connection.broker, request))
+    response: DescribeProducersResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 
 
@@ -42,13 +42,13 @@ def _each(broker: Broker, request: DescribeProducersRequest) -> Steps:
             producers = [
                 ProducerState(
                     producer_id,
-                    one.epoch,
-                    one.last_sequence,
-                    one.last_timestamp,
-                    one.coordinator_epoch,
-                    one.txn_first_offset,
+                    producer.epoch,
+                    producer.last_sequence,
+                    producer.last_timestamp,
+                    producer.coordinator_epoch,
+                    producer.txn_first_offset,
                 )
-                for producer_id, one in log.producers.producers.items()
+                for producer_id, producer in log.producers.producers.items()
             ]
             partitions.append(PartitionResponse(index, ErrorCode.NONE, None, producers))
             yield SEEN + len(producers) // 4

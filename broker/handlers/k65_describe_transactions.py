@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from stuntbroker.protocol.messages.describe_transactions_response import (
@@ -29,7 +29,7 @@ REPEATED_PARTITIONS_MAX: Final = 100
 def handle(
     connection: Connection, request: DescribeTransactionsRequest, version: int
 ) -> DescribeTransactionsResponse | None:
-    response: DescribeTransactionsResponse | None = work_off(
+    response: DescribeTransactionsResponse | None = run_in_slices(
         connection, _each(connection.broker, request.transactional_ids)
     )
     return response
@@ -42,7 +42,7 @@ def _each(broker: Broker, transactional_ids: Sequence[str]) -> Steps:
         # Unlike Kafka: a large transaction that is asked for twice is described once. The answer may be gigabytes long.
         if transactional_id in large:
             continue
-        state = _one(broker, transactional_id)
+        state = _describe_transaction(broker, transactional_id)
         states.append(state)
         partitions = sum(len(topic.partitions) for topic in state.topics)
         if partitions > REPEATED_PARTITIONS_MAX:
@@ -51,7 +51,7 @@ def _each(broker: Broker, transactional_ids: Sequence[str]) -> Steps:
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-def _one(broker: Broker, transactional_id: str) -> TransactionState:
+def _describe_transaction(broker: Broker, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(ErrorCode.INVALID_REQUEST, transactional_id)
     txn = broker.transactions.state_of(transactional_id)

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.patterns import Pattern, PatternError
-from stuntbroker.broker.slices import Steps, work_off
+from stuntbroker.broker.slices import Steps, run_in_slices
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -69,7 +69,7 @@ def handle(connection: Connection, request: ListTransactionsRequest, version: in
         except PatternError as fault:
             connection.broker.events.info("pattern_refused", client=connection.peer, reason=str(fault))
             return ListTransactionsResponse(0, ErrorCode.INVALID_REGULAR_EXPRESSION)
-    return work_off(connection, _each(connection.broker.transactions, request, pattern))
+    return run_in_slices(connection, _each(connection.broker.transactions, request, pattern))
 
 
 def _each(transactions: Transactions, request: ListTransactionsRequest, pattern: Pattern | None) -> Steps:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config_change import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from stuntbroker.broker.slices import SEEN, Steps, work_off
+from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from stuntbroker.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
@@ -30,7 +30,7 @@ def handle(
         types = frozenset({CLIENT_METRICS})
     if not types <= TYPES:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    response: ListConfigResourcesResponse | None = work_off(connection, _list(connection.broker, types))
+    response: ListConfigResourcesResponse | None = run_in_slices(connection, _list(connection.broker, types))
     return response
 
 

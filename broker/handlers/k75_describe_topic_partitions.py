@@ -29,13 +29,13 @@ def handle(
     connection: Connection, request: DescribeTopicPartitionsRequest, version: int
 ) -> DescribeTopicPartitionsResponse:
     broker = connection.broker
-    asked = [topic.name for topic in request.topics]
-    names = sorted(set(asked or broker.topics.by_name))
+    requested = [topic.name for topic in request.topics]
+    names = sorted(set(requested or broker.topics.by_name))
     cursor, first = request.cursor, 0
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-        if cursor.partition_index < 0 or (asked and cursor.topic_name not in names):
-            return _refused(asked, ErrorCode.INVALID_REQUEST)
+        if cursor.partition_index < 0 or (requested and cursor.topic_name not in names):
+            return _refused(requested, ErrorCode.INVALID_REQUEST)
         if names and names[0] == cursor.topic_name:
             first = cursor.partition_index
     left = max(1, min(request.response_partition_limit, LIMIT_MAX))
@@ -46,7 +46,7 @@ def handle(
             return DescribeTopicPartitionsResponse(topics=answered, next_cursor=Cursor(name, 0))
         if topic is None:
             if not name:
-                return _refused(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
+                return _refused(requested, ErrorCode.UNKNOWN_SERVER_ERROR)
             answered.append(_answer(missing(name), name, TOPIC_OPERATIONS))
             continue
         first = min(first, len(topic.partitions))

@@ -59,8 +59,8 @@ def listed_in(txn_state: pa.Table) -> pa.Table:
     names = kept["state"].combine_chunks()
     decided = pc.case_when(pc.make_struct(*(pc.equal(names, n) for n in PREPARED)), *map(pa.scalar, PREPARED.values()))
     pairs = {name: pc.struct_field(flat, name) for name in ("topic", "partition")}
-    made = {name: kept[name] for name in LISTED.names if name in kept.column_names} | pairs | {"marker": decided}
-    return pa.table([made[name] for name in LISTED.names], schema=LISTED)
+    columns = {name: kept[name] for name in LISTED.names if name in kept.column_names} | pairs | {"marker": decided}
+    return pa.table([columns[name] for name in LISTED.names], schema=LISTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ class Coordination:
         """(findings that the time has no part in, rows of WAITING that they do not explain)"""
         opened = np.flatnonzero(pc.equal(self.transactions["marker"], "open").to_numpy())
         added = self._added(opened)
-        found, explained = self._unmarked(opened[~added])
+        findings, explained = self._unmarked(opened[~added])
         kept = ~np.isin(opened, explained)
         waiting = self.transactions.take(pa.array(opened[kept])).append_column("is_added", pa.array(added[kept]))
-        return found, waiting.cast(WAITING)
+        return findings, waiting.cast(WAITING)
 
     def _added(self, opened: Array) -> Array:
         """Which of the open transactions their coordinator has, with the epoch and partition of their data."""
@@ -88,8 +88,8 @@ class Coordination:
             (rows["topic"], rows["partition"], rows["producer_id"], rows["last_epoch"]),
             tuple(ongoing[name] for name in ("topic", "partition", "producer_id", "producer_epoch")),
         )
-        found: Array = np.isin(there, listed)
-        return found
+        added: Array = np.isin(there, listed)
+        return added
 
     def _unmarked(self, opened: Array) -> tuple[list[Finding], Array]:
         """(findings, which of these transactions they are about): decisions that a partition has no marker of."""
@@ -100,31 +100,31 @@ class Coordination:
         # Not a deleted topic's, or another broker's: the coordinator drops these from its list too.
         here = np.isin(places, known)
         decisions, bound = decisions.filter(pa.array(here)), find(known, places[here])
-        missing, told = self._balance(decisions)
-        rest = self.transactions.take(pa.array(opened))
+        missing, balanced = self._balance(decisions)
+        unmarked = self.transactions.take(pa.array(opened))
         names = ("topic", "partition", "producer_id")
-        mine, theirs = codes_of_both(tuple(decisions[n] for n in names), tuple(rest[n] for n in names))
+        mine, theirs = codes_of_both(tuple(decisions[n] for n in names), tuple(unmarked[n] for n in names))
         data = find(theirs, mine)
         fits = data >= 0
         if len(opened):
-            fits &= values(rest, "producer_epoch")[data] <= values(decisions, "producer_epoch")
+            fits &= values(unmarked, "producer_epoch")[data] <= values(decisions, "producer_epoch")
         key = codes(mine, decisions["producer_epoch"], decisions["marker"])
         from_end, from_start = _rank(key[::-1])[::-1], _rank(key)
         # What waits for the decision that its id stands at: of that no count is needed. Before KIP-890 there may be more
         # markers than decisions, as those are compacted and markers are sent again.
         waits = fits & values(decisions, "is_last")
-        newest = (from_end == 0) & (waits | (fits & (missing > 0) & ~told))
-        told &= ~waits
+        newest = (from_end == 0) & (waits | (fits & (missing > 0) & ~balanced))
+        balanced &= ~waits
         short = newest | (from_start < missing - np.bincount(key, newest, len(key) + 1)[key])
         damaged = values(self.bounds, "is_damaged")[bound]
         decided_ms = values(decisions, "update_ms")
-        cut = ~newest & ~told & (damaged | self._cut_off(bound, decided_ms) | self._before_all(bound, decided_ms))
-        found = self._unknown(decisions, short & cut, bound)
+        cut = ~newest & ~balanced & (damaged | self._cut_off(bound, decided_ms) | self._before_all(bound, decided_ms))
+        findings = self._unknown(decisions, short & cut, bound)
         for at in np.flatnonzero(short & ~cut & ~(newest & damaged)).tolist():
             (row,) = rows_at(decisions, [at])
-            (about,) = rows_at(rest, [data[at]]) if newest[at] else [None]
-            found.append(_unmarked(row, about, bool(told[at])))
-        return found, opened[data[newest]]
+            (about,) = rows_at(unmarked, [data[at]]) if newest[at] else [None]
+            findings.append(_unmarked(row, about, bool(balanced[at])))
+        return findings, opened[data[newest]]
 
     def _balance(self, decisions: pa.Table) -> tuple[Array, Array]:
         """(how many markers are missing, whether there are too many of the other kind, also since), with the epoch of each."""
@@ -158,8 +158,8 @@ class Coordination:
         seen = (offset >= 0) & (row >= 0) & (offset >= from_offset[row])
         earliest = np.full(len(self.bounds), np.iinfo(np.int64).max)
         np.minimum.at(earliest, row[seen], time[seen])
-        found: Array = (from_offset[bound] > 0) & (decided_ms <= earliest[bound])
-        return found
+        cut_off: Array = (from_offset[bound] > 0) & (decided_ms <= earliest[bound])
+        return cut_off
 
     def _before_all(self, bound: Array, decided_ms: Array) -> Array:
         """Whether a decision is older than all transactions in the partition: of a topic that had its name before."""
@@ -175,8 +175,8 @@ class Coordination:
         earliest = np.full(len(self.bounds), never)
         np.minimum.at(earliest, row[row >= 0], time[row >= 0])
         earliest = np.where(earliest == never, values(self.bounds, "created_ms"), earliest)
-        found: Array = decided_ms < earliest[bound]
-        return found
+        before: Array = decided_ms < earliest[bound]
+        return before
 
     def _unknown(self, decisions: pa.Table, unknown: Array, bound: Array) -> list[Finding]:
         counts = np.bincount(bound[unknown], minlength=len(self.bounds))
@@ -210,23 +210,23 @@ def open_findings(
     ids = {row["transactional_id"]: row for row in wanted.drop_columns(["partitions"]).to_pylist()}
     places = {(row["topic"], row["partition"]): row for row in bounds.to_pylist()}
     broken = {row["partition"] for row in bounds.to_pylist() if row["topic"] == TOPIC and row["is_damaged"]}
-    found = []
+    findings = []
     for row in waiting.to_pylist():
         bound = places[row["topic"], row["partition"]]
         behind = f"offsets {row['first_offset']} to {bound['log_end_offset'] - 1} wait for it"
         state = ids.get(row["transactional_id"])
         if row["is_added"] and state is not None:
-            found += _held(row, state, behind, now_ms)
+            findings += _held(row, state, behind, now_ms)
         elif bound["is_damaged"] or (broken if state is None else state["log_partition"] in broken):
             continue  # The marker, or what the coordinator says, may be in the piece that is broken, which is told already.
         elif in_use and (state is None or row["last_epoch"] >= state["producer_epoch"] >= 0):
             continue
         elif state is None and is_partial:
             text = f"its coordinator's part of the transaction log is not in this folder; {behind}"
-            found.append(finding("unknown_owner", INFORMATION, row, text))
+            findings.append(finding("unknown_owner", INFORMATION, row, text))
         else:
-            found.append(_hanging(row, state, behind))
-    return found
+            findings.append(_hanging(row, state, behind))
+    return findings
 
 
 def undecided(transactions: pa.Table, lasts: pa.Table, bounds: pa.Table) -> list[Finding]:
@@ -242,14 +242,14 @@ def undecided(transactions: pa.Table, lasts: pa.Table, bounds: pa.Table) -> list
         finding(
             "marker_undecided",
             ERROR,
-            one,
-            f"a marker ({one['marker']}) of epoch {one['marker_epoch']}, but {state['state']} with epoch "
+            transaction,
+            f"a marker ({transaction['marker']}) of epoch {transaction['marker_epoch']}, but {state['state']} with epoch "
             f"{state['producer_epoch']} at offset {state['log_offset']} of the transaction log is the last of its id",
-            producer_epoch=one["marker_epoch"],
-            first_offset=one["marker_offset"],
-            last_offset=one["marker_offset"],
+            producer_epoch=transaction["marker_epoch"],
+            first_offset=transaction["marker_offset"],
+            last_offset=transaction["marker_offset"],
         )
-        for one, state in zip(rows_at(transactions, at), rows_at(lasts, row[at]), strict=True)
+        for transaction, state in zip(rows_at(transactions, at), rows_at(lasts, row[at]), strict=True)
     ]
 
 
@@ -264,9 +264,9 @@ def _rank(key: Array) -> Array:
     """How many rows with the same key are before each."""
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(~follows(key[order]))
-    found = np.empty(len(key), np.int64)
-    found[order] = np.arange(len(key)) - np.repeat(first, np.diff(np.append(first, len(key))))
-    return found
+    rank = np.empty(len(key), np.int64)
+    rank[order] = np.arange(len(key)) - np.repeat(first, np.diff(np.append(first, len(key))))
+    return rank
 
 
 def _unmarked(decision: Finding, data: Finding | None, told_otherwise: bool) -> Finding:

@@ -77,8 +77,8 @@ class Chain:
 
     def check_topics(self, folder: Folder) -> None:
         """Before anything is read. Raises FolderError."""
-        there = {one.topic for one in folder.partitions}
-        if missing := [one for one in self.topics() if one not in there]:
+        there = {topic.topic for topic in folder.partitions}
+        if missing := [topic for topic in self.topics() if topic not in there]:
             raise FolderError(f"{folder.path} has no topic {missing[0]!r}, which was to be compared")
 
     def check(self, folder: Folder, committed: pa.Table) -> None:
@@ -103,11 +103,11 @@ class Chain:
         output = seen.filter(pc.is_in(seen["topic"], pa.array(self.outputs, pa.string())))
         return add([self._counted(expected, 1, 0), self._counted(output, 0, 1)])
 
-    def _counted(self, records: pa.Table, wanted: int, found: int) -> pa.Table:
+    def _counted(self, records: pa.Table, wanted: int, seen: int) -> pa.Table:
         nothing = pa.nulls(len(records), pa.binary())
-        made = {name: records[name] if self.compare in ("both", name) else nothing for name in ("key", "value")}
-        made |= {"wanted": pa.repeat(wanted, len(records)), "found": pa.repeat(found, len(records))}
-        return pa.table(made, schema=TALLY)
+        columns = {name: records[name] if self.compare in ("both", name) else nothing for name in ("key", "value")}
+        columns |= {"wanted": pa.repeat(wanted, len(records)), "found": pa.repeat(seen, len(records))}
+        return pa.table(columns, schema=TALLY)
 
     def findings(self, tally: pa.Table, bounds: pa.Table) -> list[Finding]:
         """What is missing from the output, there too often, or there without an input.
@@ -119,27 +119,27 @@ class Chain:
         wrong = wrong.sort_by([("key", "ascending"), ("value", "ascending")])
         starts = {(row["topic"], row["partition"]): row["known_from"] for row in bounds.to_pylist()}
         broken = {(row["topic"], row["partition"]) for row in bounds.to_pylist() if row["is_damaged"]}
-        found, unknown = [], set()
+        findings, unknown = [], set()
         for row in wrong.to_pylist():
             behind = self.outputs if row["found"] < row["wanted"] else self.inputs
             cut = [place for place, start in starts.items() if place[0] in behind and (start or place in broken)]
             unknown.update(cut)
             if not cut:
-                found.append(self._finding(row))
+                findings.append(self._finding(row))
         for topic, number in sorted(unknown):
             start = starts[topic, number]
             place = {"topic": topic, "partition": number, "last_offset": start - 1 if start else None}
             where = f"before offset {start}" if start else "where a piece is broken"
             text = f"input and output of {self.group_id} cannot be compared {where}"
-            found.append(finding("unknown_before", INFORMATION, place, text))
-        return found
+            findings.append(finding("unknown_before", INFORMATION, place, text))
+        return findings
 
     def _finding(self, row: Finding) -> Finding:
-        wanted, found = row["wanted"], row["found"]
-        kind = "output_missing" if found < wanted else "output_duplicate" if wanted else "output_unexpected"
+        wanted, seen = row["wanted"], row["found"]
+        kind = "output_missing" if seen < wanted else "output_duplicate" if wanted else "output_unexpected"
         what = ", ".join(f"{name} {_shown(row[name])}" for name in ("key", "value") if self.compare in ("both", name))
         place = {"topic": self.outputs[0] if len(self.outputs) == 1 else None}
-        return finding(kind, ERROR, place, f"{what}: {found} in the output where {wanted} should be")
+        return finding(kind, ERROR, place, f"{what}: {seen} in the output where {wanted} should be")
 
 
 def add(tallies: Iterable[pa.Table]) -> pa.Table:

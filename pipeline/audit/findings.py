@@ -74,10 +74,10 @@ def file_of(row: Finding) -> str:
 
 def finding(kind: str, severity: str, row: Finding, evidence: str, **more: Any) -> Finding:
     """A finding about a row of some table, from which it takes what it has of its columns."""
-    made = {name: row.get(name) for name in FINDINGS.names}
+    fields = {name: row.get(name) for name in FINDINGS.names}
     if row.get("segment_base_offset") is not None:
-        made["file"] = file_of(row)
-    return made | {"kind": kind, "severity": severity, "evidence": evidence} | more
+        fields["file"] = file_of(row)
+    return fields | {"kind": kind, "severity": severity, "evidence": evidence} | more
 
 
 def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
@@ -85,21 +85,21 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
 
     Notes are the findings of severity information. They are identical when they differ in nothing but place and producer.
     """
-    found: list[Finding] = []
+    groups: list[Finding] = []
     counts: list[int] = []
     seen: dict[tuple[Any, ...], int] = {}
-    for at, one in enumerate(findings):
-        note = one["kind"], one["transactional_id"], one["evidence"]
-        key = note if one["severity"] == INFORMATION else (at,)
+    for at, row in enumerate(findings):
+        note = row["kind"], row["transactional_id"], row["evidence"]
+        key = note if row["severity"] == INFORMATION else (at,)
         if key in seen:
             counts[seen[key]] += 1
             continue
-        seen[key] = len(found)
-        found.append(one)
+        seen[key] = len(groups)
+        groups.append(row)
         counts.append(1)
-    return list(zip(found, counts, strict=True))
+    return list(zip(groups, counts, strict=True))
 
 
 def rows_at(table: pa.Table, rows: Any) -> list[Finding]:
-    found: list[Finding] = table.take(pa.array(np.asarray(rows, np.int64))).to_pylist()
-    return found
+    picked: list[Finding] = table.take(pa.array(np.asarray(rows, np.int64))).to_pylist()
+    return picked

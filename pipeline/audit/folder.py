@@ -98,8 +98,8 @@ class Folder:
 
     def segments(self, *topics: str) -> list[Segment]:
         """Of these topics or of all, largest first: so that work that is handed out ends at about the same time."""
-        found = [s for p in self.partitions for s in p.segments if not topics or p.topic in topics]
-        return sorted(found, key=lambda segment: -segment.size)
+        segments = [s for p in self.partitions for s in p.segments if not topics or p.topic in topics]
+        return sorted(segments, key=lambda segment: -segment.size)
 
 
 def read_folder(path: str) -> Folder:
@@ -115,21 +115,21 @@ def read_folder(path: str) -> Folder:
     partitions: list[Partition] = []
     skipped: list[Skipped] = []
     for name in names:
-        found = _PARTITION.fullmatch(name)
+        match = _PARTITION.fullmatch(name)
         renamed = _RENAMED.fullmatch(name)
-        if not (found or renamed) or not os.path.isdir(f"{path}/{name}"):
+        if not (match or renamed) or not os.path.isdir(f"{path}/{name}"):
             continue
         if renamed:
             skipped.append(_skip(name, _REASONS[renamed[1]]))
-        elif found and found[1] == CONTROLLER_TOPIC:
+        elif match and match[1] == CONTROLLER_TOPIC:
             skipped.append(_skip(name, "the controllers' own log, which is no topic"))
-        elif found and _is_text(name) and int(found[2]) <= PARTITION_MAX:
-            partitions += _read_partition(path, found[1], int(found[2]), starts, is_clean, skipped)
+        elif match and _is_text(name) and int(match[2]) <= PARTITION_MAX:
+            partitions += _read_partition(path, match[1], int(match[2]), starts, is_clean, skipped)
         else:
             skipped.append(_skip(name, "not the name of a partition"))
     if not partitions:
         raise FolderError(f"no partition in {path}: give a broker's data folder (log.dirs in Kafka, --data-dir here)")
-    partitions.sort(key=lambda one: (one.topic, one.partition))
+    partitions.sort(key=lambda entry: (entry.topic, entry.partition))
     return Folder(
         path, tuple(partitions), tuple(skipped), _in_use(path), JOURNAL not in names and _is_partial(partitions)
     )
@@ -140,13 +140,13 @@ def _read_partition(
 ) -> list[Partition]:
     """Nothing when it never had a record, or is gone by now."""
     name = f"{topic}-{number}"
-    found: dict[int, tuple[str, int]] = {}
+    files: dict[int, tuple[str, int]] = {}
     swaps: list[tuple[int, int | None, str]] = []
     try:
         for file in sorted(os.listdir(f"{path}/{name}")):
             if (matched := _SEGMENT.fullmatch(file)) and int(matched[1]) <= OFFSET_MAX:
                 if (size := _size_of(f"{path}/{name}/{file}")) is not None:
-                    found[int(matched[1])] = file, size
+                    files[int(matched[1])] = file, size
             elif matched := _SWAP.fullmatch(file):
                 swaps.append((int(matched[1] or matched[2]), int(matched[3]) if matched[3] else None, file))
             elif _NO_RECORDS.fullmatch(file):
@@ -156,18 +156,18 @@ def _read_partition(
             elif file.endswith(".log"):
                 skipped.append(_skip(f"{name}/{file}", "not the name of a segment"))
         for base, end, file in swaps:
-            if not _take(found, f"{path}/{name}", base, end, file):
+            if not _take(files, f"{path}/{name}", base, end, file):
                 skipped.append(_skip(f"{name}/{file}", UNFINISHED))
     except FileNotFoundError:  # A broker works here, and its topic was deleted just now.
         return []
     except OSError as fault:
         raise FolderError(f"cannot read {fault.filename}: {fault.strerror}") from fault
-    if not found:
+    if not files:
         return []
-    last = max(found)
+    last = max(files)
     segments = tuple(
         Segment(topic, number, base, f"{path}/{name}/{file}", size, base == last and not is_clean)
-        for base, (file, size) in sorted(found.items())
+        for base, (file, size) in sorted(files.items())
     )
     start = max(starts.get((topic, number), 0), segments[0].base_offset)
     return [Partition(topic, number, start, segments, _created_ms(f"{path}/{name}/{METADATA}"))]
@@ -175,7 +175,7 @@ def _read_partition(
 
 def _is_partial(partitions: list[Partition]) -> bool:
     """Kafka makes the folders of all partitions of a topic at once: those that are not here are somewhere else."""
-    numbers = [one.partition for one in partitions if one.topic == TXN_TOPIC]
+    numbers = [partition.partition for partition in partitions if partition.topic == TXN_TOPIC]
     return numbers != list(range(len(numbers)))
 
 
@@ -190,24 +190,24 @@ def _created_ms(path: str) -> int:
 def _size_of(path: str) -> int | None:
     """In bytes; None for what is no file, or is gone by now."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _take(found: dict[int, tuple[str, int]], folder: str, base: int, end: int | None, file: str) -> bool:
+def _take(files: dict[int, tuple[str, int]], folder: str, base: int, end: int | None, file: str) -> bool:
     """Puts a compaction's outcome in the place of what it replaces, if that has begun to go; whether it had.
 
     The first one goes first. Where the name does not say what else should have gone, it is what begins before the
     outcome's own end.
     """
-    if base in found or (size := _size_of(f"{folder}/{file}")) is None:
+    if base in files or (size := _size_of(f"{folder}/{file}")) is None:
         return False
     end = _end_of(f"{folder}/{file}", base) if end is None else end
-    for other in [other for other in found if base <= other < end]:
-        del found[other]
-    found[base] = file, size
+    for other in [other for other in files if base <= other < end]:
+        del files[other]
+    files[base] = file, size
     return True
 
 
@@ -232,13 +232,13 @@ def _read_start_offsets(path: str) -> dict[tuple[str, int], int]:
         return {}
     except OSError as fault:
         raise FolderError(f"cannot read {path}/{START_OFFSETS}: {fault.strerror}") from fault
-    found = {}
+    offsets = {}
     for line in lines:
         matched = _START_OFFSET.fullmatch(line)
         if matched is None or int(matched[3]) > OFFSET_MAX:
             raise FolderError(f"{path}/{START_OFFSETS} has a line that is no `topic partition offset`: {line!r}")
-        found[matched[1], int(matched[2])] = int(matched[3])
-    return found
+        offsets[matched[1], int(matched[2])] = int(matched[3])
+    return offsets
 
 
 def _is_text(name: str) -> bool:

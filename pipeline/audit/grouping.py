@@ -13,32 +13,32 @@ from stuntbroker.pipeline.arrays import Array
 
 def values(table: pa.Table, name: str) -> Array:
     """A column without nulls, for numpy."""
-    found: Array = table[name].to_numpy()
-    return found
+    array: Array = table[name].to_numpy()
+    return array
 
 
 def codes(*columns: Any) -> Array:
     """A number for every row, the same for equal rows: 0 for the first, and so on as new ones come."""
-    found: Any = None
+    combined: Any = None
     for column in columns:
         plain = pa.array(column) if isinstance(column, np.ndarray) else column
         if isinstance(plain, pa.ChunkedArray):
             plain = plain.combine_chunks()
         part = pc.fill_null(pc.dictionary_encode(plain).indices, -1).to_numpy().astype(np.int64) + 1
-        if found is None:
-            found = part
+        if combined is None:
+            combined = part
         else:
-            both = found * (int(part.max(initial=0)) + 1) + part
-            found = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
-    assert found is not None
-    return pa.array(found).dictionary_encode().indices.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+            both = combined * (int(part.max(initial=0)) + 1) + part
+            combined = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
+    assert combined is not None
+    return pa.array(combined).dictionary_encode().indices.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
 
 def codes_of_both(left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Array, Array]:
     """Codes that are the same for equal rows of two tables."""
     joined = [pa.concat_arrays([_plain(a), _plain(b)]) for a, b in zip(left, right, strict=True)]
-    found = codes(*joined)
-    return found[: len(left[0])], found[len(left[0]) :]
+    both = codes(*joined)
+    return both[: len(left[0])], both[len(left[0]) :]
 
 
 def _plain(column: Any) -> pa.Array:
@@ -65,15 +65,15 @@ def running_max(numbers: Array, group: Array) -> Array:
         unique, rank = np.unique(numbers, return_inverse=True)
         ranked: Array = unique[running_max(rank, group)]
         return ranked
-    found: Array = np.maximum.accumulate(numbers - low + step * height) - step * height + low
-    return found
+    maxima: Array = np.maximum.accumulate(numbers - low + step * height) - step * height + low
+    return maxima
 
 
 def last_rows(group: Array) -> Array:
     """The last row of every group, in the order of the rows."""
     _, from_end = np.unique(group[::-1], return_index=True)
-    found: Array = np.sort(len(group) - 1 - from_end)
-    return found
+    rows: Array = np.sort(len(group) - 1 - from_end)
+    return rows
 
 
 def find(keys: Array, wanted: Array) -> Array:
@@ -81,5 +81,5 @@ def find(keys: Array, wanted: Array) -> Array:
     order = np.argsort(keys, kind="stable")
     at = np.searchsorted(keys[order], wanted, side="right") - 1
     row = np.where(at >= 0, order[at] if len(order) else -1, -1)
-    found: Array = np.where((row >= 0) & (keys[row] == wanted), row, -1) if len(keys) else np.full(len(wanted), -1)
-    return found
+    rows: Array = np.where((row >= 0) & (keys[row] == wanted), row, -1) if len(keys) else np.full(len(wanted), -1)
+    return rows

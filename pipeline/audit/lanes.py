@@ -31,8 +31,8 @@ def places_of(column: pa.Array) -> tuple[Array, Array, Array]:
 
 def integers(data: Array, at: Array, kind: Any) -> Array:
     """Big-endian integers at these positions."""
-    found = data.take(at[:, None] + np.arange(kind.itemsize), mode="clip")
-    numbers: Array = found.view(kind).ravel().astype(kind.newbyteorder("="))
+    raw = data.take(at[:, None] + np.arange(kind.itemsize), mode="clip")
+    numbers: Array = raw.view(kind).ravel().astype(kind.newbyteorder("="))
     return numbers
 
 
@@ -47,26 +47,26 @@ class Lanes:
         return np.arange(len(self.at))
 
     def read(self, live: Array, kind: Any) -> Array:
-        found = integers(self.data, self.at[live], kind)
+        numbers = integers(self.data, self.at[live], kind)
         self.at[live] += kind.itemsize
-        return found
+        return numbers
 
     def read_uvarint(self, live: Array) -> Array:
         """Of at most three bytes; others are odd."""
         at = self.at[live]
         byte = self.data.take(at, mode="clip")
-        found, at = (byte & 0x7F).astype(np.int64), at + 1
+        numbers, at = (byte & 0x7F).astype(np.int64), at + 1
         more = np.flatnonzero(byte >= 0x80)
         for shift in (7, 14):
             if not len(more):
                 break
             byte = self.data.take(at[more], mode="clip")
-            found[more] |= (byte & 0x7F).astype(np.int64) << shift
+            numbers[more] |= (byte & 0x7F).astype(np.int64) << shift
             at[more] += 1
             more = more[byte >= 0x80]
         self.odd[live[more]] = True
         self.at[live] = at
-        return found
+        return numbers
 
     def skip(self, live: Array, sizes: Array) -> Array:
         """Where the field was; a size below 0 is odd."""
@@ -76,8 +76,8 @@ class Lanes:
         return at
 
     def left(self, live: Array) -> Array:
-        found: Array = np.maximum(self.ends[live] - self.at[live], 0)
-        return found
+        remaining: Array = np.maximum(self.ends[live] - self.at[live], 0)
+        return remaining
 
     def refuse(self, live: Array, which: Array) -> None:
         self.odd[live[which]] = True

@@ -27,7 +27,7 @@ OFFSET_SPAN_MAX: Final = 2**31 - 1
 
 
 def file_findings(batches: pa.Table) -> list[Finding]:
-    found = []
+    findings = []
     for row in batches.filter(pc.is_valid(batches["fault"])).to_pylist():
         where = f"{count(row['size'], 'byte')} from position {row['position']} on"
         if row["fault"] in END_FAULTS:
@@ -41,8 +41,8 @@ def file_findings(batches: pa.Table) -> list[Finding]:
             kind, severity = row["fault"], ERROR
             if kind == "format":
                 what = "are of a format before version 2"
-        found.append(finding(kind, severity, row, f"{where} {what}", first_offset=row["base_offset"]))
-    return found
+        findings.append(finding(kind, severity, row, f"{where} {what}", first_offset=row["base_offset"]))
+    return findings
 
 
 def offset_findings(batches: pa.Table) -> tuple[Array, list[Finding]]:
@@ -63,8 +63,8 @@ def offset_findings(batches: pa.Table) -> tuple[Array, list[Finding]]:
     if not far.any() and not breaks.any():
         return wrong, []
     out = far.copy()
-    for one in np.unique(place[far | breaks]).tolist():
-        mine = np.flatnonzero((place == one) & ~far)
+    for number in np.unique(place[far | breaks]).tolist():
+        mine = np.flatnonzero((place == number) & ~far)
         out[np.setdiff1d(mine, mine[_rising(base[mine].tolist(), last[mine].tolist())])] = True
     # What is right and before it, in the same partition.
     before = np.maximum.accumulate(np.where(~out, np.arange(len(out)), -1))
@@ -142,18 +142,18 @@ def sequence_findings(batches: pa.Table, bounds: pa.Table) -> list[Finding]:
     known = values(bounds, "known_from")[find(here, place[order])]
     sure = np.where(begins, known == 0, holes == np.roll(holes, 1))
     is_first = begins & _is_first(batches, rows, order)
-    found = []
-    late, early = np.flatnonzero(run < expected), np.flatnonzero((run > expected) & sure & ~is_first)
-    for kind, at in (("duplicate", late), ("gap", early)):
+    findings = []
+    repeated, early = np.flatnonzero(run < expected), np.flatnonzero((run > expected) & sure & ~is_first)
+    for kind, at in (("duplicate", repeated), ("gap", early)):
         for row, sequence in zip(rows_at(rows, order[at]), expected[at].tolist(), strict=True):
             text = f"base sequence {row['base_sequence']} where {sequence % (SEQUENCE_MAX + 1)} should follow"
-            found.append(finding(kind, ERROR, row, text, first_offset=row["base_offset"]))
+            findings.append(finding(kind, ERROR, row, text, first_offset=row["base_offset"]))
     for row in rows_at(rows, order[np.flatnonzero((run > expected) & sure & is_first)]):
         text = (
             f"its first base sequence here is {row['base_sequence']}: those before may be of a topic that had this name"
         )
-        found.append(finding("unknown_before", INFORMATION, row, text, first_offset=row["base_offset"]))
-    return found
+        findings.append(finding("unknown_before", INFORMATION, row, text, first_offset=row["base_offset"]))
+    return findings
 
 
 def _is_first(batches: pa.Table, rows: pa.Table, order: Array) -> Array:
@@ -164,8 +164,8 @@ def _is_first(batches: pa.Table, rows: pa.Table, order: Array) -> Array:
     size = int(theirs.max(initial=-1)) + 1
     oldest = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(oldest, theirs, values(good, "base_offset"))
-    found: Array = (values(rows, "base_offset") <= oldest[mine])[order]
-    return found
+    is_first: Array = (values(rows, "base_offset") <= oldest[mine])[order]
+    return is_first
 
 
 def epoch_findings(batches: pa.Table) -> list[Finding]:
@@ -179,7 +179,7 @@ def epoch_findings(batches: pa.Table) -> list[Finding]:
     order = np.argsort(owner, kind="stable")
     owner, epoch = owner[order], values(rows, "producer_epoch")[order].astype(np.int64)
     seen = np.where(follows(owner), np.roll(running_max(epoch, owner), 1), -1)
-    late = np.flatnonzero((epoch < seen) & ~values(rows, "is_control")[order])
+    stale = np.flatnonzero((epoch < seen) & ~values(rows, "is_control")[order])
     return [
         finding(
             "stale_epoch",
@@ -188,7 +188,7 @@ def epoch_findings(batches: pa.Table) -> list[Finding]:
             f"epoch {row['producer_epoch']} where the partition had seen {before}",
             first_offset=row["base_offset"],
         )
-        for row, before in zip(rows_at(rows, order[late]), seen[late].tolist(), strict=True)
+        for row, before in zip(rows_at(rows, order[stale]), seen[stale].tolist(), strict=True)
     ]
 
 
@@ -207,5 +207,5 @@ def _holes(batches: pa.Table, rows: pa.Table, order: Array) -> Array:
     both = np.lexsort((number == 0, offset, group))
     count = np.empty(len(both), np.int64)
     count[both] = np.cumsum(number[both])
-    found: Array = count[len(place) :][order]
-    return found
+    holes: Array = count[len(place) :][order]
+    return holes

@@ -38,20 +38,20 @@ class Log:
         if len(wanted) < len(records):
             records = records.take(pa.array(wanted))
         try:
-            found = self.read_lanes(records)
+            pieces = self.read_lanes(records)
         except NotText:
-            found = []
+            pieces = []
         is_left = np.ones(len(records), bool)
-        for numbers, _ in found:
+        for numbers, _ in pieces:
             is_left[numbers] = False
         left, faults = np.flatnonzero(is_left), list[Fault]()
         if len(left):
             rows, read, faults = self.one_by_one(records.take(pa.array(left)))
-            found = [*found, (left[read], rows)]
-        if not sum(len(rows) for _, rows in found):
+            pieces = [*pieces, (left[read], rows)]
+        if not sum(len(rows) for _, rows in pieces):
             return pa.RecordBatch.from_pylist([], self.schema), faults
-        numbers = np.concatenate([each for each, _ in found])
-        both = pa.concat_tables([rows for _, rows in found])
+        numbers = np.concatenate([each for each, _ in pieces])
+        both = pa.concat_tables([rows for _, rows in pieces])
         if (numbers[1:] < numbers[:-1]).any():
             both = both.take(pa.array(np.argsort(numbers)))
         return both.combine_chunks().to_batches()[0], faults
@@ -69,18 +69,18 @@ class Log:
                 read.append(number)
             except (DecodeError, ValueError) as fault:
                 faults.append((place[offset_at], str(fault)))
-        found = zip(*rows, strict=True) if rows else [()] * len(self.schema)
-        arrays = [pa.array(values, field.type) for values, field in zip(found, self.schema, strict=True)]
+        by_field = zip(*rows, strict=True) if rows else [()] * len(self.schema)
+        arrays = [pa.array(values, field.type) for values, field in zip(by_field, self.schema, strict=True)]
         return pa.table(arrays, schema=self.schema), read, faults
 
-    def rows_of(self, records: pa.RecordBatch, numbers: Array, made: dict[str, Any]) -> pa.Table:
+    def rows_of(self, records: pa.RecordBatch, numbers: Array, decoded: dict[str, Any]) -> pa.Table:
         """Rows of these records, with the columns that follow `place` by name."""
         mine = records.select(list(self.place))
         if len(numbers) < len(records):
             mine = mine.take(pa.array(numbers))
         columns = [*mine.columns]
         for field in self.schema.names[len(self.place) :]:
-            column = made[field]
+            column = decoded[field]
             columns.append(
                 pa.array(column, self.schema.field(field).type) if isinstance(column, np.ndarray) else column
             )

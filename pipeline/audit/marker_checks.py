@@ -21,7 +21,7 @@ def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
     is_mixed = values(transactions, "producer_epoch") != values(transactions, "last_epoch")
     # Else the marker between may be what was taken.
     mixed = np.flatnonzero(is_mixed & (first >= known) & ~damaged)
-    found = [
+    findings = [
         finding(
             "mixed_epochs",
             ERROR,
@@ -32,7 +32,7 @@ def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
     ]
     marked = values(transactions, "marker_epoch")
     old = np.flatnonzero((marked >= 0) & (marked < values(transactions, "last_epoch")))
-    found += [
+    findings += [
         finding(
             "marker_suspicious",
             WARNING,
@@ -59,26 +59,26 @@ def marker_findings(transactions: pa.Table, bounds: pa.Table) -> list[Finding]:
             doubts.append(f"it is of coordinator epoch {row['coordinator_epoch']} and comes after {coordinators[at]}")
         text = "; ".join((f"a marker ({row['marker']}) without records before it", *doubts))
         if doubts:
-            found.append(finding("marker_suspicious", WARNING, row, text))
+            findings.append(finding("marker_suspicious", WARNING, row, text))
         else:
-            found.append(finding("marker_without_data", INFORMATION, row, text))
-    return found
+            findings.append(finding("marker_without_data", INFORMATION, row, text))
+    return findings
 
 
-def doubt_strangers(findings: list[Finding]) -> list[Finding]:
+def mark_unknown_producers_suspicious(findings: list[Finding]) -> list[Finding]:
     """The same findings, where it is known that a producer id without a transactional id was never given to one."""
     text = "no transactional id ever had this producer id"
     return [
-        one | {"kind": "marker_suspicious", "severity": WARNING, "evidence": f"{one['evidence']}; {text}"}
-        if one["kind"] in ("marker_without_data", "marker_suspicious") and one["transactional_id"] is None
-        else one
-        for one in findings
+        item | {"kind": "marker_suspicious", "severity": WARNING, "evidence": f"{item['evidence']}; {text}"}
+        if item["kind"] in ("marker_without_data", "marker_suspicious") and item["transactional_id"] is None
+        else item
+        for item in findings
     ]
 
 
 def _highest_before(numbers: Array, owner: Array, order: Array) -> Array:
     """For every row the largest number among earlier rows of its owner, -1 without one."""
     reached = running_max(numbers[order].astype(np.int64), owner[order])
-    found = np.empty(len(order), np.int64)
-    found[order] = np.where(follows(owner[order]), np.roll(reached, 1), -1)
-    return found
+    highest = np.empty(len(order), np.int64)
+    highest[order] = np.where(follows(owner[order]), np.roll(reached, 1), -1)
+    return highest

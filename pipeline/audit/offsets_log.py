@@ -58,17 +58,19 @@ def _read_lanes(records: pa.RecordBatch) -> list[tuple[Array, pa.Table]]:
     data, starts, ends = places_of(records["value"])
     dead = np.asarray(records["value"].is_null())
     versions = integers(data, starts, INT16)
-    found = []
+    pieces = []
     for version in (None, *_PLAIN_VERSIONS):
         which = dead if version is None else ~dead & (versions == version)
         lanes = np.flatnonzero(good & which)
-        made, kept = _tombstones(len(lanes)), np.ones(len(lanes), bool)
+        columns, kept = _tombstones(len(lanes)), np.ones(len(lanes), bool)
         if version is not None and len(lanes):
-            made, kept = _values(data, starts[lanes], ends[lanes], version)
+            columns, kept = _values(data, starts[lanes], ends[lanes], version)
         if len(numbers := lanes[kept]):
-            made |= {name: _text(*text, numbers) for name, text in texts.items()} | {"partition": partitions[numbers]}
-            found.append((numbers, LOG.rows_of(records, numbers, made)))
-    return found
+            columns |= {name: _text(*text, numbers) for name, text in texts.items()} | {
+                "partition": partitions[numbers]
+            }
+            pieces.append((numbers, LOG.rows_of(records, numbers, columns)))
+    return pieces
 
 
 def _text(data: Array, at: Array, sizes: Array, numbers: Array) -> pa.Array:
@@ -77,8 +79,8 @@ def _text(data: Array, at: Array, sizes: Array, numbers: Array) -> pa.Array:
 
 def _tombstones(count: int) -> dict[str, Any]:
     nothing = np.full(count, -1)
-    made: dict[str, Any] = {"committed_offset": pa.nulls(count, pa.int64()), "metadata": pa.repeat("", count)}
-    return made | dict.fromkeys(("leader_epoch", "commit_ms", "expire_ms"), nothing)
+    columns: dict[str, Any] = {"committed_offset": pa.nulls(count, pa.int64()), "metadata": pa.repeat("", count)}
+    return columns | dict.fromkeys(("leader_epoch", "commit_ms", "expire_ms"), nothing)
 
 
 def _values(data: Array, starts: Array, ends: Array, version: int) -> tuple[dict[str, Any], Array]:
@@ -100,10 +102,10 @@ def _values(data: Array, starts: Array, ends: Array, version: int) -> tuple[dict
         "commit_ms": commit_ms,
         "expire_ms": expire_ms,
     }
-    made: dict[str, Any] = {name: column[good] for name, column in numbers.items()}
+    columns: dict[str, Any] = {name: column[good] for name, column in numbers.items()}
     if good.any():
-        made["metadata"] = _text(data, metadata_at, sizes, np.flatnonzero(good))
-    return made, good
+        columns["metadata"] = _text(data, metadata_at, sizes, np.flatnonzero(good))
+    return columns, good
 
 
 def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
@@ -115,16 +117,16 @@ def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
     version = int.from_bytes(value[:2], "big", signed=True)
     if version not in _VALUE_VERSIONS:
         raise ValueError(f"{place.group}: a value of version {version}")
-    one = OffsetCommitValue.decode(value, version, 2)
+    commit = OffsetCommitValue.decode(value, version, 2)
     return (
         place.group,
         place.topic,
         place.partition,
-        one.offset,
-        one.leader_epoch,
-        one.metadata,
-        one.commit_timestamp,
-        one.expire_timestamp,
+        commit.offset,
+        commit.leader_epoch,
+        commit.metadata,
+        commit.commit_timestamp,
+        commit.expire_timestamp,
     )
 
 

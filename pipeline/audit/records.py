@@ -148,7 +148,9 @@ def _decode(segment: Segment, chunk: _Payloads) -> Decoded:
     counts, deltas = headers["count"].astype(np.int64), headers["last_offset_delta"].astype(np.int64)
     places, bad = find_records(chunk.data.data, chunk.starts, chunk.ends, counts, deltas)
     listed = np.flatnonzero((places.header_count > 0) & ~bad[places.batch])
-    found, wrong = find_headers(chunk.data, places.headers_at[listed], places.stop[listed], places.header_count[listed])
+    record_headers, wrong = find_headers(
+        chunk.data, places.headers_at[listed], places.stop[listed], places.header_count[listed]
+    )
     bad[places.batch[listed[wrong]]] = True
     if bad.any():
         keep = np.flatnonzero(~bad)
@@ -159,35 +161,35 @@ def _decode(segment: Segment, chunk: _Payloads) -> Decoded:
         return Decoded(left.records, faults)
     batch = places.batch
     buffer = pa.py_buffer(chunk.data)
-    late = (headers["attributes"] & LOG_APPEND_TIME) != 0
+    is_append_time = (headers["attributes"] & LOG_APPEND_TIME) != 0
     timestamps = headers["base_timestamp"][batch] + places.timestamp_delta
     attributes = headers["attributes"][batch]
-    made = {
+    columns = {
         "topic": pa.repeat(segment.topic, len(batch)),
         "partition": pa.repeat(pa.scalar(segment.partition, pa.int32()), len(batch)),
         "segment_base_offset": pa.repeat(pa.scalar(segment.base_offset, pa.int64()), len(batch)),
         "offset": headers["base_offset"][batch] + places.offset_delta,
-        "timestamp": np.where(late[batch], headers["max_timestamp"][batch], timestamps),
+        "timestamp": np.where(is_append_time[batch], headers["max_timestamp"][batch], timestamps),
         "key": byte_strings(buffer, places.key_at, places.key_size),
         "value": byte_strings(buffer, places.value_at, places.value_size),
-        "headers": _headers(buffer, places, found),
+        "headers": _headers(buffer, places, record_headers),
         "producer_id": headers["producer_id"][batch],
         "producer_epoch": headers["producer_epoch"][batch],
         "is_transactional": (attributes & TRANSACTIONAL) != 0,
         "is_control": (attributes & CONTROL) != 0,
     }
-    return Decoded(as_record_batch(made, RECORDS), ())
+    return Decoded(as_record_batch(columns, RECORDS), ())
 
 
-def _headers(buffer: pa.Buffer, places: Places, found: Any) -> pa.Array:
+def _headers(buffer: pa.Buffer, places: Places, record_headers: Any) -> pa.Array:
     offsets = np.zeros(len(places.batch) + 1, np.int32)
     np.cumsum(places.header_count, out=offsets[1:])
-    keys = byte_strings(buffer, found.key_at, found.key_size)
+    keys = byte_strings(buffer, record_headers.key_at, record_headers.key_size)
     try:
         names = keys.cast(pa.string())
     except pa.ArrowInvalid:  # A key that is no UTF-8.
         names = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
-    values = byte_strings(buffer, found.value_at, found.value_size)
+    values = byte_strings(buffer, record_headers.value_at, record_headers.value_size)
     pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
     return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=HEADERS)
 

@@ -135,7 +135,7 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
     born = ~same | np.roll(is_dead, 1)  # After a tombstone an id begins anew.
     cut = _is_cut(bounds, now["log_partition"]) & ~same & ~(is_empty & (now["producer_epoch"] == 0))
     new_id = now["producer_id"] != before["producer_id"]
-    moved = new_id | (now["producer_epoch"] != before["producer_epoch"])
+    has_advanced = new_id | (now["producer_epoch"] != before["producer_epoch"])
     keeps = (
         is_ongoing & (now["next_producer_epoch"] >= 0) & (now["next_producer_epoch"] != before["next_producer_epoch"])
     )
@@ -160,16 +160,16 @@ def fencing_of(txn_state: pa.Table, bounds: pa.Table) -> pa.Table:
     }
     reason = np.select(list(reasons.values()), list(reasons), "end")
     earlier = {f"before_{name}": np.where(born, -1, before[name]) for name in ("producer_id", "producer_epoch")}
-    made = {name: earlier[name] if name in earlier else rows[name] for name in FENCING.names if name != "reason"}
-    made["reason"] = pa.array(reason.tolist(), pa.string())
-    return pa.table(made, schema=FENCING).take(pa.array(np.flatnonzero(born | moved | is_dead | keeps)))
+    columns = {name: earlier[name] if name in earlier else rows[name] for name in FENCING.names if name != "reason"}
+    columns["reason"] = pa.array(reason.tolist(), pa.string())
+    return pa.table(columns, schema=FENCING).take(pa.array(np.flatnonzero(born | has_advanced | is_dead | keeps)))
 
 
 def _is_cut(bounds: pa.Table, log_partitions: Array) -> Array:
     """Of which partitions of the transaction log the beginning is not there any more."""
     cut = [row["partition"] for row in bounds.to_pylist() if row["topic"] == TOPIC and row["known_from"] > 0]
-    found: Array = np.isin(log_partitions, cut)
-    return found
+    is_cut: Array = np.isin(log_partitions, cut)
+    return is_cut
 
 
 def is_internal(topic: str) -> bool:
@@ -184,12 +184,12 @@ def last_stable_offsets(transactions: pa.Table, bounds: pa.Table) -> pa.Table:
     row = find(theirs[::-1], places)  # The last one counts: the lowest offset.
     row = np.where(row >= 0, len(theirs) - 1 - row, -1)
     holder = opened.take(pa.array(row, mask=row < 0))
-    made = {name: bounds[name] for name in ("topic", "partition", "log_end_offset")}
+    columns = {name: bounds[name] for name in ("topic", "partition", "log_end_offset")}
     stable = pc.fill_null(holder["first_offset"].combine_chunks(), bounds["log_end_offset"].combine_chunks())
     # Of a transaction whose first records were deleted, readers wait where the log now begins.
-    made["last_stable_offset"] = pc.max_element_wise(stable, bounds["log_start_offset"].combine_chunks())
-    made |= {name: holder[name] for name in ("transactional_id", "producer_id", "producer_epoch", "first_timestamp")}
-    return pa.table(made).select(LSO.names).cast(LSO)
+    columns["last_stable_offset"] = pc.max_element_wise(stable, bounds["log_start_offset"].combine_chunks())
+    columns |= {name: holder[name] for name in ("transactional_id", "producer_id", "producer_epoch", "first_timestamp")}
+    return pa.table(columns).select(LSO.names).cast(LSO)
 
 
 def aborted_of(transactions: pa.Table) -> pa.Table:
@@ -201,11 +201,16 @@ def aborted_of(transactions: pa.Table) -> pa.Table:
         table = table.append_column(f"aborted_{name}", pc.multiply(table[name], aborted))
     sums = [(name, "sum") for name in table.column_names[2:]]
     grouped = table.group_by(["topic", "partition"]).aggregate([([], "count_all"), *sums])
-    made = {name: grouped[name] for name in ("topic", "partition")}
-    made |= {name: grouped[f"{name}_sum"] for name, _ in sums} | {"transactions": grouped["count_all"]}
-    made["aborted_bytes_ratio"] = pc.divide(made["aborted_bytes"].cast(pa.float64()), made["bytes"].cast(pa.float64()))
+    columns = {name: grouped[name] for name in ("topic", "partition")}
+    columns |= {name: grouped[f"{name}_sum"] for name, _ in sums} | {"transactions": grouped["count_all"]}
+    columns["aborted_bytes_ratio"] = pc.divide(
+        columns["aborted_bytes"].cast(pa.float64()), columns["bytes"].cast(pa.float64())
+    )
     return (
-        pa.table(made).select(ABORTED.names).cast(ABORTED).sort_by([("topic", "ascending"), ("partition", "ascending")])
+        pa.table(columns)
+        .select(ABORTED.names)
+        .cast(ABORTED)
+        .sort_by([("topic", "ascending"), ("partition", "ascending")])
     )
 
 
@@ -226,11 +231,11 @@ def latencies_of(txn_state: pa.Table) -> pa.Table:
 
 def segments_of(batches: pa.Table, partitions: Iterable[Partition]) -> pa.Table:
     """Rows of SEGMENTS for all segments of these partitions, from the batches of them."""
-    listed = [segment for one in partitions for segment in one.segments]
+    listed = [segment for each in partitions for segment in each.segments]
     names = {
-        "topic": pa.array([one.topic for one in listed], pa.string()),
-        "partition": pa.array([one.partition for one in listed], pa.int32()),
-        "segment_base_offset": pa.array([one.base_offset for one in listed], pa.int64()),
+        "topic": pa.array([each.topic for each in listed], pa.string()),
+        "partition": pa.array([each.partition for each in listed], pa.int32()),
+        "segment_base_offset": pa.array([each.base_offset for each in listed], pa.int64()),
     }
     theirs, own = codes_of_both(tuple(batches[name] for name in names), tuple(names.values()))
     size = int(max(theirs.max(initial=-1), own.max(initial=-1))) + 1
@@ -241,15 +246,15 @@ def segments_of(batches: pa.Table, partitions: Iterable[Partition]) -> pa.Table:
 
     def total(weights: Array | None = None, which: Array | None = None) -> Array:
         which = np.ones(len(rows), bool) if which is None else which
-        found = np.bincount(rows[which], None if weights is None else weights[which], size)
-        return found[own].astype(np.int64)
+        totals = np.bincount(rows[which], None if weights is None else weights[which], size)
+        return totals[own].astype(np.int64)
 
     times = np.full((2, size), -1, np.int64)
     times[0][rows[::-1]] = values(good, "base_timestamp")[::-1]
     times[1][rows] = values(good, "max_timestamp")
-    made = {
+    columns = {
         **names,
-        "bytes": pa.array([one.size for one in listed], pa.int64()),
+        "bytes": pa.array([each.size for each in listed], pa.int64()),
         "batches": total(),
         "records": total(values(good, "count"), is_data),
         "transactional_bytes": total(values(good, "size"), is_data & values(good, "is_transactional")),
@@ -259,4 +264,4 @@ def segments_of(batches: pa.Table, partitions: Iterable[Partition]) -> pa.Table:
         "first_timestamp": times[0][own],
         "last_timestamp": times[1][own],
     }
-    return pa.table(made, schema=SEGMENTS)
+    return pa.table(columns, schema=SEGMENTS)

@@ -16,7 +16,7 @@ from stuntbroker.pipeline.audit.findings import Finding, as_findings
 from stuntbroker.pipeline.audit.folder import Folder, Segment
 from stuntbroker.pipeline.audit.grouping import find, values
 from stuntbroker.pipeline.audit.log_checks import OF_FILES, undecodable
-from stuntbroker.pipeline.audit.marker_checks import doubt_strangers
+from stuntbroker.pipeline.audit.marker_checks import mark_unknown_producers_suspicious
 from stuntbroker.pipeline.audit.records import decode_records
 from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.pipeline.audit.shares import (
@@ -69,11 +69,11 @@ class Audit:
     def findings(self, now_ms: int | None = None) -> pa.Table:
         """Rows of FINDINGS, errors first. Ages are told at `now_ms`, without it at the newest time in the logs."""
         now_ms = self.newest_ms() if now_ms is None else now_ms
-        found = [
+        items = [
             *self.known,
             *open_findings(self.waiting, self.lasts, self.bounds, now_ms, self.is_partial, self.in_use),
         ]
-        return as_findings(sorted(found, key=_rank))
+        return as_findings(sorted(items, key=_rank))
 
     def newest_ms(self) -> int:
         """The newest time that a broker, not a producer, has written down."""
@@ -81,11 +81,11 @@ class Audit:
         return max((pc.max(column).as_py() or -1 for column in times), default=-1)
 
 
-def _rank(one: Finding) -> tuple[Any, ...]:
+def _rank(item: Finding) -> tuple[Any, ...]:
     """Errors first, then by place."""
     order = ("error", "warning", "information")
-    words = (one["topic"] or "", one["partition"] or 0, one["first_offset"] or 0, one["kind"], one["evidence"])
-    return order.index(one["severity"]), *words
+    words = (item["topic"] or "", item["partition"] or 0, item["first_offset"] or 0, item["kind"], item["evidence"])
+    return order.index(item["severity"]), *words
 
 
 def audit(
@@ -95,23 +95,26 @@ def audit(
     shares = shares_of(folder)
     total = sum(segment.size for segment in folder.segments())
     keep = total <= KEPT_BYTES if keep is None else keep
-    made: list[Tables] = []
+    results: list[Tables] = []
     done = 0
     for share in shares:
-        found: list[tuple[str, pa.RecordBatch]] = []
+        pieces: list[tuple[str, pa.RecordBatch]] = []
         for segment in share.segments():
             for name, rows in read_and_write(segment, tables):
-                found.append((name, rows))
+                pieces.append((name, rows))
                 if progress is not None and name == "batches" and len(rows):
                     progress("reading", (done + rows["position"][-1].as_py()) / total)
             done += segment.size
-        made.append(tables_of(share.partitions, as_tables(found, PIECES), keep))
-    listed = dict(listed_by_share(joined(made, "listed"), shares))
+        results.append(tables_of(share.partitions, as_tables(pieces, PIECES), keep))
+    listed = dict(listed_by_share(joined(results, "listed"), shares))
     none = SHARED["listed"].empty_table()
     if progress is not None:
         progress("deciding", 0.0)
-    made += [decide(one["bounds"], one["transactions"], listed.get(number, none)) for number, one in enumerate(made)]
-    return assembled(made, keep, folder)
+    results += [
+        decide(result["bounds"], result["transactions"], listed.get(number, none))
+        for number, result in enumerate(results)
+    ]
+    return assembled(results, keep, folder)
 
 
 def read_and_write(segment: Segment, tables: TableWriter | None) -> Iterable[tuple[str, pa.RecordBatch]]:
@@ -126,19 +129,19 @@ def read_and_write(segment: Segment, tables: TableWriter | None) -> Iterable[tup
                 yield name, rows
 
 
-def joined(made: Iterable[Mapping[str, pa.Table]], name: str) -> pa.Table:
+def joined(results: Iterable[Mapping[str, pa.Table]], name: str) -> pa.Table:
     """A table of all shares."""
-    return pa.concat_tables([SHARED[name].empty_table(), *(one[name] for one in made if name in one)])
+    return pa.concat_tables([SHARED[name].empty_table(), *(result[name] for result in results if name in result)])
 
 
-def assembled(made: Iterable[Tables], keep: bool, folder: Folder) -> Audit:
+def assembled(results: Iterable[Tables], keep: bool, folder: Folder) -> Audit:
     """One audit of what `tables_of` and `decide` have made of every share, in the order of the shares."""
-    made = list(made)
-    all_of = {name: joined(made, name) for name in SHARED}
+    results = list(results)
+    all_of = {name: joined(results, name) for name in SHARED}
     owners = all_of["owners"].sort_by("producer_id")
     known = _named(all_of["findings"].to_pylist(), owners)
     if not folder.is_partial and _whole_txn_log(all_of["lasts"], all_of["bounds"]):
-        known = doubt_strangers(known)
+        known = mark_unknown_producers_suspicious(known)
     transactions = with_ids(all_of["transactions"], owners)
     if not folder.in_use:  # Else a decision may be younger than what was read of the transaction log.
         known += undecided(transactions, all_of["lasts"], all_of["bounds"])
@@ -147,7 +150,7 @@ def assembled(made: Iterable[Tables], keep: bool, folder: Folder) -> Audit:
         **{name: all_of[name] for name in ("fencing", "latencies", "committed")},
         transactions=transactions,
         waiting=with_ids(all_of["waiting"], owners),
-        unreadable=tuple(one for one in known if one["kind"] == "undecodable"),
+        unreadable=tuple(item for item in known if item["kind"] == "undecodable"),
         known=tuple(known),
         is_whole=keep,
         is_partial=folder.is_partial,
@@ -157,12 +160,12 @@ def assembled(made: Iterable[Tables], keep: bool, folder: Folder) -> Audit:
 
 def _named(findings: list[Finding], owners: pa.Table) -> list[Finding]:
     """With the transactional id of the producer, where there is one; a header with a wrong CRC may name anybody."""
-    pids = np.array([-1 if one["producer_id"] is None else one["producer_id"] for one in findings], np.int64)
+    pids = np.array([-1 if item["producer_id"] is None else item["producer_id"] for item in findings], np.int64)
     row = find(values(owners, "producer_id"), pids)
     ids = owners["transactional_id"].take(pa.array(row, mask=row < 0)).to_pylist()
     return [
-        one | {"transactional_id": name} if one["transactional_id"] is None and one["kind"] not in OF_FILES else one
-        for one, name in zip(findings, ids, strict=True)
+        item | {"transactional_id": name} if item["transactional_id"] is None and item["kind"] not in OF_FILES else item
+        for item, name in zip(findings, ids, strict=True)
     ]
 
 
@@ -172,21 +175,21 @@ def _whole_txn_log(lasts: pa.Table, bounds: pa.Table) -> bool:
     return bool(len(lasts)) and not any(known)
 
 
-def compare(folder: Folder, found: Audit, chain: Chain, progress: Progress | None = None) -> list[Finding]:
+def compare(folder: Folder, audited: Audit, chain: Chain, progress: Progress | None = None) -> list[Finding]:
     """Whether the input of a group has become its output, exactly once: reads these topics once more. Raises FolderError."""
-    chain.check(folder, found.committed)
+    chain.check(folder, audited.committed)
     tally, unreadable = TALLY.empty_table(), []
     segments = folder.segments(*chain.topics())
     for number, segment in enumerate(segments):
-        transactions = of_place(found.transactions, segment.topic, segment.partition)
+        transactions = of_place(audited.transactions, segment.topic, segment.partition)
         for batches in scan(segment):
             for decoded in decode_records(segment, batches):
                 rows = pa.Table.from_batches([decoded.records])
-                tally = add([tally, chain.tally(rows, transactions, found.committed)])
+                tally = add([tally, chain.tally(rows, transactions, audited.committed)])
                 unreadable += undecodable(segment.topic, segment.partition, decoded.faults)
         if progress is not None:
             progress("comparing", (number + 1) / len(segments))
-    return [*unreadable, *chain.findings(tally, found.bounds)]
+    return [*unreadable, *chain.findings(tally, audited.bounds)]
 
 
 def of_place(table: pa.Table, topic: str, partition: int) -> pa.Table:

@@ -152,7 +152,7 @@ def _rows(
         faults[-1] = FAULTS.index("torn")
     attributes = headers["attributes"]
     markers, coordinator_epochs = _markers(data, positions, headers, good)
-    made = {
+    columns = {
         **_place(segment, len(positions)),
         "position": positions,
         "size": sizes,
@@ -169,7 +169,7 @@ def _rows(
         "marker": _named(MARKERS, markers),
         "coordinator_epoch": coordinator_epochs,
     }
-    return as_record_batch(made, BATCHES)
+    return as_record_batch(columns, BATCHES)
 
 
 _AS_THEY_ARE = ("base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence", "count")
@@ -177,10 +177,10 @@ _AS_THEY_ARE = ("base_timestamp", "max_timestamp", "producer_id", "producer_epoc
 
 def as_record_batch(columns: dict[str, Any], schema: pa.Schema) -> pa.RecordBatch:
     """Columns by name, as Arrow or numpy has them."""
-    found = [columns[field.name] for field in schema]
+    by_field = [columns[field.name] for field in schema]
     arrays = [
         pa.array(values, field.type) if isinstance(values, np.ndarray) else values
-        for field, values in zip(schema, found, strict=True)
+        for field, values in zip(schema, by_field, strict=True)
     ]
     return pa.record_batch(arrays, schema=schema)
 
@@ -250,9 +250,9 @@ def _markers(data: Array, positions: Array, headers: Array, good: Array) -> tupl
         kinds[usual] = bodies[:, 8] + 1
         epochs[usual] = np.ascontiguousarray(bodies[:, 12:16]).view(">i4").ravel()
     for row in np.setdiff1d(rows, usual).tolist():
-        found = _unusual_marker(data, int(positions[row]))
-        if found is not None:
-            kinds[row], epochs[row] = found[0] + 1, found[1]
+        marker = _unusual_marker(data, int(positions[row]))
+        if marker is not None:
+            kinds[row], epochs[row] = marker[0] + 1, marker[1]
     return kinds, epochs
 
 
@@ -278,12 +278,12 @@ def _next_valid(data: Array, position: int, next_offset: int) -> int:
     end = len(data)
     for start in range(position, end - HEADER_SIZE + 1, _WINDOW):
         stop = min(start + _WINDOW, end - HEADER_SIZE + 1)
-        found = np.flatnonzero(data[start + 16 : stop + 16] == 2) + start
-        headers = headers_at(data, found)
+        candidates = np.flatnonzero(data[start + 16 : stop + 16] == 2) + start
+        headers = headers_at(data, candidates)
         sizes = headers["length"].astype(np.int64) + LOG_OVERHEAD
         ahead = headers["base_offset"] - next_offset
-        likely = (sizes >= HEADER_SIZE) & (found + sizes <= end) & (ahead >= 0) & (ahead <= np.iinfo(np.int32).max)
-        for at, size, crc in zip(found[likely], sizes[likely], headers["crc"][likely], strict=True):
+        likely = (sizes >= HEADER_SIZE) & (candidates + sizes <= end) & (ahead >= 0) & (ahead <= np.iinfo(np.int32).max)
+        for at, size, crc in zip(candidates[likely], sizes[likely], headers["crc"][likely], strict=True):
             if crc32c(data.data[at + 21 : at + size]) == crc:
                 return int(at)
     return end

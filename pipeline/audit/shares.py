@@ -81,23 +81,23 @@ class Share(NamedTuple):
     partitions: tuple[Partition, ...]
 
     def segments(self) -> list[Segment]:
-        return [segment for one in self.partitions for segment in one.segments]
+        return [segment for partition in self.partitions for segment in partition.segments]
 
 
 def shares_of(folder: Folder, share_bytes: int = SHARE_BYTES) -> list[Share]:
     """In the order of the folder. The coordinators' logs are never in a share with other topics."""
-    found: list[Share] = []
+    shares: list[Share] = []
     taken: list[Partition] = []
     size = 0
-    for one in folder.partitions:
-        own = sum(segment.size for segment in one.segments)
-        is_other = bool(taken) and one.topic != taken[0].topic and bool({one.topic, taken[0].topic} & LOGS)
+    for partition in folder.partitions:
+        own = sum(segment.size for segment in partition.segments)
+        is_other = bool(taken) and partition.topic != taken[0].topic and bool({partition.topic, taken[0].topic} & LOGS)
         if taken and (size + own > share_bytes or is_other):
-            found.append(Share(len(found), tuple(taken)))
+            shares.append(Share(len(shares), tuple(taken)))
             taken, size = [], 0
-        taken.append(one)
+        taken.append(partition)
         size += own
-    return [*found, Share(len(found), tuple(taken))] if taken else found
+    return [*shares, Share(len(shares), tuple(taken))] if taken else shares
 
 
 LOGS: Final = {txn_log.TOPIC, offsets_log.TOPIC}
@@ -127,15 +127,15 @@ def _read(segment: Segment, with_records: bool) -> Iterator[tuple[str, pa.Record
                 yield name, rows
                 unreadable += undecodable(segment.topic, segment.partition, faults, "offset")
             if unreadable:
-                yield from (("findings", found) for found in as_findings(unreadable).to_batches())
+                yield from (("findings", items) for items in as_findings(unreadable).to_batches())
 
 
 def as_tables(pieces: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str, pa.Schema]) -> Tables:
     """All rows of each name, in the order in which they come."""
-    found: dict[str, list[pa.RecordBatch]] = {name: [] for name in schemas}
+    batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in schemas}
     for name, rows in pieces:
-        found[name].append(rows)
-    return {name: pa.Table.from_batches(rows, schemas[name]) for name, rows in found.items()}
+        batches[name].append(rows)
+    return {name: pa.Table.from_batches(rows, schemas[name]) for name, rows in batches.items()}
 
 
 def tables_of(partitions: Sequence[Partition], pieces: Tables, keep: bool) -> Tables:
@@ -144,51 +144,53 @@ def tables_of(partitions: Sequence[Partition], pieces: Tables, keep: bool) -> Ta
     wrong, out_of_order = offset_findings(batches)
     sound, bad = (batches.filter(pa.array(~wrong)), batches.filter(pa.array(wrong))) if wrong.any() else (batches, None)
     bounds, transactions = bounds_of(sound, partitions, bad), transactions_of(sound)
-    made = {"bounds": bounds, "transactions": transactions, "segments": segments_of(batches, partitions)}
-    found = [
+    tables = {"bounds": bounds, "transactions": transactions, "segments": segments_of(batches, partitions)}
+    findings = [
         *file_findings(batches),
         *out_of_order,
         *sequence_findings(batches, bounds),
         *epoch_findings(sound),
         *marker_findings(transactions, bounds),
     ]
-    made["findings"] = pa.concat_tables([pieces["findings"], as_findings(found)])
+    tables["findings"] = pa.concat_tables([pieces["findings"], as_findings(findings)])
     if keep:
-        made["batches"] = batches
-    topics = {one.topic for one in partitions}
+        tables["batches"] = batches
+    topics = {partition.topic for partition in partitions}
     if txn_log.TOPIC in topics:
-        made |= _of_the_transaction_log(pieces["txn_state"].sort_by(_IN_ORDER), bounds, keep)
+        tables |= _of_the_transaction_log(pieces["txn_state"].sort_by(_IN_ORDER), bounds, keep)
     if offsets_log.TOPIC in topics:
         offsets = pieces["offsets"].sort_by(_IN_ORDER)
-        made["committed"] = committed_offsets(offsets, transactions)
+        tables["committed"] = committed_offsets(offsets, transactions)
         if keep:
-            made["offsets"] = offsets
-    return made
+            tables["offsets"] = offsets
+    return tables
 
 
 def _of_the_transaction_log(txn_state: pa.Table, bounds: pa.Table, keep: bool) -> Tables:
     pids, ids = owners_of(txn_state)
-    made = {
+    tables = {
         "listed": listed_in(txn_state),
         "lasts": txn_state.take(pa.array(last_rows(codes(txn_state["transactional_id"])))),
         "owners": pa.table([pids, ids], schema=OWNERS),
         "fencing": fencing_of(txn_state, bounds),
         "latencies": latencies_of(txn_state),
     }
-    return made | {"txn_state": txn_state} if keep else made
+    return tables | {"txn_state": txn_state} if keep else tables
 
 
 def decide(bounds: pa.Table, transactions: pa.Table, listed: pa.Table) -> Tables:
     """What these partitions and the transaction log of the whole folder say of each other."""
-    found, waiting = Coordination(transactions, listed, bounds).findings()
-    return {"findings": as_findings(found), "waiting": waiting}
+    findings, waiting = Coordination(transactions, listed, bounds).findings()
+    return {"findings": as_findings(findings), "waiting": waiting}
 
 
 def listed_by_share(listed: pa.Table, shares: Sequence[Share]) -> Iterator[tuple[int, pa.Table]]:
     """(number of a share, what is listed of its partitions), in order; partitions that are not here are left out."""
     if not len(listed):
         return
-    numbers = {(one.topic, one.partition): share.number for share in shares for one in share.partitions}
+    numbers = {
+        (partition.topic, partition.partition): share.number for share in shares for partition in share.partitions
+    }
     place = codes(listed["topic"], listed["partition"])
     first = last_rows(place[::-1])
     rows = listed.select(["topic", "partition"]).take(pa.array(len(place) - 1 - first)).to_pylist()

@@ -68,8 +68,8 @@ DAMAGE: Final = ("corrupt", "format", "gone")
 
 def bounds_of(batches: pa.Table, partitions: Sequence[Partition], misplaced: pa.Table | None = None) -> pa.Table:
     """A row for every partition, from the batches of all of them; `misplaced` are those that cannot be counted in."""
-    names = pa.array([one.topic for one in partitions], pa.string())
-    numbers = pa.array([one.partition for one in partitions], pa.int32())
+    names = pa.array([partition.topic for partition in partitions], pa.string())
+    numbers = pa.array([partition.partition for partition in partitions], pa.int32())
     good = batches.filter(pc.is_null(batches["fault"]))
     place, own = codes_of_both((good["topic"], good["partition"]), (names, numbers))
     base, last = values(good, "base_offset"), values(good, "last_offset")
@@ -82,9 +82,9 @@ def bounds_of(batches: pa.Table, partitions: Sequence[Partition], misplaced: pa.
     known_from, log_end = np.zeros(size, np.int64), np.zeros(size, np.int64)
     np.maximum.at(known_from, place, known)
     np.maximum.at(log_end, place, last + 1)
-    starts = np.array([one.log_start_offset for one in partitions], np.int64)
+    starts = np.array([partition.log_start_offset for partition in partitions], np.int64)
     # Offsets go on in the newest segment, also when nothing is left of what was before it.
-    newest = np.array([one.segments[-1].base_offset for one in partitions], np.int64)
+    newest = np.array([partition.segments[-1].base_offset for partition in partitions], np.int64)
     is_cut = log_end[own] < newest
     known = np.where(log_end[own] > 0, known_from[own], starts)
     damaged = batches.filter(pc.is_in(batches["fault"], pa.array(DAMAGE))).select(["topic", "partition"])
@@ -99,7 +99,7 @@ def bounds_of(batches: pa.Table, partitions: Sequence[Partition], misplaced: pa.
             np.where(is_cut, newest, known),
             np.maximum(np.maximum(log_end[own], newest), starts),
             np.isin(here, hurt),
-            np.array([one.created_ms for one in partitions], np.int64),
+            np.array([partition.created_ms for partition in partitions], np.int64),
         ],
         schema=BOUNDS,
     )
@@ -134,8 +134,8 @@ def transactions_of(batches: pa.Table) -> pa.Table:
 
     def total(name: str) -> Array:
         numbers = np.where(is_marker, 0, values(rows, name)[order].astype(np.int64))
-        found: Array = np.add.reduceat(numbers, first)
-        return found
+        totals: Array = np.add.reduceat(numbers, first)
+        return totals
 
     # The time of the first record: in a topic with log append time a batch's base timestamp is still the client's.
     began = np.where(
@@ -145,7 +145,7 @@ def transactions_of(batches: pa.Table) -> pa.Table:
     )
     ended_at = pick("max_timestamp", end, ended)
     marker = rows["marker"].combine_chunks().take(pa.array(order[end]))
-    made = pa.table(
+    table = pa.table(
         [
             rows["topic"].combine_chunks().take(pa.array(order[first])),
             values(rows, "partition")[order[first]],
@@ -169,7 +169,7 @@ def transactions_of(batches: pa.Table) -> pa.Table:
         schema=TRANSACTIONS,
     )
     seen = np.where(has_data, base[first], base[end])
-    return made.take(pa.array(np.lexsort((seen, place[first]))))
+    return table.take(pa.array(np.lexsort((seen, place[first]))))
 
 
 def owners_of(txn_state: pa.Table) -> tuple[Array, pa.Array]:
@@ -217,5 +217,5 @@ def outcomes_of(rows: pa.Table, transactions: pa.Table, topic: str = "topic", pa
     mine = begun[len(left) :]
     inside = (mine >= 0) & (left[mine] == right) if len(left) else np.zeros(len(right), bool)
     within = values(whole, "last_offset")[mine] >= values(rows, "offset") if len(left) else inside
-    found = whole["marker"].combine_chunks().take(pa.array(mine, mask=~(inside & within)))
-    return pc.if_else(rows["is_transactional"].combine_chunks(), found, "plain")
+    markers = whole["marker"].combine_chunks().take(pa.array(mine, mask=~(inside & within)))
+    return pc.if_else(rows["is_transactional"].combine_chunks(), markers, "plain")

@@ -92,7 +92,7 @@ def _topics(lanes: Lanes, flexible: bool) -> list[_Listed]:
     counts = lanes.read_uvarint(every) - 1 if flexible else lanes.read(every, INT32).astype(np.int64)
     lanes.refuse(every, counts > TOPICS_MAX)
     counts = np.where(lanes.odd, 0, counts)
-    found = []
+    listings = []
     for number in range(int(counts.max(initial=0))):
         live = np.flatnonzero(counts > number)
         sizes = lanes.read_uvarint(live) - 1 if flexible else lanes.read(live, INT16).astype(np.int64)
@@ -104,8 +104,8 @@ def _topics(lanes: Lanes, flexible: bool) -> list[_Listed]:
         if flexible:
             lanes.refuse(live, lanes.data.take(lanes.at[live], mode="clip") != 0)
             lanes.at[live] += 1
-        found.append(_Listed(live, name_at, sizes, ids_at, ids))
-    return found
+        listings.append(_Listed(live, name_at, sizes, ids_at, ids))
+    return listings
 
 
 def _tags(lanes: Lanes, numbers: dict[str, Array]) -> None:
@@ -132,7 +132,7 @@ def _pairs(data: Array, listed: list[_Listed], good: Array) -> pa.ListArray:
     offsets = np.zeros(len(good) + 1, np.int32)
     if not listed:
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array([], PAIRS.value_type), type=PAIRS)
-    lane = np.concatenate([one.lane for one in listed])
+    lane = np.concatenate([listing.lane for listing in listed])
     order = np.argsort(lane, kind="stable")
     order = order[good[lane[order]]]
     lane, name_at, name_size, ids_at, count = (np.concatenate(part)[order] for part in zip(*listed, strict=True))

@@ -62,15 +62,15 @@ def _read_lanes(records: pa.RecordBatch) -> list[tuple[Array, pa.Table]]:
     data, starts, ends = places_of(records["value"])
     dead = np.asarray(records["value"].is_null())
     versions = integers(data, starts, INT16)
-    found = []
+    pieces = []
     if len(numbers := np.flatnonzero(good & dead)):
-        found.append((numbers, LOG.rows_of(records, numbers, _tombstones(len(numbers)) | _ids(*ids, numbers))))
+        pieces.append((numbers, LOG.rows_of(records, numbers, _tombstones(len(numbers)) | _ids(*ids, numbers))))
     for version in _VALUE_VERSIONS:
         if len(lanes := np.flatnonzero(good & ~dead & (versions == version))):
             values = read_values(data, starts[lanes], ends[lanes], version)
             if len(numbers := lanes[values.good]):
-                found.append((numbers, LOG.rows_of(records, numbers, _columns(values) | _ids(*ids, numbers))))
-    return found
+                pieces.append((numbers, LOG.rows_of(records, numbers, _columns(values) | _ids(*ids, numbers))))
+    return pieces
 
 
 def _ids(data: Array, at: Array, sizes: Array, numbers: Array) -> dict[str, Any]:
@@ -78,16 +78,16 @@ def _ids(data: Array, at: Array, sizes: Array, numbers: Array) -> dict[str, Any]
 
 
 def _tombstones(count: int) -> dict[str, Any]:
-    made = {name: np.full(count, default) for name, default in NUMBERS.items()}
-    return made | {"state": pa.repeat(DEAD, count), "partitions": pa.array([[]] * count, PAIRS)}
+    columns = {name: np.full(count, default) for name, default in NUMBERS.items()}
+    return columns | {"state": pa.repeat(DEAD, count), "partitions": pa.array([[]] * count, PAIRS)}
 
 
 def _columns(values: Values) -> dict[str, Any]:
     row = np.flatnonzero(values.good)
-    made: dict[str, Any] = {name: column[row] for name, column in values.numbers.items()}
-    made["state"] = pa.array(STATES).take(pa.array(values.states[row]))
-    made["partitions"] = values.partitions if len(row) == len(values.good) else values.partitions.take(pa.array(row))
-    return made
+    columns: dict[str, Any] = {name: column[row] for name, column in values.numbers.items()}
+    columns["state"] = pa.array(STATES).take(pa.array(values.states[row]))
+    columns["partitions"] = values.partitions if len(row) == len(values.good) else values.partitions.take(pa.array(row))
+    return columns
 
 
 def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
@@ -99,24 +99,24 @@ def _read(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
     version = int.from_bytes(value[:2], "big", signed=True)
     if version not in _VALUE_VERSIONS:
         raise ValueError(f"{transactional_id}: a value of version {version}")
-    one = TransactionLogValue.decode(value, version, 2)
-    if not 0 <= one.transaction_status < len(STATES):
-        raise ValueError(f"{transactional_id}: no transaction state {one.transaction_status}")
-    listed = one.transaction_partitions
+    state = TransactionLogValue.decode(value, version, 2)
+    if not 0 <= state.transaction_status < len(STATES):
+        raise ValueError(f"{transactional_id}: no transaction state {state.transaction_status}")
+    listed = state.transaction_partitions
     return (
         transactional_id,
-        STATES[one.transaction_status],
-        one.producer_id,
-        one.producer_epoch,
-        one.previous_producer_id,
-        one.next_producer_id,
-        one.next_producer_epoch,
-        one.last_producer_epoch,
-        one.timed_out_epoch,
-        one.transaction_timeout_ms,
-        one.transaction_start_timestamp_ms,
-        one.transaction_last_update_timestamp_ms,
-        one.client_transaction_version,
+        STATES[state.transaction_status],
+        state.producer_id,
+        state.producer_epoch,
+        state.previous_producer_id,
+        state.next_producer_id,
+        state.next_producer_epoch,
+        state.last_producer_epoch,
+        state.timed_out_epoch,
+        state.transaction_timeout_ms,
+        state.transaction_start_timestamp_ms,
+        state.transaction_last_update_timestamp_ms,
+        state.client_transaction_version,
         [(topic.topic, index) for topic in listed for index in topic.partition_ids] if listed else [],
     )
 

@@ -46,12 +46,12 @@ def episodes_of(transactions: pa.Table, txn_state: pa.Table, fencing: pa.Table) 
 
     `transactions` have ids; `txn_state` are the records that there are, at least the last one of every id; `fencing` is whole.
     """
-    late = fencing.filter(pc.equal(fencing["reason"], "timeout"))
-    told = _told(txn_state, late)
-    return pa.concat_tables([told, _seen(transactions, told, late)]).sort_by("start_ms")
+    timeouts = fencing.filter(pc.equal(fencing["reason"], "timeout"))
+    recorded = _recorded_episodes(txn_state, timeouts)
+    return pa.concat_tables([recorded, _seen(transactions, recorded, timeouts)]).sort_by("start_ms")
 
 
-def _told(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
+def _recorded_episodes(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
     """What the coordinators say."""
     if not len(txn_state):
         return EPISODES.empty_table()
@@ -85,11 +85,11 @@ def _told(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
     unsure = prepared[at[last]]
     aborts = pc.match_substring(state, "Abort").to_numpy(zero_copy_only=False)[at[last]]
     marker_epoch = np.where(done | unsure, values(rows, "producer_epoch")[marked], -1)
-    late = _is_timeout(values(rows, "producer_id")[marked], marker_epoch, timeouts)
-    outcome = np.select([done & late, done & aborts, done, unsure], [2, 1, 0, 4], 3)
+    is_late = _is_timeout(values(rows, "producer_id")[marked], marker_epoch, timeouts)
+    outcome = np.select([done & is_late, done & aborts, done, unsure], [2, 1, 0, 4], 3)
     kept = (outcome != 3) | ends_id[at[last]]  # An Ongoing that the id has left without an end is nobody's any more.
     listed = pc.fill_null(pc.list_value_length(rows["partitions"].combine_chunks()), 0).to_numpy()
-    made = pa.table(
+    table = pa.table(
         [
             rows["transactional_id"].combine_chunks().take(pa.array(at[first])),
             values(rows, "producer_id")[at[first]],
@@ -104,35 +104,35 @@ def _told(txn_state: pa.Table, timeouts: pa.Table) -> pa.Table:
         ],
         schema=EPISODES,
     )
-    return made.filter(pa.array(kept))
+    return table.filter(pa.array(kept))
 
 
 def _is_timeout(producer: Array, marker_epoch: Array, timeouts: pa.Table) -> Array:
     """Whether the markers of an abort bear what a time-out gave."""
-    pairs, late = codes_of_both(
+    pairs, timed_out = codes_of_both(
         (producer, marker_epoch.astype(np.int64)),
         (timeouts["producer_id"], timeouts["producer_epoch"].cast(pa.int64())),
     )
-    found: Array = np.isin(pairs, late)
-    return found
+    is_timeout: Array = np.isin(pairs, timed_out)
+    return is_timeout
 
 
 def _key(rows: Any) -> Array:
     """A number for a place in the transaction log."""
-    found: Array = values(rows, "log_partition").astype(np.int64) << 48 | values(rows, "log_offset")
-    return found
+    key: Array = values(rows, "log_partition").astype(np.int64) << 48 | values(rows, "log_offset")
+    return key
 
 
-def _seen(transactions: pa.Table, told: pa.Table, timeouts: pa.Table) -> pa.Table:
+def _seen(transactions: pa.Table, recorded: pa.Table, timeouts: pa.Table) -> pa.Table:
     """What only the partitions have: before the coordinator's oldest record of the producer, or of nobody."""
     producer, marker = values(transactions, "producer_id"), transactions["marker"].combine_chunks()
     is_open = pc.equal(marker, "open").to_numpy(zero_copy_only=False)
     began, ended = values(transactions, "first_timestamp"), values(transactions, "marker_timestamp")
     began = np.where(began < 0, ended, began)
     epoch = np.where(is_open, values(transactions, "last_epoch"), values(transactions, "marker_epoch"))
-    unfinished = told.filter(pc.is_in(told["outcome"], pa.array(["open", "decided"])))
+    unfinished = recorded.filter(pc.is_in(recorded["outcome"], pa.array(["open", "decided"])))
     hidden = np.where(
-        is_open, ~np.isin(producer, values(unfinished, "producer_id")), _is_older(producer, epoch, ended, told)
+        is_open, ~np.isin(producer, values(unfinished, "producer_id")), _is_older(producer, epoch, ended, recorded)
     )
     at = np.flatnonzero(hidden & (values(transactions, "first_offset") >= 0))  # A marker alone ends nothing.
     if not len(at):
@@ -152,8 +152,8 @@ def _seen(transactions: pa.Table, told: pa.Table, timeouts: pa.Table) -> pa.Tabl
     end = np.maximum.reduceat(ended[at], first)
     until = pa.array(end, _TIME, mask=is_open[at[first]])
     kinds = marker.take(pa.array(at[first]))
-    late = _is_timeout(producer[at[first]], epoch[at[first]], timeouts)
-    names = pc.if_else(pc.and_(pa.array(late), pc.equal(kinds, "abort")), "timeout", kinds)
+    is_late = _is_timeout(producer[at[first]], epoch[at[first]], timeouts)
+    names = pc.if_else(pc.and_(pa.array(is_late), pc.equal(kinds, "abort")), "timeout", kinds)
     return pa.table(
         [
             transactions["transactional_id"].combine_chunks().take(pa.array(at[first])),
@@ -171,37 +171,37 @@ def _seen(transactions: pa.Table, told: pa.Table, timeouts: pa.Table) -> pa.Tabl
     )
 
 
-def _is_older(producer: Array, epoch: Array, ended: Array, told: pa.Table) -> Array:
+def _is_older(producer: Array, epoch: Array, ended: Array, recorded: pa.Table) -> Array:
     """Whether a transaction is from before all that the coordinator tells of its producer."""
-    starts = values(told, "start_ms")
+    starts = values(recorded, "start_ms")
     by_start = np.argsort(-starts, kind="stable")  # The last one counts: the oldest.
-    row = find(values(told, "producer_id")[by_start], producer)
+    row = find(values(recorded, "producer_id")[by_start], producer)
     known = row >= 0
     if not known.any():
         return ~known
     oldest = by_start[row]
-    start, decided = starts[oldest], values(told, "marker_epoch")[oldest]
+    start, decided = starts[oldest], values(recorded, "marker_epoch")[oldest]
     # In the same millisecond epochs tell: a marker has the epoch that the data of the next transaction has.
-    before = np.where(decided < 0, epoch <= values(told, "producer_epoch")[oldest], epoch < decided)
-    found: Array = ~known | (ended < start) | ((ended == start) & before)
-    return found
+    before = np.where(decided < 0, epoch <= values(recorded, "producer_epoch")[oldest], epoch < decided)
+    is_older: Array = ~known | (ended < start) | ((ended == start) & before)
+    return is_older
 
 
 def _rank(group: Array) -> Array:
     """How many rows of the same group are before each."""
     order = np.argsort(group, kind="stable")
     first = np.flatnonzero(~follows(group[order]))
-    found = np.empty(len(group), np.int64)
-    found[order] = np.arange(len(group)) - np.repeat(first, np.diff(np.append(first, len(group))))
-    return found
+    ranks = np.empty(len(group), np.int64)
+    ranks[order] = np.arange(len(group)) - np.repeat(first, np.diff(np.append(first, len(group))))
+    return ranks
 
 
 def _running_max(numbers: Array, group: Array) -> Array:
     """The largest number so far in the same group; groups rise. By rank, so that no number is too large."""
     unique, rank = np.unique(numbers, return_inverse=True)
     height = len(unique)
-    found: Array = unique[np.maximum.accumulate(rank + group * height) - group * height]
-    return found
+    maxima: Array = unique[np.maximum.accumulate(rank + group * height) - group * height]
+    return maxima
 
 
 def finished(episodes: pa.Table) -> pa.Table:
@@ -228,5 +228,5 @@ def fence_marks_of(fencing: pa.Table, txn_state: pa.Table) -> pa.Table:
     at = find(_key(txn_state), _key(fencing))
     written = txn_state["timestamp"].combine_chunks().take(pa.array(at, mask=at < 0))
     time = pc.if_else(pc.equal(fencing["state"], DEAD), written, fencing["update_ms"])
-    made = {name: fencing[name] for name in FENCE_MARKS.names if name != "time_ms"} | {"time_ms": time}
-    return pa.table(made).select(FENCE_MARKS.names).cast(FENCE_MARKS)
+    columns = {name: fencing[name] for name in FENCE_MARKS.names if name != "time_ms"} | {"time_ms": time}
+    return pa.table(columns).select(FENCE_MARKS.names).cast(FENCE_MARKS)

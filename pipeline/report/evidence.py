@@ -79,7 +79,11 @@ class Neighbours:
     def of(cls, sources: Sources, findings: Iterable[Finding]) -> Neighbours:
         """Only partitions that these findings name are looked at."""
         named = sorted(
-            {(one["topic"], one["partition"]) for one in findings if None not in (one["topic"], one["partition"])}
+            {
+                (finding["topic"], finding["partition"])
+                for finding in findings
+                if None not in (finding["topic"], finding["partition"])
+            }
         )
         places = (pa.array([t for t, _ in named], pa.string()), pa.array([p for _, p in named], pa.int32()))
         theirs, wanted = codes_of_both((sources.batches["topic"], sources.batches["partition"]), places)
@@ -89,31 +93,31 @@ class Neighbours:
         low, high = (np.searchsorted(theirs[order], wanted, side) for side in ("left", "right"))
         return cls(sources, order, dict(zip(named, zip(low.tolist(), high.tolist(), strict=True), strict=True)))
 
-    def evidence_of(self, one: Finding) -> Evidence:
-        records, time_ms = self.records_of(one)
-        return Evidence(self._batches(one, time_ms), records, self._pieces(one, time_ms))
+    def evidence_of(self, finding: Finding) -> Evidence:
+        records, time_ms = self.records_of(finding)
+        return Evidence(self._batches(finding, time_ms), records, self._pieces(finding, time_ms))
 
-    def records_of(self, one: Finding) -> tuple[tuple[Row, ...], int | None]:
+    def records_of(self, finding: Finding) -> tuple[tuple[Row, ...], int | None]:
         """(records of the id around the finding, the time of the one that fits best)"""
-        rows = self._state_of(one["transactional_id"], one["producer_id"])
+        rows = self._state_of(finding["transactional_id"], finding["producer_id"])
         if not len(rows):
             return (), None
         offset, epoch = rows["log_offset"].to_numpy(), rows["producer_epoch"].to_numpy()
-        said = _STATE.search(one["evidence"])
+        said = _STATE.search(finding["evidence"])
         if said:
             best = np.flatnonzero(offset == int(said[1]))
-        elif one["producer_epoch"] is not None:
-            mine = rows["producer_id"].to_numpy() == one["producer_id"]
-            best = np.flatnonzero(mine & (epoch == one["producer_epoch"]))
+        elif finding["producer_epoch"] is not None:
+            mine = rows["producer_id"].to_numpy() == finding["producer_id"]
+            best = np.flatnonzero(mine & (epoch == finding["producer_epoch"]))
         else:
             best = np.arange(len(rows))[-1:]
         anchor = int(best[-1]) if len(best) else len(rows) - 1
         wanted = [*range(anchor - AROUND, anchor + AROUND + 2), len(rows) - 1]
-        found = _window(rows, wanted, {anchor} if len(best) else set())
-        for row in found:
-            row["lists_it"] = {"topic": one["topic"], "partition": one["partition"]} in row["partitions"]
+        picked = _window(rows, wanted, {anchor} if len(best) else set())
+        for row in picked:
+            row["lists_it"] = {"topic": finding["topic"], "partition": finding["partition"]} in row["partitions"]
             row["partitions"] = len(row["partitions"])
-        return tuple(found), int(rows["update_ms"][anchor].as_py()) if len(best) else None
+        return tuple(picked), int(rows["update_ms"][anchor].as_py()) if len(best) else None
 
     def _state_of(self, name: str | None, pid: int | None) -> pa.Table:
         key = name if name is not None else pid
@@ -124,88 +128,88 @@ class Neighbours:
             self._states[key] = self.sources.txn_state.filter(pc.equal(self.sources.txn_state[column], key))
         return self._states[key]
 
-    def _batches(self, one: Finding, time_ms: int | None) -> tuple[Row, ...]:
-        low, high = self.starts.get((one["topic"], one["partition"]), (0, 0))
+    def _batches(self, finding: Finding, time_ms: int | None) -> tuple[Row, ...]:
+        low, high = self.starts.get((finding["topic"], finding["partition"]), (0, 0))
         if low == high:
             return ()
         rows = self.sources.batches.take(pa.array(self.order[low:high]))
-        about = _about(one, rows, time_ms)
+        about = _about(finding, rows, time_ms)
         if not len(about):
             return ()
         ends = {int(about[0]), int(about[-1])}
         wanted = [at + step for at in ends for step in range(-AROUND, AROUND + 1)]
         return tuple(_window(rows, wanted, set(about.tolist())))
 
-    def _pieces(self, one: Finding, time_ms: int | None) -> tuple[Row, ...]:
+    def _pieces(self, finding: Finding, time_ms: int | None) -> tuple[Row, ...]:
         """What the producer's transaction has in all partitions, those of the nearest time when epochs do not tell."""
-        if one["producer_id"] is None or one["producer_epoch"] is None:
+        if finding["producer_id"] is None or finding["producer_epoch"] is None:
             return ()
         table = self.sources.transactions
-        table = table.filter(pc.equal(table["producer_id"], one["producer_id"]))
+        table = table.filter(pc.equal(table["producer_id"], finding["producer_id"]))
         epoch, marked = table["last_epoch"].to_numpy(), table["marker_epoch"].to_numpy()
         # A decision bears the epoch above that of its data from transaction version 2 on.
         is_open = pc.equal(table["marker"], "open").to_numpy()
-        said = int(one["producer_epoch"])
+        said = int(finding["producer_epoch"])
         rows = table.filter(pa.array((epoch == said) | (marked == said) | (is_open & (epoch == said - 1))))
-        found: list[Row] = rows.to_pylist() if len(rows) <= 10_000 else rows.slice(len(rows) - 10_000).to_pylist()
-        for row in found:
-            there = (row["topic"], row["partition"]) == (one["topic"], one["partition"])
+        picked: list[Row] = rows.to_pylist() if len(rows) <= 10_000 else rows.slice(len(rows) - 10_000).to_pylist()
+        for row in picked:
+            there = (row["topic"], row["partition"]) == (finding["topic"], finding["partition"])
             begin = row["first_offset"] if row["first_offset"] >= 0 else row["marker_offset"]
-            row["is_it"] = there and one["first_offset"] in (None, begin)
+            row["is_it"] = there and finding["first_offset"] in (None, begin)
             row["far"] = 0 if time_ms is None else abs(max(row["marker_timestamp"], row["first_timestamp"]) - time_ms)
-        found.sort(key=lambda row: (not row["is_it"], row["far"]))
-        return tuple(sorted(found[:PIECES_MAX], key=lambda row: (row["topic"], row["partition"], row["first_offset"])))
+        picked.sort(key=lambda row: (not row["is_it"], row["far"]))
+        return tuple(sorted(picked[:PIECES_MAX], key=lambda row: (row["topic"], row["partition"], row["first_offset"])))
 
 
-def position_in(one: Finding) -> int | None:
+def position_in(finding: Finding) -> int | None:
     """Where in its file the finding is, when it says so."""
-    said = _POSITION.search(one["evidence"])
+    said = _POSITION.search(finding["evidence"])
     return None if said is None else int(said[1])
 
 
-def offset_in(one: Finding) -> int | None:
+def offset_in(finding: Finding) -> int | None:
     """The offset of a record that cannot be read."""
-    said = _OFFSET.search(one["evidence"])
-    return None if said is None or one["kind"] != "undecodable" else int(said[1])
+    said = _OFFSET.search(finding["evidence"])
+    return None if said is None or finding["kind"] != "undecodable" else int(said[1])
 
 
-def _about(one: Finding, rows: pa.Table, time_ms: int | None) -> Array:
+def _about(finding: Finding, rows: pa.Table, time_ms: int | None) -> Array:
     """Which of a partition's batches, in the order of its files, the finding is about."""
     base, last = (pc.fill_null(rows[name], -1).to_numpy() for name in ("base_offset", "last_offset"))
     here = np.ones(len(rows), bool)
-    if one["file"]:
-        in_file = rows["segment_base_offset"].to_numpy() == int(one["file"].rpartition("/")[2].partition(".")[0])
+    if finding["file"]:
+        in_file = rows["segment_base_offset"].to_numpy() == int(finding["file"].rpartition("/")[2].partition(".")[0])
         here = in_file if in_file.any() else here
     pid = pc.fill_null(rows["producer_id"], -1).to_numpy()
-    owned = pid == one["producer_id"] if one["producer_id"] is not None else np.ones(len(rows), bool)
-    if (position := position_in(one)) is not None:
-        found = np.flatnonzero(here & (rows["position"].to_numpy() == position))
-    elif one["first_offset"] is not None:
-        until = one["last_offset"] if one["last_offset"] is not None else one["first_offset"]
-        found = np.flatnonzero(owned & (base >= 0) & (base <= until) & (last >= one["first_offset"]))
-    elif one["last_offset"] is not None:  # Of what is before an offset, what comes behind it is all there is.
-        found = np.flatnonzero(base > one["last_offset"])[:1]
+    owned = pid == finding["producer_id"] if finding["producer_id"] is not None else np.ones(len(rows), bool)
+    if (position := position_in(finding)) is not None:
+        chosen = np.flatnonzero(here & (rows["position"].to_numpy() == position))
+    elif finding["first_offset"] is not None:
+        until = finding["last_offset"] if finding["last_offset"] is not None else finding["first_offset"]
+        chosen = np.flatnonzero(owned & (base >= 0) & (base <= until) & (last >= finding["first_offset"]))
+    elif finding["last_offset"] is not None:  # Of what is before an offset, what comes behind it is all there is.
+        chosen = np.flatnonzero(base > finding["last_offset"])[:1]
     elif time_ms is not None:
         # Of what contradicts a decision the marker is to be seen, else whatever is nearest to it.
-        told = pc.fill_null(rows["is_control"], False).to_numpy() | (one["kind"] != "marker_contradicts")
-        mine = np.flatnonzero(owned & told)
+        may_contradict = pc.fill_null(rows["is_control"], False).to_numpy() | (finding["kind"] != "marker_contradicts")
+        mine = np.flatnonzero(owned & may_contradict)
         time = pc.fill_null(rows["max_timestamp"], 0).to_numpy()[mine]
-        found = mine[np.argsort(np.abs(time - time_ms), kind="stable")[:1]]
-    elif (offset := offset_in(one)) is not None:
-        found = np.flatnonzero((base >= 0) & (base <= offset) & (last >= offset))
+        chosen = mine[np.argsort(np.abs(time - time_ms), kind="stable")[:1]]
+    elif (offset := offset_in(finding)) is not None:
+        chosen = np.flatnonzero((base >= 0) & (base <= offset) & (last >= offset))
     else:
-        found = np.empty(0, np.int64)
-    return found
+        chosen = np.empty(0, np.int64)
+    return chosen
 
 
 def _window(rows: pa.Table, wanted: Iterable[int], about: set[int]) -> list[Row]:
     """These rows as far as they are there, with `is_it` and `left_out`."""
     numbers = sorted({at for at in wanted if 0 <= at < len(rows)})
-    found: list[Row] = rows.take(pa.array(numbers, pa.int64())).to_pylist()
+    picked: list[Row] = rows.take(pa.array(numbers, pa.int64())).to_pylist()
     places = rows["number"].to_pylist() if "number" in rows.column_names else range(len(rows))
     before = None
-    for row, at in zip(found, numbers, strict=True):
+    for row, at in zip(picked, numbers, strict=True):
         row["is_it"] = at in about
         row["left_out"] = 0 if before is None else places[at] - before - 1 if places[at] >> 40 == before >> 40 else -1
         before = places[at]
-    return found
+    return picked

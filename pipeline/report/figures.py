@@ -119,7 +119,7 @@ def _bars(go: Any, bars: list[Bar], outcome: str, title: str) -> Any:
         x=[bar.end_ms - bar.start_ms for bar in bars],
         y=[bar.lane for bar in bars],
         width=[HEIGHT * max(bar.share, 0.12) if bar.is_merged else HEIGHTS[outcome] for bar in bars],
-        hovertext=[_told(bar) for bar in bars],
+        hovertext=[_hover_text(bar) for bar in bars],
         hovertemplate=NAMED,
         marker={
             "color": colour,
@@ -129,7 +129,7 @@ def _bars(go: Any, bars: list[Bar], outcome: str, title: str) -> Any:
     )
 
 
-def _told(bar: Bar) -> str:
+def _hover_text(bar: Bar) -> str:
     what = TITLES[bar.outcome]
     if bar.is_merged:
         longest = f"the longest took {duration(bar.longest_ms)}"
@@ -189,18 +189,18 @@ def _signs(go: Any, marks: list[Mark], timeline: Timeline, name: str, reason: Re
     )
 
 
-def latency_figure(found: Latencies) -> Figure:
+def latency_figure(measures: Latencies) -> Figure:
     """The histogram and, on the right axis, the share of transactions that took no longer."""
     import plotly.graph_objects as go
 
-    widths = [b - a for a, b in zip(found.edges_ms, found.edges_ms[1:], strict=False)]
+    widths = [b - a for a, b in zip(measures.edges_ms, measures.edges_ms[1:], strict=False)]
     figure = go.Figure()
-    ranges = list(zip(found.edges_ms, found.edges_ms[1:], strict=False))
-    for numbers, key in ((found.committed, "commit"), (found.aborted, "abort")):
+    ranges = list(zip(measures.edges_ms, measures.edges_ms[1:], strict=False))
+    for numbers, key in ((measures.committed, "commit"), (measures.aborted, "abort")):
         if any(numbers):
             figure.add_trace(
                 go.Bar(
-                    x=list(found.edges_ms[:-1]),
+                    x=list(measures.edges_ms[:-1]),
                     width=widths,
                     offset=0,
                     y=list(numbers),
@@ -219,7 +219,7 @@ def latency_figure(found: Latencies) -> Figure:
             )
     figure.add_trace(
         go.Scatter(
-            x=list(found.quantiles_ms),
+            x=list(measures.quantiles_ms),
             y=list(SHARES),
             yaxis="y2",
             mode="lines",
@@ -228,19 +228,19 @@ def latency_figure(found: Latencies) -> Figure:
             line={"shape": "hv", "color": "#2a9d78", "width": 2},
             hovertext=[
                 f"{100 * share:g} % took {_took(ms)} or less"
-                for share, ms in zip(SHARES, found.quantiles_ms, strict=True)
+                for share, ms in zip(SHARES, measures.quantiles_ms, strict=True)
             ],
         )
     )
-    low = LOWEST_MS * 0.6 if found.committed[0] + found.aborted[0] else 0.9
+    low = LOWEST_MS * 0.6 if measures.committed[0] + measures.aborted[0] else 0.9
     figure.update_layout(
         barmode="stack",
         bargap=0,
         height=330,
         margin=MARGIN | {"r": 88},
-        xaxis=_duration_axis(low, found.edges_ms[-1]),
+        xaxis=_duration_axis(low, measures.edges_ms[-1]),
         yaxis={"title": {"text": "transactions"}, "automargin": True, "rangemode": "tozero"}
-        | _whole(max(map(sum, zip(found.committed, found.aborted, strict=True)))),
+        | _whole(max(map(sum, zip(measures.committed, measures.aborted, strict=True)))),
         yaxis2={
             "overlaying": "y",
             "side": "right",
@@ -289,27 +289,27 @@ def _duration_axis(low: float, high: float) -> dict[str, Any]:
     }
 
 
-def _at_least(one: dict[str, Any], name: str) -> float:
+def _at_least(row: dict[str, Any], name: str) -> float:
     """A latency where a logarithmic axis can have it."""
-    return max(float(one[name]), LOWEST_MS)
+    return max(float(row[name]), LOWEST_MS)
 
 
-def ids_figure(found: Latencies) -> Figure:
+def ids_figure(measures: Latencies) -> Figure:
     """A line from the median to the slowest for each id, with signs at the 90th and 99th of a hundred."""
     import plotly.graph_objects as go
 
-    rows = found.ids
-    names = [label(str(one["transactional_id"])) for one in rows]
+    rows = measures.ids
+    names = [label(str(row["transactional_id"])) for row in rows]
     texts = [
-        f"<b>{name}</b><br>{count(int(one['transactions']), 'transaction')}<br>half in {_took(float(one['p50_ms']))}, "
-        f"90 % in {_took(float(one['p90_ms']))},<br>99 % in {_took(float(one['p99_ms']))}, all in {_took(float(one['p100_ms']))}"
-        for name, one in zip(names, rows, strict=True)
+        f"<b>{name}</b><br>{count(int(row['transactions']), 'transaction')}<br>half in {_took(float(row['p50_ms']))}, "
+        f"90 % in {_took(float(row['p90_ms']))},<br>99 % in {_took(float(row['p99_ms']))}, all in {_took(float(row['p100_ms']))}"
+        for name, row in zip(names, rows, strict=True)
     ]
     figure = go.Figure()
     x: list[float | None] = []
     y: list[int | None] = []
-    for at, one in enumerate(rows):
-        x += [_at_least(one, "p50_ms"), _at_least(one, "p100_ms"), None]
+    for at, row in enumerate(rows):
+        x += [_at_least(row, "p50_ms"), _at_least(row, "p100_ms"), None]
         y += [at, at, None]
     line = {"color": GREY, "width": 2}
     figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False))
@@ -322,7 +322,7 @@ def ids_figure(found: Latencies) -> Figure:
     for name, title, symbol, colour in signs:
         figure.add_trace(
             go.Scatter(
-                x=[_at_least(one, name) for one in rows],
+                x=[_at_least(row, name) for row in rows],
                 y=list(range(len(rows))),
                 mode="markers",
                 name=title,
@@ -331,7 +331,7 @@ def ids_figure(found: Latencies) -> Figure:
                 marker={"symbol": symbol, "size": 10, "color": colour, "line": {"width": 2 * (colour == GREY)}},
             )
         )
-    every = [_at_least(one, name) for one in rows for name, *_ in signs]
+    every = [_at_least(row, name) for row in rows for name, *_ in signs]
     figure.update_layout(
         height=120 + 24 * len(rows),
         margin=MARGIN,
@@ -350,22 +350,22 @@ def ids_figure(found: Latencies) -> Figure:
     return _as_plain(figure)
 
 
-def _abort_shares(found: Aborts) -> Any:
+def _abort_shares(measures: Aborts) -> Any:
     """What share of the ended transactions was aborted, by id and slice of time."""
     import plotly.graph_objects as go
 
     shares = [
         [None if not n else bad / n for n, bad in zip(ended, lost, strict=True)]
-        for ended, lost in zip(found.ended, found.lost, strict=True)
+        for ended, lost in zip(measures.ended, measures.lost, strict=True)
     ]
     cells = [
         [[bad, n] for n, bad in zip(ended, lost, strict=True)]
-        for ended, lost in zip(found.ended, found.lost, strict=True)
+        for ended, lost in zip(measures.ended, measures.lost, strict=True)
     ]
-    half = found.width_ms / 2
+    half = measures.width_ms / 2
     return go.Heatmap(
-        x=[ms + half for ms in found.slices_ms],
-        y=list(range(len(found.ids))),
+        x=[ms + half for ms in measures.slices_ms],
+        y=list(range(len(measures.ids))),
         z=shares,
         yaxis="y2",
         zmin=0,
@@ -388,17 +388,17 @@ def _abort_shares(found: Aborts) -> Any:
     )
 
 
-def aborts_figure(found: Aborts) -> Figure:
+def aborts_figure(measures: Aborts) -> Figure:
     """Above, how many transactions ended; below, what share of them was aborted, by id."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    for numbers, key in ((found.committed, "commit"), (found.aborted, "abort")):
+    for numbers, key in ((measures.committed, "commit"), (measures.aborted, "abort")):
         figure.add_trace(
             go.Bar(
-                x=list(found.slices_ms),
+                x=list(measures.slices_ms),
                 offset=0,
-                width=found.width_ms,
+                width=measures.width_ms,
                 y=list(numbers),
                 name=TITLES[key],
                 hovertemplate=f"%{{y:,d}} {TITLES[key]}<br>from %{{x|{MOMENT}}}<extra></extra>",
@@ -409,8 +409,8 @@ def aborts_figure(found: Aborts) -> Figure:
                 },
             )
         )
-    figure.add_trace(_abort_shares(found))
-    names = [label(name) for name in found.ids]
+    figure.add_trace(_abort_shares(measures))
+    names = [label(name) for name in measures.ids]
     below = 24 * len(names) + 20
     total = below + 260
     split = below / (total - 60)
@@ -421,7 +421,7 @@ def aborts_figure(found: Aborts) -> Figure:
         margin=MARGIN,
         xaxis=TIME_AXIS | {"anchor": "y2"},
         yaxis={"domain": [min(split + 0.05, 0.9), 1], "title": {"text": "ends"}, "automargin": True}
-        | _whole(max(map(sum, zip(found.committed, found.aborted, strict=True)))),
+        | _whole(max(map(sum, zip(measures.committed, measures.aborted, strict=True)))),
         yaxis2={
             "domain": [0, split],
             "tickvals": list(range(len(names))),
@@ -438,21 +438,21 @@ def aborts_figure(found: Aborts) -> Figure:
     return _as_plain(figure)
 
 
-def traffic_figure(found: Traffic) -> Figure:
+def traffic_figure(measures: Traffic) -> Figure:
     """Bytes, batches and records a second by topic; buttons of the page choose which."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
-    seconds = found.width_ms / 1_000
-    units = (("bytes", found.bytes), ("batches", found.batches), ("records", found.records))
+    seconds = measures.width_ms / 1_000
+    units = (("bytes", measures.bytes), ("batches", measures.batches), ("records", measures.records))
     for unit, table in units:
-        for at, (topic, numbers) in enumerate(zip(found.topics, table, strict=True)):
-            name = f"{found.topics_joined} other topics" if topic is None else label(topic)
+        for at, (topic, numbers) in enumerate(zip(measures.topics, table, strict=True)):
+            name = f"{measures.topics_joined} other topics" if topic is None else label(topic)
             rates = [round(number / seconds, 3) for number in numbers]
             colour = TOPIC_COLOURS[at]
             figure.add_trace(
                 go.Scatter(
-                    x=list(found.slices_ms),
+                    x=list(measures.slices_ms),
                     y=rates,
                     name=name,
                     mode="lines",
@@ -479,5 +479,5 @@ def traffic_figure(found: Traffic) -> Figure:
 def _as_plain(figure: Any) -> Figure:
     """What JSON can hold; without plotly's default looks, which the page has its own of."""
     figure.update_layout(template={}, dragmode="zoom", font={"size": 12}, modebar={"orientation": "v"})
-    found: Figure = figure.to_plotly_json()
-    return found
+    plain: Figure = figure.to_plotly_json()
+    return plain

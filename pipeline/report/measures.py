@@ -123,7 +123,7 @@ def aborts_of(episodes: pa.Table) -> Aborts:
         width,
         tuple((every - wrong).tolist()),
         tuple(wrong.tolist()),
-        tuple(owners.dictionary[int(one)].as_py() for one in order),
+        tuple(owners.dictionary[int(code)].as_py() for code in order),
         tuple(map(tuple, ended.tolist())),
         tuple(map(tuple, bad_ones.tolist())),
         len(owners.dictionary) - len(order),
@@ -172,7 +172,7 @@ def traffic_of(batches: pa.Table, segments: pa.Table, is_whole: bool) -> Traffic
         numbers = np.zeros((len(titles), BINS))
         for slot, share in spread:
             np.add.at(numbers, (row, slot), amounts[usable] * share)
-        tables[name] = tuple(tuple(one) for one in numbers.tolist())
+        tables[name] = tuple(tuple(line) for line in numbers.tolist())
     lost = int(sums["batches"].sum() - sums["batches"][usable].sum())
     slices = tuple((low + np.arange(BINS) * width).astype(np.int64).tolist())
     return Traffic(
@@ -188,7 +188,7 @@ def _topic_rows(topics: pa.ChunkedArray, sizes: Array) -> tuple[Array, tuple[str
     joined = len(names) - TOPICS_MAX if len(names) > TOPICS_MAX + 1 else 0
     row_of = np.empty(len(names), np.int64)
     row_of[order] = np.minimum(np.arange(len(names)), TOPICS_MAX if joined else len(names))
-    titles: list[str | None] = [names[int(one)] for one in order[: TOPICS_MAX if joined else len(names)]]
+    titles: list[str | None] = [names[int(code)] for code in order[: TOPICS_MAX if joined else len(names)]]
     return row_of[topic], tuple(titles + [None] * bool(joined)), joined
 
 
@@ -199,13 +199,13 @@ def _spread(start: Array, end: Array, low: float, width: float) -> list[tuple[Ar
     if (first == last).all():
         return [(first, np.ones(len(first)))]
     length = np.maximum(end - start, 1.0)
-    found = []
+    pieces = []
     for slot in range(BINS):
         begins = low + slot * width
         inside = np.minimum(end, begins + width) - np.maximum(start, begins)
         share = np.where(first == last, first == slot, np.clip(inside, 0, None) / length)
-        found.append((np.full(len(start), slot), share))
-    return found
+        pieces.append((np.full(len(start), slot), share))
+    return pieces
 
 
 def _slices(time: Array) -> tuple[float, float, Array]:

@@ -54,7 +54,7 @@ def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) 
         drawn["traffic"] = figures.traffic_figure(traffic)
     sections, listed = _sections(findings, sources), len(_listable(findings)[0])
     readers = summary.readers[:READERS_MAX]
-    folded = [one for one in readers if one.is_internal and one.producer_id is None]
+    folded = [reader for reader in readers if reader.is_internal and reader.producer_id is None]
     return _render(
         folder=folder,
         skipped=folder.skipped[:SKIPPED_MAX],
@@ -66,7 +66,7 @@ def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) 
         figures=drawn,
         findings=sections,
         findings_total=listed,
-        readers=[one for one in readers if one not in folded],
+        readers=[reader for reader in readers if reader not in folded],
         folded=folded,
         sections_max=SECTIONS_MAX,
         is_whole=audit.is_whole,
@@ -77,8 +77,8 @@ def page_of(audit: Audit, folder: Folder, findings: pa.Table, sources: Sources) 
 def told_of(findings: pa.Table) -> list[Finding]:
     """The findings that get a section with their evidence."""
     rows = _listable(findings)[0]
-    found: list[Finding] = rows.take(pa.array(chosen(rows, SECTIONS_MAX, FEW), pa.int64())).to_pylist()
-    return found
+    items: list[Finding] = rows.take(pa.array(chosen(rows, SECTIONS_MAX, FEW), pa.int64())).to_pylist()
+    return items
 
 
 def _listable(findings: pa.Table) -> tuple[pa.Table, list[int]]:
@@ -91,25 +91,25 @@ def _sections(findings: pa.Table, sources: Sources) -> list[dict[str, Any]]:
     """The findings that are listed; those with a section have their evidence."""
     findings, times = _listable(findings)
     listed = chosen(findings, LISTED_MAX, EACH_MAX)
-    told = set(chosen(findings, SECTIONS_MAX, FEW))
+    explained = set(chosen(findings, SECTIONS_MAX, FEW))
     rows: list[Finding] = findings.take(pa.array(listed, pa.int64())).to_pylist()
-    neighbours = Neighbours.of(sources, [row for row, at in zip(rows, listed, strict=True) if at in told])
-    found: list[dict[str, Any]] = []
+    neighbours = Neighbours.of(sources, [row for row, at in zip(rows, listed, strict=True) if at in explained])
+    sections: list[dict[str, Any]] = []
     for row, at in zip(rows, listed, strict=True):
         words = WORDS.get(row["kind"], OTHER)
-        evidence = neighbours.evidence_of(row) if at in told else None
-        found.append(
+        evidence = neighbours.evidence_of(row) if at in explained else None
+        sections.append(
             {
                 "number": at + 1,
                 "row": row,
                 "words": words,
                 "todo": _advice(words.todo, row),
                 "evidence": evidence,
-                "is_open": len(found) < OPEN_MAX,
+                "is_open": len(sections) < OPEN_MAX,
                 "more": times[at] - 1,
             }
         )
-    return found
+    return sections
 
 
 def _advice(todo: str, row: Finding) -> list[tuple[bool, str]]:

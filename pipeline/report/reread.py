@@ -34,15 +34,17 @@ def read_sources(folder: Folder, audit: Audit, findings: list[Finding]) -> Sourc
     """What is near these findings. Raises OSError."""
     if audit.is_whole:
         return Sources(audit.batches, audit.txn_state, audit.transactions, True)
-    segments = {(one.topic, one.partition): one.segments for one in folder.partitions}
+    segments = {(item.topic, item.partition): item.segments for item in folder.partitions}
     records, has_all = _records(audit, segments, findings)
     without = Sources(BATCHES.empty_table(), records, audit.transactions, has_all)
-    told = Neighbours.of(without, ())
+    neighbours = Neighbours.of(without, ())
     wanted: dict[Segment, list[tuple[Finding, int | None]]] = {}
-    for one in findings:
-        _, time_ms = told.records_of(one)
-        for segment in _segments_of(one, segments.get((one["topic"], one["partition"]), ()), audit.segments, time_ms):
-            wanted.setdefault(segment, []).append((one, time_ms))
+    for item in findings:
+        _, time_ms = neighbours.records_of(item)
+        for segment in _segments_of(
+            item, segments.get((item["topic"], item["partition"]), ()), audit.segments, time_ms
+        ):
+            wanted.setdefault(segment, []).append((item, time_ms))
     return Sources(_batches(wanted), records, audit.transactions, has_all)
 
 
@@ -56,8 +58,10 @@ def _within(segments: Iterable[Segment], most: int) -> Iterator[Segment]:
 
 def _records(audit: Audit, segments: dict[Any, tuple[Segment, ...]], findings: list[Finding]) -> tuple[pa.Table, bool]:
     """(records of the ids, whether they are all of them)"""
-    ids = pa.array([one["transactional_id"] for one in findings], pa.string())
-    nameless = pa.array([one["producer_id"] for one in findings if one["transactional_id"] is None], pa.int64())
+    ids = pa.array([finding["transactional_id"] for finding in findings], pa.string())
+    nameless = pa.array(
+        [finding["producer_id"] for finding in findings if finding["transactional_id"] is None], pa.int64()
+    )
     owners = audit.fencing.filter(pc.is_in(audit.fencing["producer_id"], nameless.drop_null()))
     names = sorted({*ids.drop_null().to_pylist(), *owners["transactional_id"].to_pylist()})
     lasts = audit.lasts.filter(pc.is_in(audit.lasts["transactional_id"], pa.array(names, pa.string())))
@@ -66,31 +70,35 @@ def _records(audit: Audit, segments: dict[Any, tuple[Segment, ...]], findings: l
     chosen = list(_within(wanted, RECORDS_MAX))
     if len(chosen) < len(wanted):  # Some of a history could pass for all of it.
         return audit.lasts, False
-    found = [TXN_STATE.empty_table()]
+    tables = [TXN_STATE.empty_table()]
     for segment in chosen:
         for name, rows in read_segment(segment):
             if name == "txn_state":
                 mine = pc.is_in(rows["transactional_id"], pa.array(names, pa.string()))
-                found.append(pa.Table.from_batches([rows]).filter(mine))
-    return pa.concat_tables(found).sort_by([("log_partition", "ascending"), ("log_offset", "ascending")]), True
+                tables.append(pa.Table.from_batches([rows]).filter(mine))
+    return pa.concat_tables(tables).sort_by([("log_partition", "ascending"), ("log_offset", "ascending")]), True
 
 
-def _segments_of(one: Finding, segments: tuple[Segment, ...], known: pa.Table, time_ms: int | None) -> list[Segment]:
+def _segments_of(
+    finding: Finding, segments: tuple[Segment, ...], known: pa.Table, time_ms: int | None
+) -> list[Segment]:
     """Those of its partition where the finding begins and ends."""
-    if one["file"]:
-        base = int(one["file"].rpartition("/")[2].partition(".")[0])
+    if finding["file"]:
+        base = int(finding["file"].rpartition("/")[2].partition(".")[0])
         return [segment for segment in segments if segment.base_offset == base]
-    offsets = [offset for offset in (one["first_offset"], one["last_offset"], offset_in(one)) if offset is not None]
-    if one["first_offset"] is None and one["last_offset"] is not None:
-        offsets = [one["last_offset"] + 1]
+    offsets = [
+        offset for offset in (finding["first_offset"], finding["last_offset"], offset_in(finding)) if offset is not None
+    ]
+    if finding["first_offset"] is None and finding["last_offset"] is not None:
+        offsets = [finding["last_offset"] + 1]
     if offsets:
         ends = {max((s.base_offset for s in segments if s.base_offset <= offset), default=-1) for offset in offsets}
         return [segment for segment in segments if segment.base_offset in ends]
-    if (position := position_in(one)) is not None:
+    if (position := position_in(finding)) is not None:
         return [segment for segment in segments if segment.size > position][:2]
     if time_ms is None:
         return []
-    mine = pc.and_(pc.equal(known["topic"], one["topic"]), pc.equal(known["partition"], one["partition"]))
+    mine = pc.and_(pc.equal(known["topic"], finding["topic"]), pc.equal(known["partition"], finding["partition"]))
     until = known.filter(pc.and_(mine, pc.less_equal(known["first_timestamp"], time_ms)))
     newest = pc.max(until["segment_base_offset"]).as_py()
     return [segment for segment in segments if segment.base_offset == newest]
@@ -98,38 +106,38 @@ def _segments_of(one: Finding, segments: tuple[Segment, ...], known: pa.Table, t
 
 def _batches(wanted: dict[Segment, list[tuple[Finding, int | None]]]) -> pa.Table:
     """The batches near the findings, with their row in the segment; segments are far apart in numbers."""
-    found = [NUMBERED.empty_table()]
+    tables = [NUMBERED.empty_table()]
     for at, segment in enumerate(_within(wanted, BATCHES_MAX)):
         rows = pa.Table.from_batches(list(scan(segment)), BATCHES)
         kept = np.zeros(len(rows), bool)
-        for one, time_ms in wanted[segment]:
-            for row in _ends(rows, one, time_ms):
+        for finding, time_ms in wanted[segment]:
+            for row in _ends(rows, finding, time_ms):
                 kept[max(row - MARGIN_ROWS, 0) : row + MARGIN_ROWS + 1] = True
         numbers = np.flatnonzero(kept)
         near = rows.take(pa.array(numbers))
-        found.append(near.append_column("number", pa.array((at << 40) + numbers)).cast(NUMBERED))
-    return pa.concat_tables(found)
+        tables.append(near.append_column("number", pa.array((at << 40) + numbers)).cast(NUMBERED))
+    return pa.concat_tables(tables)
 
 
-def _ends(rows: pa.Table, one: Finding, time_ms: int | None) -> list[int]:
+def _ends(rows: pa.Table, finding: Finding, time_ms: int | None) -> list[int]:
     """The first and the last row that the finding may be about."""
     base, last = (pc.fill_null(rows[name], -1).to_numpy() for name in ("base_offset", "last_offset"))
-    if (position := position_in(one)) is not None:
+    if (position := position_in(finding)) is not None:
         about = values(rows, "position") == position
-    elif one["first_offset"] is not None:
-        about = (last >= one["first_offset"]) & (base <= (one["last_offset"] or one["first_offset"]))
-    elif (offset := offset_in(one)) is not None:
+    elif finding["first_offset"] is not None:
+        about = (last >= finding["first_offset"]) & (base <= (finding["last_offset"] or finding["first_offset"]))
+    elif (offset := offset_in(finding)) is not None:
         about = (base >= 0) & (base <= offset) & (last >= offset)
-    elif one["last_offset"] is not None:
-        return [int(at) for at in np.flatnonzero(base > one["last_offset"])[:1]]
+    elif finding["last_offset"] is not None:
+        return [int(at) for at in np.flatnonzero(base > finding["last_offset"])[:1]]
     else:
-        return _nearest(rows, one, time_ms)
-    found = np.flatnonzero(about)
-    return [int(found[0]), int(found[-1])] if len(found) else []
+        return _nearest(rows, finding, time_ms)
+    picked = np.flatnonzero(about)
+    return [int(picked[0]), int(picked[-1])] if len(picked) else []
 
 
-def _nearest(rows: pa.Table, one: Finding, time_ms: int | None) -> list[int]:
-    mine: Array = np.flatnonzero(pc.fill_null(pc.equal(rows["producer_id"], one["producer_id"]), False).to_numpy())
+def _nearest(rows: pa.Table, finding: Finding, time_ms: int | None) -> list[int]:
+    mine: Array = np.flatnonzero(pc.fill_null(pc.equal(rows["producer_id"], finding["producer_id"]), False).to_numpy())
     if time_ms is None or not len(mine):
         return []
     away = np.abs(pc.fill_null(rows["max_timestamp"], 0).to_numpy()[mine] - time_ms)

@@ -104,7 +104,7 @@ class Summary:
 
 def summary_of(audit: Audit, folder: Folder, findings: pa.Table, episodes: pa.Table) -> Summary:
     readers = _readers(audit)
-    held = [one for one in readers if one.producer_id is not None]
+    held = [row for row in readers if row.producer_id is not None]
     severities = Counter(findings["severity"].to_pylist())
     kinds = Counter(zip(findings["severity"].to_pylist(), findings["kind"].to_pylist(), strict=True))
     first, last = _span(audit.segments, episodes)
@@ -114,41 +114,41 @@ def summary_of(audit: Audit, folder: Folder, findings: pa.Table, episodes: pa.Ta
         severities={name: severities.get(name, 0) for name in SEVERITIES},
         kinds=tuple((severity, kind, number) for (severity, kind), number in kinds.items()),
         partitions=len(audit.bounds),
-        topics=len({one.topic for one in folder.partitions}),
+        topics=len({row.topic for row in folder.partitions}),
         bytes=total["bytes"],
         batches=total["batches"],
         records=total["records"],
         transactional_ids=len(audit.lasts),
-        outcomes={one["values"]: one["counts"] for one in episodes["outcome"].value_counts().to_pylist()},
+        outcomes={row["values"]: row["counts"] for row in episodes["outcome"].value_counts().to_pylist()},
         from_partitions=int(pc.sum(pc.equal(episodes["source"], "partitions")).as_py() or 0),
         first_ms=first,
         last_ms=last,
         readers=tuple(readers),
         held=len(held),
-        unknown=sum(one.known_from > 0 for one in readers),
+        unknown=sum(row.known_from > 0 for row in readers),
     )
 
 
 def _readers(audit: Audit) -> list[Reader]:
     stable = last_stable_offsets(audit.transactions, audit.bounds).to_pylist()
-    found = [
+    readers = [
         Reader(
-            one["topic"],
-            one["partition"],
+            row["topic"],
+            row["partition"],
             bound["log_start_offset"],
             bound["known_from"],
-            one["last_stable_offset"],
-            one["log_end_offset"],
-            one["transactional_id"],
-            one["producer_id"],
-            one["producer_epoch"],
-            one["first_timestamp"],
+            row["last_stable_offset"],
+            row["log_end_offset"],
+            row["transactional_id"],
+            row["producer_id"],
+            row["producer_epoch"],
+            row["first_timestamp"],
             bound["is_damaged"],
         )
-        for one, bound in zip(stable, audit.bounds.to_pylist(), strict=True)
+        for row, bound in zip(stable, audit.bounds.to_pylist(), strict=True)
     ]
     return sorted(
-        found, key=lambda one: (one.producer_id is None, one.is_internal, -one.waiting, one.topic, one.partition)
+        readers, key=lambda row: (row.producer_id is None, row.is_internal, -row.waiting, row.topic, row.partition)
     )
 
 
@@ -158,10 +158,10 @@ def _span(segments: pa.Table, episodes: pa.Table) -> tuple[int | None, int | Non
     lows, highs = [], []
     for column in columns:
         usable = column.filter(pc.and_(pc.greater_equal(column, 0), pc.less(column, USABLE_MS)))
-        found: Any = pc.min_max(usable).as_py()
-        if found["min"] is not None:
-            lows.append(found["min"])
-            highs.append(found["max"])
+        bounds: Any = pc.min_max(usable).as_py()
+        if bounds["min"] is not None:
+            lows.append(bounds["min"])
+            highs.append(bounds["max"])
     return min(lows, default=None), max(highs, default=None)
 
 
@@ -174,12 +174,12 @@ def _verdict(severities: Counter[str], held: int, transactions: int) -> Verdict:
     )
     if errors:
         also = f" and {count(warnings, 'warning')}" if warnings else ""
-        told = f"Something in this folder is not as a broker leaves it. {readers}"
-        return Verdict("error", f"No: {count(errors, 'error')}{also}", told)
+        text = f"Something in this folder is not as a broker leaves it. {readers}"
+        return Verdict("error", f"No: {count(errors, 'error')}{also}", text)
     if warnings:
-        told = f"Nothing is broken; something waits, or looks odd. {readers}"
-        return Verdict("warning", f"Nearly: {count(warnings, 'warning')}, no error", told)
+        text = f"Nothing is broken; something waits, or looks odd. {readers}"
+        return Verdict("warning", f"Nearly: {count(warnings, 'warning')}, no error", text)
     if held:
         return Verdict("good", "Yes: nothing is wrong", f"{readers} Those transactions are open and within their time.")
-    told = "Every transaction is as its coordinator says." if transactions else "There are no transactions."
-    return Verdict("good", "Yes: everything is in order", f"{told} {readers}")
+    text = "Every transaction is as its coordinator says." if transactions else "There are no transactions."
+    return Verdict("good", "Yes: everything is in order", f"{text} {readers}")

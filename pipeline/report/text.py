@@ -72,7 +72,7 @@ _LONG = re.compile(r"(?<![\w.-])\d{5,15} ms\b")
 
 def said(evidence: str, length: int = 1_000) -> str:
     """What a finding says, with long times told as people do besides."""
-    return _LONG.sub(lambda found: f"{found[0]} ({duration(int(found[0][:-3]))})", shown(evidence, length))
+    return _LONG.sub(lambda match: f"{match[0]} ({duration(int(match[0][:-3]))})", shown(evidence, length))
 
 
 def is_usable(ms: int | None) -> bool:

@@ -160,8 +160,8 @@ def _bars(rows: pa.Table, lane: Array, newest_ms: int) -> list[Bar]:
 
 
 def _filled(column: pa.ChunkedArray, otherwise: int) -> Array:
-    found: Array = pc.fill_null(column, otherwise).to_numpy()
-    return found
+    filled: Array = pc.fill_null(column, otherwise).to_numpy()
+    return filled
 
 
 def _marks(marks: pa.Table, lanes: list[str]) -> tuple[list[Mark], int]:
@@ -191,11 +191,11 @@ def _marks(marks: pa.Table, lanes: list[str]) -> tuple[list[Mark], int]:
         for name in ("producer_id", "producer_epoch", "before_producer_id", "before_producer_epoch")
     )
     names = reasons.take(pa.array(at)).to_pylist()
-    found = [
-        Mark(one, name, when, number, (pid, epoch), (old_pid, old_epoch))
-        for one, name, when, number, pid, epoch, old_pid, old_epoch in zip(
+    listed = [
+        Mark(lane_number, name, when, number, (pid, epoch), (old_pid, old_epoch))
+        for lane_number, name, when, number, pid, epoch, old_pid, old_epoch in zip(
             lane[at].tolist(), names, time[at].tolist(), count.tolist(), *numbers, strict=True
         )
     ]
-    found.sort(key=lambda mark: mark.reason == "end")
-    return found[:MARKS_MAX], sum(mark.count for mark in found[MARKS_MAX:])
+    listed.sort(key=lambda mark: mark.reason == "end")
+    return listed[:MARKS_MAX], sum(mark.count for mark in listed[MARKS_MAX:])

@@ -61,20 +61,22 @@ def audit(
     keep = sum(segment.size for segment in folder.segments()) <= KEPT_BYTES if keep is None else keep
     tasks = max(1, min(len(shares), TASKS_PER_CORE * spark.sparkContext.defaultParallelism))
     pieces = pieces_of(spark, bunches_of(folder), partial(read_and_write, tables=tables))
-    made = pieces.repartition(tasks, "share").groupBy("share").applyInArrow(_tables_of(shares, keep), PIECES_SCHEMA)
-    decided = made.repartition(tasks, "share").groupBy("share").applyInArrow(_decide, PIECES_SCHEMA)
+    pieces_by_share = (
+        pieces.repartition(tasks, "share").groupBy("share").applyInArrow(_tables_of(shares, keep), PIECES_SCHEMA)
+    )
+    decided = pieces_by_share.repartition(tasks, "share").groupBy("share").applyInArrow(_decide, PIECES_SCHEMA)
     with _watched(spark, progress):
-        found = decided.toArrow()
-    return assembled(_in_order(found), keep, folder)
+        rows = decided.toArrow()
+    return assembled(_in_order(rows), keep, folder)
 
 
 def _tables_of(shares: list[Share], keep: bool) -> Callable[[Pieces], Pieces]:
     def make(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        number, found = _unpack(pieces)
+        number, parts = _unpack(pieces)
         share = shares[number]
-        made = tables_of(share.partitions, as_tables(((n, r) for _, n, r in found), PIECES), keep)
-        listed = made.pop("listed", None)
-        yield from _pack(number, 0, made)
+        tables = tables_of(share.partitions, as_tables(((n, r) for _, n, r in parts), PIECES), keep)
+        listed = tables.pop("listed", None)
+        yield from _pack(number, 0, tables)
         if listed is not None:
             for target, rows in listed_by_share(listed, shares):
                 yield from _pack(target, number, {"listed": rows})
@@ -91,9 +93,9 @@ def _decide(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for row in rows.to_pylist():
             number = row["share"]
             if row["name"] in ("bounds", "transactions", "listed"):
-                seen += [((row["segment"], row["number"]), row["name"], found) for found in unpacked(row["rows"])]
+                seen += [((row["segment"], row["number"]), row["name"], table) for table in unpacked(row["rows"])]
         yield kept.filter(pc.not_equal(kept["name"], "listed"))
-    seen.sort(key=lambda one: one[0])
+    seen.sort(key=lambda item: item[0])
     mine = as_tables(
         ((name, rows) for _, name, rows in seen), {n: SHARED[n] for n in ("bounds", "transactions", "listed")}
     )
@@ -102,13 +104,13 @@ def _decide(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _unpack(pieces: Iterator[pa.RecordBatch]) -> tuple[int, list[tuple[tuple[int, int], str, pa.RecordBatch]]]:
     """(number of the share, (order, name, rows) of all its pieces)"""
-    found = []
+    parts = []
     number = -1
     for rows in pieces:
         for row in rows.to_pylist():
             number = row["share"]
-            found += [((row["segment"], row["number"]), row["name"], one) for one in unpacked(row["rows"])]
-    return number, sorted(found, key=lambda one: one[0])
+            parts += [((row["segment"], row["number"]), row["name"], item) for item in unpacked(row["rows"])]
+    return number, sorted(parts, key=lambda item: item[0])
 
 
 def _pack(share: int, origin: int, tables: Tables) -> Iterator[pa.RecordBatch]:
@@ -117,50 +119,50 @@ def _pack(share: int, origin: int, tables: Tables) -> Iterator[pa.RecordBatch]:
             yield packed(share, origin, count, name, rows)
 
 
-def _in_order(found: pa.Table) -> list[Tables]:
+def _in_order(parts: pa.Table) -> list[Tables]:
     """The tables of every share, in the order in which one process makes them: first all that shares tell alone."""
     rows = sorted(
-        zip(*(found[name].to_pylist() for name in ("segment", "share", "number", "name", "rows")), strict=True),
+        zip(*(parts[name].to_pylist() for name in ("segment", "share", "number", "name", "rows")), strict=True),
         key=lambda row: row[:3],
     )
-    made: dict[tuple[int, int], list[tuple[str, pa.RecordBatch]]] = {}
+    by_share: dict[tuple[int, int], list[tuple[str, pa.RecordBatch]]] = {}
     for origin, share, _, name, content in rows:
-        made.setdefault((origin, share), []).extend((name, one) for one in unpacked(content))
-    return [as_tables(made[key], SHARED) for key in sorted(made)]
+        by_share.setdefault((origin, share), []).extend((name, table) for table in unpacked(content))
+    return [as_tables(by_share[key], SHARED) for key in sorted(by_share)]
 
 
 def compare(
-    spark: SparkSession, folder: Folder, found: Audit, chain: Chain, progress: Progress | None = None
+    spark: SparkSession, folder: Folder, audited: Audit, chain: Chain, progress: Progress | None = None
 ) -> list[Finding]:
     """As `run.compare`; equal records are counted by Spark, so that they need not fit into one process."""
     from pyspark.sql import functions as f
 
-    chain.check(folder, found.committed)
+    chain.check(folder, audited.committed)
     pieces = pieces_of(spark, bunches_of(folder, chain.topics()), partial(read_segment, with_records=True))
     tallies = pieces.mapInArrow(
-        _tally_of(chain, found), "key binary, value binary, wanted long, found long, unreadable binary"
+        _tally_of(chain, audited), "key binary, value binary, wanted long, found long, unreadable binary"
     )
     sums = tallies.groupBy("key", "value", "unreadable").agg(*(f.sum(name).alias(name) for name in ("wanted", "found")))
     with _watched(spark, progress):
         wrong = sums.filter("wanted <> found or unreadable is not null").toArrow()
-    unreadable = [one for rows in wrong["unreadable"].drop_null().to_pylist() for one in unpacked(rows)]
+    unreadable = [item for rows in wrong["unreadable"].drop_null().to_pylist() for item in unpacked(rows)]
     tally = wrong.filter(wrong["unreadable"].is_null()).select(TALLY.names).cast(TALLY)
-    return [*pa.Table.from_batches(unreadable, FINDINGS).to_pylist(), *chain.findings(tally, found.bounds)]
+    return [*pa.Table.from_batches(unreadable, FINDINGS).to_pylist(), *chain.findings(tally, audited.bounds)]
 
 
-def _tally_of(chain: Chain, found: Audit) -> Callable[[Pieces], Pieces]:
-    transactions = found.transactions.filter(pc.is_in(found.transactions["topic"], pa.array(chain.topics())))
-    committed = found.committed
+def _tally_of(chain: Chain, audited: Audit) -> Callable[[Pieces], Pieces]:
+    transactions = audited.transactions.filter(pc.is_in(audited.transactions["topic"], pa.array(chain.topics())))
+    committed = audited.committed
 
     def tally(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in pieces:
             for name, content in zip(rows["name"].to_pylist(), rows["rows"].to_pylist(), strict=True):
                 if name == "findings":
                     yield _tallied(TALLY.empty_table(), content)
-                for one in unpacked(content) if name == "records" else ():
-                    if len(one):
-                        mine = of_place(transactions, one["topic"][0].as_py(), one["partition"][0].as_py())
-                        yield _tallied(chain.tally(pa.Table.from_batches([one]), mine, committed), None)
+                for records in unpacked(content) if name == "records" else ():
+                    if len(records):
+                        mine = of_place(transactions, records["topic"][0].as_py(), records["partition"][0].as_py())
+                        yield _tallied(chain.tally(pa.Table.from_batches([records]), mine, committed), None)
 
     return tally
 
@@ -185,9 +187,9 @@ def _watched(spark: SparkSession, progress: Progress | None) -> Iterator[None]:
     def watch() -> None:
         while not over.wait(POLL_S):
             stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-            known = [one for one in stages if one is not None and one.numTasks]
+            known = [stage for stage in stages if stage is not None and stage.numTasks]
             if known:
-                done, tasks = sum(one.numCompletedTasks for one in known), sum(one.numTasks for one in known)
+                done, tasks = sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
                 progress(f"Spark stage {known[0].stageId}", done / tasks)
 
     watcher = Thread(target=watch, daemon=True)

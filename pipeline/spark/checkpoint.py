@@ -21,11 +21,11 @@ LOCAL: Final = re.compile(r"(?:file:(?://)?(?=/)|(?![A-Za-z][A-Za-z0-9+.-]*:))(.
 def query_of(options: Mapping[str, str]) -> str | None:
     """The id of the query; None when its checkpoint is not a folder that this process can read."""
     place = next((value for name, value in options.items() if name.lower() == CHECKPOINT), "")
-    found = LOCAL.fullmatch(place)
-    if found is None:
+    match = LOCAL.fullmatch(place)
+    if match is None:
         return None
     try:
-        query_id = json.loads(Path(found[1], METADATA).read_text(encoding="utf-8"))["id"]
+        query_id = json.loads(Path(match[1], METADATA).read_text(encoding="utf-8"))["id"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return query_id if isinstance(query_id, str) else None

@@ -63,8 +63,8 @@ def connected(options: SinkOptions) -> Iterator[ChannelCluster]:
 
 
 def _forget_stores() -> None:
-    for one in [one for one in _stores if one[0] == os.getpid()]:
-        _stores.pop(one).close()
+    for key in [key for key in _stores if key[0] == os.getpid()]:
+        _stores.pop(key).close()
     _values.clear()
 
 

@@ -94,17 +94,17 @@ def resolve(
     """`list_offsets` tells the offsets of times, of EARLIEST and of LATEST; -1 for none."""
     wanted = position.of(partitions)
     if not position.is_time:
-        asked = {one: offset for one, offset in wanted.items() if offset in (EARLIEST, LATEST)}
-        moving = {one for one, offset in asked.items() if offset == LATEST}
-        return Resolved(wanted | list_offsets(asked), frozenset(moving))
-    found = list_offsets(wanted)
-    none = [one for one, offset in found.items() if offset < 0]
+        named = {partition: offset for partition, offset in wanted.items() if offset in (EARLIEST, LATEST)}
+        moving = {partition for partition, offset in named.items() if offset == LATEST}
+        return Resolved(wanted | list_offsets(named), frozenset(moving))
+    offsets = list_offsets(wanted)
+    none = [partition for partition, offset in offsets.items() if offset < 0]
     if none and not position.latest_if_none:
         raise SourceError(
             f"{position.option}: {_named(none)} has no record of that time or later: "
             "give an earlier one, or set startingOffsetsByTimestampStrategy=latest"
         )
-    return Resolved(found | list_offsets(dict.fromkeys(none, LATEST)), frozenset(none))
+    return Resolved(offsets | list_offsets(dict.fromkeys(none, LATEST)), frozenset(none))
 
 
 # --- JSON
@@ -112,10 +112,10 @@ def resolve(
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
     """In one order only: Spark compares the texts."""
-    found: OffsetsJson = {}
-    for one in sorted(offsets):
-        found.setdefault(one.topic, {})[str(one.partition)] = offsets[one]
-    return found
+    document: OffsetsJson = {}
+    for partition in sorted(offsets):
+        document.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
+    return document
 
 
 def from_json(offsets: OffsetsJson) -> Offsets:
@@ -134,26 +134,31 @@ def admit(start: Offsets, latest: Offsets, offsets_max: int) -> Offsets:
 
     None that has something new gets nothing, so it may be a little more. All of `latest` must be in `start`.
     """
-    sizes = {one: latest[one] - start[one] for one in latest if latest[one] > start[one]}
+    sizes = {
+        partition: latest[partition] - start[partition] for partition in latest if latest[partition] > start[partition]
+    }
     total = sum(sizes.values())
     end = dict(latest)
-    for one, size in sizes.items():
+    for partition, size in sizes.items():
         part = offsets_max * (size / total)
-        end[one] = min(latest[one], start[one] + (ceil(part) if part < 1 else floor(part)))
+        end[partition] = min(latest[partition], start[partition] + (ceil(part) if part < 1 else floor(part)))
     return end
 
 
 def new_offsets(start: Offsets, latest: Offsets) -> int:
     """How many there are behind `start`; of partitions that are not in it, all."""
-    return sum(max(0, end - start.get(one, 0)) for one, end in latest.items())
+    return sum(max(0, end - start.get(partition, 0)) for partition, end in latest.items())
 
 
 def gone(start: Offsets, latest: Offsets) -> list[str]:
     """What is lost between two points: partitions that are no more, and those that end before where we were."""
-    lost = [f"partition {one}, read up to offset {start[one]}, is gone" for one in sorted(start.keys() - latest.keys())]
-    for one in sorted(start.keys() & latest.keys()):
-        if latest[one] < start[one]:
-            lost.append(f"partition {one}, read up to offset {start[one]}, ends at {latest[one]} now")
+    lost = [
+        f"partition {partition}, read up to offset {start[partition]}, is gone"
+        for partition in sorted(start.keys() - latest.keys())
+    ]
+    for partition in sorted(start.keys() & latest.keys()):
+        if latest[partition] < start[partition]:
+            lost.append(f"partition {partition}, read up to offset {start[partition]}, ends at {latest[partition]} now")
     return lost
 
 
@@ -166,20 +171,20 @@ def split(ranges: Iterable[Range], partitions_min: int | None, records_max: int 
 
     A range that is smaller than its part of the whole stays as it is, and so fewer pieces fall to the others.
     """
-    found = sorted(one for one in ranges if one.size > 0)
+    parts = sorted(each for each in ranges if each.size > 0)
     if records_max is not None:
-        found = [piece for one in found for piece in _cut(one, ceil(one.size / records_max))]
-    if partitions_min is None or partitions_min <= len(found):
-        return found
-    ideal = sum(one.size for one in found) / partitions_min
-    small = {one for one in found if one.size < ideal}
-    large_total = sum(one.size for one in found if one not in small)
+        parts = [piece for each in parts for piece in _cut(each, ceil(each.size / records_max))]
+    if partitions_min is None or partitions_min <= len(parts):
+        return parts
+    ideal = sum(each.size for each in parts) / partitions_min
+    small = {each for each in parts if each.size < ideal}
+    large_total = sum(each.size for each in parts if each not in small)
     left = partitions_min - len(small)
-    pieces = {one: 1 if one in small else max(1, round(left * one.size / large_total)) for one in found}
-    return [piece for one in found for piece in _cut(one, pieces[one])]
+    pieces = {each: 1 if each in small else max(1, round(left * each.size / large_total)) for each in parts}
+    return [piece for each in parts for piece in _cut(each, pieces[each])]
 
 
-def _cut(one: Range, pieces: int) -> list[Range]:
-    pieces = min(pieces, one.size)
-    bounds = [one.start + one.size * number // pieces for number in range(pieces + 1)]
-    return [Range(one.where, start, end) for start, end in pairwise(bounds)]
+def _cut(each: Range, pieces: int) -> list[Range]:
+    pieces = min(pieces, each.size)
+    bounds = [each.start + each.size * number // pieces for number in range(pieces + 1)]
+    return [Range(each.where, start, end) for start, end in pairwise(bounds)]

@@ -36,8 +36,8 @@ def by_partition(frame: DataFrame, count: int) -> DataFrame:
     if "value" not in frame.columns:
         raise BadRows(f"column 'value' is missing: the DataFrame has {', '.join(frame.columns) or 'no column'}")
     wanted = [col(name).cast("binary") for name in ("key", "value") if name in frame.columns]
-    found: Column = _hashed(count)(coalesce(*wanted, lit(b"")))
-    return frame.withColumn(COLUMN, coalesce(col(COLUMN), found) if COLUMN in frame.columns else found)
+    hashed: Column = _hashed(count)(coalesce(*wanted, lit(b"")))
+    return frame.withColumn(COLUMN, coalesce(col(COLUMN), hashed) if COLUMN in frame.columns else hashed)
 
 
 def _hashed(count: int) -> Any:

@@ -19,7 +19,7 @@ def offsets_behind_latest(source: SourceProgress) -> dict[str, str]:
     if not source.endOffset or not source.latestOffset:
         return {}
     end, latest = from_json(json.loads(source.endOffset)), from_json(json.loads(source.latestOffset))
-    behind = [max(0, offset - end[one]) for one, offset in latest.items() if one in end]
+    behind = [max(0, offset - end[partition]) for partition, offset in latest.items() if partition in end]
     if not behind:
         return {}
     return {

@@ -40,13 +40,13 @@ def check_schema(schema: StructType, topic: str | None) -> None:
     """Whether the columns have what a record needs. Raises BadRows."""
     from pyspark.sql.types import BinaryType, IntegerType, StringType
 
-    found: dict[str, DataType] = {field.name: field.dataType for field in schema.fields}
+    types: dict[str, DataType] = {field.name: field.dataType for field in schema.fields}
     has = (
-        f"the DataFrame has {', '.join(f'{name} {kind.simpleString()}' for name, kind in found.items()) or 'no column'}"
+        f"the DataFrame has {', '.join(f'{name} {kind.simpleString()}' for name, kind in types.items()) or 'no column'}"
     )
-    if "value" not in found:
+    if "value" not in types:
         raise BadRows(f"column 'value' is missing (string or binary): {has}")
-    if topic is None and "topic" not in found:
+    if topic is None and "topic" not in types:
         raise BadRows(f"there is neither an option 'topic' nor a column 'topic' that says where rows go: {has}")
     allowed = {
         "value": ("string or binary", (StringType, BinaryType)),
@@ -55,18 +55,18 @@ def check_schema(schema: StructType, topic: str | None) -> None:
         "partition": ("int", (IntegerType,)),
     }
     for name, (words, kinds) in allowed.items():
-        kind = found.get(name)
+        kind = types.get(name)
         if kind is not None and not isinstance(kind, kinds):
             raise BadRows(f"column {name!r} is {kind.simpleString()}, it must be {words}: cast it before")
-    if "headers" in found:
-        _check_headers(found["headers"])
+    if "headers" in types:
+        _check_headers(types["headers"])
 
 
 def _check_headers(kind: DataType) -> None:
     from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
 
     element = kind.elementType if isinstance(kind, ArrayType) else None
-    fields = [(one.name, type(one.dataType)) for one in element.fields] if isinstance(element, StructType) else []
+    fields = [(field.name, type(field.dataType)) for field in element.fields] if isinstance(element, StructType) else []
     if fields != [("key", StringType), ("value", BinaryType)]:
         raise BadRows(f"column 'headers' is {kind.simpleString()}, it must be {HEADERS}")
 
@@ -134,22 +134,22 @@ def _encoded(
     key, value = _column(rows, "key"), _column(rows, "value")
     count = rows.num_rows
     try:
-        found = partitions_of(key, count, partitions, _column(rows, "partition"), sticky)
+        chosen = partitions_of(key, count, partitions, _column(rows, "partition"), sticky)
     except ValueError as fault:
         raise BadRows(f"topic {topic!r}: {fault}") from fault
     columns = [key, value, _column(rows, "headers")]
-    ends = np.cumsum(np.bincount(found, minlength=partitions))
-    if ends[0] != count and not (found == found[0]).all():
-        order = pa.array(np.argsort(found, kind="stable"))
-        columns = [None if one is None else one.take(order) for one in columns]
+    ends = np.cumsum(np.bincount(chosen, minlength=partitions))
+    if ends[0] != count and not (chosen == chosen[0]).all():
+        order = pa.array(np.argsort(chosen, kind="stable"))
+        columns = [None if item is None else item.take(order) for item in columns]
     first, now = 0, now_ms()
     for partition, end in enumerate(ends.tolist()):
         if end == first:
             continue
-        key, value, headers = (None if one is None else one[first:end] for one in columns)
+        key, value, headers = (None if item is None else item[first:end] for item in columns)
         try:
-            for one in encode(key, value, now, bytes_max, headers=headers):
-                yield Piece(topic, partition, compressed(one.data, compression), one.records)
+            for item in encode(key, value, now, bytes_max, headers=headers):
+                yield Piece(topic, partition, compressed(item.data, compression), item.records)
         except ValueError as fault:
             raise BadRows(f"topic {topic!r}: {fault}") from fault
         first = end

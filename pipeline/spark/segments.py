@@ -56,17 +56,17 @@ def bunches_of(folder: Folder, topics: Sequence[str] = ()) -> list[Bunch]:
         for number, segment in enumerate(share.segments())
         if not topics or segment.topic in topics
     ]
-    every.sort(key=lambda one: -one[2].size)
-    found: list[Bunch] = []
+    every.sort(key=lambda item: -item[2].size)
+    bunches: list[Bunch] = []
     taken: list[tuple[int, int, Segment]] = []
     size = 0
-    for one in every:
-        taken.append(one)
-        size += one[2].size
+    for item in every:
+        taken.append(item)
+        size += item[2].size
         if size >= BUNCH_BYTES:
-            found.append(Bunch(tuple(taken)))
+            bunches.append(Bunch(tuple(taken)))
             taken, size = [], 0
-    return [*found, Bunch(tuple(taken))] if taken else found
+    return [*bunches, Bunch(tuple(taken))] if taken else bunches
 
 
 class SegmentSource(DataSource):
@@ -87,7 +87,7 @@ class SegmentSource(DataSource):
         check_names(NAME, self.options.keys(), KNOWN)
         if not (path := str(self.options.get("path", ""))):
             raise ValueError("no data folder is given: load(FOLDER)")
-        topics = (one.strip() for one in str(self.options.get("topics", "")).split(","))
+        topics = (topic.strip() for topic in str(self.options.get("topics", "")).split(","))
         return SegmentReader(path, self._table(), tuple(filter(None, topics)))
 
     def _table(self) -> str:
@@ -117,7 +117,7 @@ class SegmentReader(DataSourceReader):
 
 def _check_topics(folder: Folder, topics: Sequence[str]) -> None:
     """Raises FolderError for the first of which there is nothing; of a topic that never had a record there is nothing either."""
-    there = sorted({one.topic for one in folder.partitions})
+    there = sorted({partition.topic for partition in folder.partitions})
     for topic in topics:
         if topic not in there:
             near = get_close_matches(topic, there, 1)
@@ -136,8 +136,8 @@ def pieces_of(spark: SparkSession, bunches: Sequence[Bunch], read: Read) -> Data
                 for share, place, segment in bunches[number].segments:
                     # Nothing, to begin with: every share has a piece, also when its partitions are empty.
                     yield packed(share, place, 0, "batches", nothing)
-                    for count, (name, found) in enumerate(read(segment), 1):
-                        yield packed(share, place, count, name, found)
+                    for count, (name, batch) in enumerate(read(segment), 1):
+                        yield packed(share, place, count, name, batch)
 
     # A range has a partition for each number, and no Python has to plan it.
     return spark.range(0, len(bunches), 1, max(len(bunches), 1)).mapInArrow(read_bunches, PIECES_SCHEMA)

@@ -86,8 +86,8 @@ class SingleSink:
 
     def _state(self, cluster: ChannelCluster) -> dict[str, Any]:
         text = values_of(cluster, self._options).get(self._options.sink_id.encode(), b'{"owner": 0}')
-        found: dict[str, Any] = json.loads(text)
-        return found
+        state: dict[str, Any] = json.loads(text)
+        return state
 
     def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
         """Raises BadRows, NotAlone, ClientError."""
@@ -99,7 +99,7 @@ class SingleSink:
             writer = TransactionalWriter(cluster, self._id)
             writer.join(taken.pair)
             try:
-                for one in pieces(
+                for piece in pieces(
                     batches,
                     options.topic,
                     partition_counts(cluster),
@@ -108,7 +108,7 @@ class SingleSink:
                     False,
                     batch_limits(cluster),
                 ):
-                    writer.produce(one.topic, one.partition, one.data)
+                    writer.produce(piece.topic, piece.partition, piece.data)
                 writer.flush()
             except BrokerError as fault:
                 if fault.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -119,30 +119,30 @@ class SingleSink:
                     f"{fault}: another driver has taken the sink, or the batch took longer than "
                     f"kafka.transaction.timeout.ms={options.transaction_timeout_ms}"
                 ) from fault
-        rows = sum(one.records for one in writer.written.values())
+        rows = sum(piece.records for piece in writer.written.values())
         transaction = Transaction(self._id, *taken.pair) if rows else None
         return TaskMessage(0, taken.pair, query_id, transaction, False, rows, writer.written)
 
-    def commit(self, told: Sequence[TaskMessage], batch_id: int) -> None:
+    def commit(self, messages: Sequence[TaskMessage], batch_id: int) -> None:
         """Raises NotAlone, ClientError. After TimedOut it may be committed: the next run knows."""
         options = self._options
-        if not any(one.transaction for one in told) and options.write is None:
+        if not any(message.transaction for message in messages) and options.write is None:
             return
-        _check_partitions(told)
+        _check_partitions(messages)
         with connected(options) as cluster:
             writer = TransactionalWriter(cluster, self._id)
-            writer.join(told[0].pair)
+            writer.join(messages[0].pair)
             state = self._state(cluster)
             writes = writes_after(stored(state), options.write)
-            decision = to_json(Decision(options.sink_id, told[0].query_id, batch_id, (), writes))
+            decision = to_json(Decision(options.sink_id, messages[0].query_id, batch_id, (), writes))
             text = json.dumps({"owner": state["owner"], "done": True, **decision}).encode()
             writer.produce(self._topic, 0, build_batch([(options.sink_id.encode(), text)], now_ms()))
             writer.commit()
 
-    def abort(self, told: Sequence[TaskMessage]) -> None:
+    def abort(self, messages: Sequence[TaskMessage]) -> None:
         """Aborts what is open and shuts out tasks that are late, unless the batch is committed or the sink is not ours."""
         options = self._options
-        known = str(told[0].pair) if told else remembered(options)
+        known = str(messages[0].pair) if messages else remembered(options)
         with connected(options) as cluster, suppress(ProducerFenced, ProducerUnknown):
             owner = NOBODY if known is None else PreparedState.parse(known)
             init_producer(cluster, self._id, options.transaction_timeout_ms, owner=owner)
@@ -162,11 +162,11 @@ def _check_attempt(context: TaskContext, options: SinkOptions, pair: PreparedSta
         )
 
 
-def _check_partitions(told: Sequence[TaskMessage]) -> None:
+def _check_partitions(messages: Sequence[TaskMessage]) -> None:
     """Raises NotAlone when two tasks wrote to the same partition."""
     owners: dict[tuple[str, int], int] = {}
-    for number, one in enumerate(told):
-        for where in one.written:
+    for number, message in enumerate(messages):
+        for where in message.written:
             if where in owners:
                 raise NotAlone(f"two tasks wrote to {where[0]}-{where[1]}: {PARTITIONED}")
             owners[where] = number

@@ -108,7 +108,7 @@ def _check_names(options: Mapping[str, str]) -> None:
         )
     known = {name.lower(): name for name in KNOWN}
     for name in sorted(options.keys() - known.keys() - OF_SPARK - WITHOUT_EFFECT):
-        near = [one for one in get_close_matches(name, known, 1, 0.7) if ("." in one) == ("." in name)]
+        near = [match for match in get_close_matches(name, known, 1, 0.7) if ("." in match) == ("." in name)]
         hint = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(KNOWN)}"
         if name.startswith("kafka.") and not near:
             hint = f"it always writes idempotently with acks=all, take it out; {hint}"

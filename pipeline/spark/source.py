@@ -97,18 +97,18 @@ class _Reader:
         if wanted.pattern is not None:
             pattern = re.compile(wanted.pattern)
             topics = find_topics(cluster, None)
-            chosen = [one for name, one in topics.items() if pattern.fullmatch(name) and not one.is_internal]
-            return sorted(partition for one in chosen for partition in one.partitions)
-        names = wanted.topics or tuple(sorted({one.topic for one in wanted.partitions or ()}))
-        found = find_topics(cluster, names)
-        if all_of_them and (missing := [name for name in names if name not in found]):
+            chosen = [item for name, item in topics.items() if pattern.fullmatch(name) and not item.is_internal]
+            return sorted(partition for item in chosen for partition in item.partitions)
+        names = wanted.topics or tuple(sorted({item.topic for item in wanted.partitions or ()}))
+        known = find_topics(cluster, names)
+        if all_of_them and (missing := [name for name in names if name not in known]):
             raise SourceError(f"there is no topic {', '.join(map(repr, missing))}: make it, or correct the name")
-        there = sorted(partition for one in found.values() for partition in one.partitions)
+        there = sorted(partition for item in known.values() for partition in item.partitions)
         if wanted.partitions is None:
             return there
         if all_of_them and (absent := sorted(set(wanted.partitions) - set(there))):
             raise SourceError(f"assign names {', '.join(map(str, absent))}, which is not there: {_counts(there)}")
-        return [one for one in wanted.partitions if one in set(there)]
+        return [item for item in wanted.partitions if item in set(there)]
 
     def _listing(self, cluster: ChannelCluster) -> Callable[[Mapping[TopicPartition, int]], Offsets]:
         return lambda wanted: list_offsets(cluster, wanted, self.options.isolation)
@@ -123,7 +123,7 @@ class _Reader:
 
     def _pieces(self, ranges: Sequence[Range]) -> list[Piece]:
         cut = split(ranges, self.options.min_partitions, self.options.max_records_per_partition)
-        return [Piece(*one.where, one.start, one.end) for one in cut]
+        return [Piece(*each.where, each.start, each.end) for each in cut]
 
     def _read(self, piece: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(piece, Piece):  # Spark's own, when there is nothing to read.
@@ -150,8 +150,11 @@ class _Reader:
 
 
 def _counts(partitions: Sequence[TopicPartition]) -> str:
-    names = sorted({one.topic for one in partitions})
-    said = (f"topic {name!r} has {count(sum(one.topic == name for one in partitions), 'partition')}" for name in names)
+    names = sorted({partition.topic for partition in partitions})
+    said = (
+        f"topic {name!r} has {count(sum(partition.topic == name for partition in partitions), 'partition')}"
+        for name in names
+    )
     return ", ".join(said) or "there is no such topic"
 
 
@@ -160,7 +163,7 @@ def _as_rows(columns: Columns, where: TopicPartition, schema: pa.Schema) -> pa.R
 
     count = len(columns.offset)
     times = pa.array(columns.timestamp_ms * 1_000).view(schema.field("timestamp").type)
-    made = [
+    arrays = [
         columns.key,
         columns.value,
         pa.repeat(where.topic, count),
@@ -170,8 +173,8 @@ def _as_rows(columns: Columns, where: TopicPartition, schema: pa.Schema) -> pa.R
         pa.array(columns.timestamp_type),
     ]
     if columns.headers is not None:
-        made.append(columns.headers.cast(schema.field("headers").type))
-    return pa.record_batch(made, schema=schema)
+        arrays.append(columns.headers.cast(schema.field("headers").type))
+    return pa.record_batch(arrays, schema=schema)
 
 
 class BatchReader(_Reader, DataSourceReader):
@@ -188,19 +191,21 @@ class BatchReader(_Reader, DataSourceReader):
         partitions = self._partitions(cluster, all_of_them=True)
         start = resolve(self.options.start, partitions, self._listing(cluster)).offsets
         end, moving = resolve(self.options.end, partitions, self._listing(cluster))
-        named = [one for one in partitions if one not in moving]
-        for one, latest in self._offsets(cluster, named, LATEST).items():
-            if end[one] > latest:
-                self._lost(f"{self.options.end.option} is offset {end[one]} for {one}, which ends at {latest}")
-                end[one] = latest
-        for one in partitions:
-            if start[one] > end[one]:
-                raise SourceError(
-                    f"partition {one} starts at offset {start[one]} ({self.options.start.option}), after its end {end[one]} "
-                    f"({self.options.end.option}): correct one of them. The offsets of a topic that was deleted and created "
-                    "again are new"
+        named = [partition for partition in partitions if partition not in moving]
+        for partition, latest in self._offsets(cluster, named, LATEST).items():
+            if end[partition] > latest:
+                self._lost(
+                    f"{self.options.end.option} is offset {end[partition]} for {partition}, which ends at {latest}"
                 )
-        return [Range(one, start[one], end[one]) for one in partitions]
+                end[partition] = latest
+        for partition in partitions:
+            if start[partition] > end[partition]:
+                raise SourceError(
+                    f"partition {partition} starts at offset {start[partition]} ({self.options.start.option}), after its end "
+                    f"{end[partition]} ({self.options.end.option}): correct one of them. The offsets of a topic that "
+                    "was deleted and created again are new"
+                )
+        return [Range(partition, start[partition], end[partition]) for partition in partitions]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return self._read(partition)
@@ -249,7 +254,11 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if begin == self._initial and not self._begun:
             self._begun, left_out = True, self._moving
             if self._target is not None:  # It was taken before the start was.
-                latest |= {one: max(latest[one], offset) for one, offset in begin.items() if one in latest}
+                latest |= {
+                    partition: max(latest[partition], offset)
+                    for partition, offset in begin.items()
+                    if partition in latest
+                }
         if self._target is not None:
             self._target = latest
         self._wait_for_stable(begin, latest)
@@ -263,7 +272,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         end = latest
         if most is not None:
             end = admit(self._earliest(latest.keys() - begin.keys()) | begin, latest, most)
-        return to_json(end | {one: begin[one] for one in left_out})
+        return to_json(end | {partition: begin[partition] for partition in left_out})
 
     def reportLatestOffset(self) -> OffsetsJson | None:
         return None if self._latest is None else to_json(self._latest)
@@ -271,14 +280,14 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: OffsetsJson, end: OffsetsJson) -> Sequence[InputPartition]:
         begin, stop = from_json(start), from_json(end)
         if begin == self._initial:  # Perhaps asked for anew after a restart, and then behind the end that was kept.
-            begin |= {one: min(begin[one], stop[one]) for one in self._moving & stop.keys()}
+            begin |= {partition: min(begin[partition], stop[partition]) for partition in self._moving & stop.keys()}
         for lost in gone(begin, stop):
             self._lost(lost)
-        for one, first in self._earliest(stop.keys() - begin.keys()).items():
+        for partition, first in self._earliest(stop.keys() - begin.keys()).items():
             if first:
-                self._lost(f"partition {one} is new, but begins at offset {first}")
-            begin[one] = first
-        return self._pieces([Range(one, begin[one], stop[one]) for one in stop])
+                self._lost(f"partition {partition} is new, but begins at offset {first}")
+            begin[partition] = first
+        return self._pieces([Range(partition, begin[partition], stop[partition]) for partition in stop])
 
     def stop(self) -> None:
         if self._cluster is not None:
@@ -309,16 +318,18 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         deadline = Deadline(MISSING_S)
         while (missing := begin.keys() - latest.keys()) and deadline.left_s():
             self._connected().pause(LOOK_AGAIN_S)
-            found = self._ends()
-            latest = latest | {one: found[one] for one in missing & found.keys()}
+            ends = self._ends()
+            latest = latest | {partition: ends[partition] for partition in missing & ends.keys()}
         return latest
 
     def _wait_for_stable(self, begin: Offsets, latest: Offsets) -> None:
         """Where reading stopped behind the last stable offset, as who reads uncommitted records does, there is nothing yet."""
-        behind = [one for one, offset in begin.items() if latest.get(one, offset) < offset]
+        behind = [partition for partition, offset in begin.items() if latest.get(partition, offset) < offset]
         if behind:
             written = list_offsets(self._connected(), dict.fromkeys(behind, LATEST), READ_UNCOMMITTED)
-            latest.update({one: begin[one] for one in behind if begin[one] <= written[one]})
+            latest.update(
+                {partition: begin[partition] for partition in behind if begin[partition] <= written[partition]}
+            )
 
     def _earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self._offsets(self._connected(), partitions, EARLIEST) if partitions else {}

@@ -178,7 +178,7 @@ class _Options:
             case "assign":
                 return Subscription(partitions=tuple(_assignment(text)))
             case "subscribe":
-                if topics := tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip())):
+                if topics := tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip())):
                     return Subscription(topics=topics)
                 raise SourceError(f"subscribe names no topic: {text!r}; give NAME[,NAME...]")
         try:
@@ -250,39 +250,39 @@ class _Options:
     def seconds(self, name: str, default: str) -> float:
         """`15m`, `90s`, `500ms`; milliseconds without a unit."""
         text = self.text(name) or default
-        found = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", text.lower())
-        if found is None or (found[2] or "ms") not in _SECONDS:
+        match = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", text.lower())
+        if match is None or (match[2] or "ms") not in _SECONDS:
             raise SourceError(f"{name} is {text!r}, not a time such as 15m, 90s or 500ms")
-        return int(found[1]) * _SECONDS[found[2] or "ms"]
+        return int(match[1]) * _SECONDS[match[2] or "ms"]
 
 
 def _json(name: str, text: str, example: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError as fault:
         raise SourceError(f"{name} is no JSON ({fault}); it looks like {example}") from fault
-    if not isinstance(found, dict) or not found:
+    if not isinstance(document, dict) or not document:
         raise SourceError(f"{name} is {text!r}; it looks like {example}")
-    return found
+    return document
 
 
 def _assignment(text: str) -> list[TopicPartition]:
     example = '{"topic": [0, 1]}'
-    found = set()
+    assigned = set()
     for topic, partitions in _json("assign", text, example).items():
-        if not isinstance(partitions, list) or not all(type(one) is int and one >= 0 for one in partitions):
+        if not isinstance(partitions, list) or not all(type(number) is int and number >= 0 for number in partitions):
             raise SourceError(f"assign gives {topic!r} the partitions {partitions!r}; it looks like {example}")
-        found |= {TopicPartition(topic, one) for one in partitions}
-    if not found:
+        assigned |= {TopicPartition(topic, number) for number in partitions}
+    if not assigned:
         raise SourceError(f"assign names no partition: {text!r}; it looks like {example}")
-    return sorted(found)
+    return sorted(assigned)
 
 
 def _by_partition(name: str, text: str, least: int) -> dict[TopicPartition, int]:
     """A number, `least` or more, for every partition."""
     example = '{"topic": {"0": 23, "1": 42}}'
     words = "earliest, latest or JSON such as " if name.endswith("Offsets") else ""
-    found = {}
+    numbers = {}
     for topic, partitions in _json(name, text, words + example).items():
         if not isinstance(partitions, dict):
             raise SourceError(f"{name} gives {topic!r} {partitions!r}; it looks like {example}")
@@ -292,5 +292,5 @@ def _by_partition(name: str, text: str, least: int) -> dict[TopicPartition, int]
                     f"{name} gives partition {partition!r} of {topic!r} {number!r}, "
                     f"not a whole number from {least}; it looks like {example}"
                 )
-            found[TopicPartition(topic, int(partition))] = number
-    return found
+            numbers[TopicPartition(topic, int(partition))] = number
+    return numbers

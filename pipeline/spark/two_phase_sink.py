@@ -103,7 +103,7 @@ class TwoPhaseSink:
             explaining_refused_sizes(),
             Attempt(cluster, options.sink_id, taken.pair, task, number) as attempt,
         ):
-            for one in pieces(
+            for piece in pieces(
                 batches,
                 options.topic,
                 partition_counts(cluster),
@@ -112,26 +112,28 @@ class TwoPhaseSink:
                 True,
                 batch_limits(cluster),
             ):
-                attempt.produce(one.topic, one.partition, one.data)
+                attempt.produce(piece.topic, piece.partition, piece.data)
             written = attempt.finish()
-        rows = sum(one.records for one in written.values())
+        rows = sum(piece.records for piece in written.values())
         return TaskMessage(taken.claim, taken.pair, query_id, attempt.transaction, False, rows, written)
 
-    def commit(self, told: Sequence[TaskMessage], batch_id: int) -> None:
+    def commit(self, messages: Sequence[TaskMessage], batch_id: int) -> None:
         """Raises DecisionError, DecisionLost, ClientError, CommittedLater."""
         options = self._options
-        transactions = tuple(one.transaction for one in told if one.transaction is not None)
+        transactions = tuple(message.transaction for message in messages if message.transaction is not None)
         has_decision = bool(transactions) or options.write is not None
         with connected(options) as cluster:
             store = store_of(cluster, options)
-            store.resume(told[0].claim)
+            store.resume(messages[0].claim)
             if has_decision:
                 writes = writes_after(store.last(), options.write)
                 _decide(
-                    store, told[0].claim, Decision(options.sink_id, told[0].query_id, batch_id, transactions, writes)
+                    store,
+                    messages[0].claim,
+                    Decision(options.sink_id, messages[0].query_id, batch_id, transactions, writes),
                 )
             try:
-                _close(cluster, options.sink_id, told[0].pair)
+                _close(cluster, options.sink_id, messages[0].pair)
                 settle(cluster, store, options.sink_id)
             except ClientError as fault:
                 if not has_decision:
@@ -141,10 +143,10 @@ class TwoPhaseSink:
                     f"not committed yet will be when the sink is used next: {fault}"
                 ) from fault
 
-    def abort(self, told: Sequence[TaskMessage]) -> None:
+    def abort(self, messages: Sequence[TaskMessage]) -> None:
         """Raises Superseded when another driver has the sink: then it has ended, or will end, what we have left open."""
         options = self._options
-        known = f"{told[0].claim} {told[0].pair}" if told else remembered(options)
+        known = f"{messages[0].claim} {messages[0].pair}" if messages else remembered(options)
         with connected(options) as cluster:
             store, gate = store_of(cluster, options), NOBODY
             if known is not None:
@@ -271,8 +273,8 @@ class Attempt:
     def _check_gate(self) -> None:
         """Raises TooLate."""
         name = _gate(self._sink_id)
-        found = Admin(self._cluster).describe_transactions([name])[name]
-        if found is None or (found.producer_id, found.producer_epoch) != self._gate:
+        description = Admin(self._cluster).describe_transactions([name])[name]
+        if description is None or (description.producer_id, description.producer_epoch) != self._gate:
             raise TooLate(
                 f"task {self._task} of sink {self._sink_id!r} begins when its batch has ended, or another driver has the sink"
             )

@@ -58,15 +58,15 @@ class Sink(Protocol):
     def write(self, taken: Taken, query_id: str, batch_id: int, batches: Iterable[pa.RecordBatch]) -> TaskMessage:
         """One attempt of a task, of a batch that was not decided before."""
 
-    def commit(self, told: Sequence[TaskMessage], batch_id: int) -> None:
+    def commit(self, messages: Sequence[TaskMessage], batch_id: int) -> None:
         """On the driver, after all tasks have told it something."""
 
-    def abort(self, told: Sequence[TaskMessage]) -> None:
+    def abort(self, messages: Sequence[TaskMessage]) -> None:
         """On the driver, after a task or the commit has failed. What was decided stays decided."""
 
 
 def told_by(messages: Messages) -> list[TaskMessage]:
-    return [one for one in messages if isinstance(one, TaskMessage)]
+    return [message for message in messages if isinstance(message, TaskMessage)]
 
 
 def write_once(sink: Sink, taken: Taken, query_id: str, batch_id: int, batches: Any) -> TaskMessage:
@@ -106,6 +106,6 @@ def explaining_refused_sizes() -> Iterator[None]:
 
 def commit_once(sink: Sink, messages: Messages, batch_id: int) -> None:
     """What was decided before was committed before the tasks began."""
-    told = told_by(messages)
-    if told and not any(one.decided for one in told):
-        sink.commit(told, batch_id)
+    task_messages = told_by(messages)
+    if task_messages and not any(message.decided for message in task_messages):
+        sink.commit(task_messages, batch_id)

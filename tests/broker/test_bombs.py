@@ -13,9 +13,9 @@ from broker_harness import KEYS, START_MS, Client, decode, frame, rig, turn
 from bystander import Bystander
 
 from stuntbroker.broker import produce_checks
-from stuntbroker.broker.allowance import BYTES_PER_STEP, OPENING_STEPS, STEPS_MAX, Allowance, Spent
 from stuntbroker.broker.handlers import k02_list_offsets
 from stuntbroker.broker.produce_checks import OPENED_BELOW, OPENED_MAX, check_content
+from stuntbroker.broker.read_budget import BYTES_PER_STEP, OPENING_STEPS, STEPS_MAX, BudgetExceeded, ReadBudget
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -236,7 +236,7 @@ async def test_a_batch_of_usual_size_is_read_on_every_topic(data_dir: Path) -> N
     for codec in (0, GZIP, SNAPPY, LZ4, ZSTD):
         payload = tiny_records(100_000)
         batch = wrapped(compress(codec, payload) if codec else payload, 100_000, codec)
-        left = Allowance()
+        left = ReadBudget()
         config = LogConfig(compact=True, delete=False)
         assert check_content(batch, read_header(batch), config, START_MS, left).error is OK
         assert left.steps <= STEPS_MAX - 100_000
@@ -248,12 +248,12 @@ def test_an_allowance_ends_where_its_steps_do(codec: int) -> None:
     batch = wrapped(compress(codec, bytes(100_000)), 1, codec)
     header = read_header(batch)
     for steps in (0, OPENING_STEPS, 100_000 // BYTES_PER_STEP + OPENING_STEPS - 1):
-        with pytest.raises(Spent):
-            Allowance(steps).opened(header, batch)
-    left = Allowance(100_000 // BYTES_PER_STEP + OPENING_STEPS + 1)
+        with pytest.raises(BudgetExceeded):
+            ReadBudget(steps).opened(header, batch)
+    left = ReadBudget(100_000 // BYTES_PER_STEP + OPENING_STEPS + 1)
     assert len(left.opened(header, batch)[0]) == 100_000
     assert left.steps == 1
-    left = Allowance(1_000)
+    left = ReadBudget(1_000)
     with pytest.raises(compression.CompressionError):
         left.opened(header, batch[:-9])
     assert left.steps <= 0

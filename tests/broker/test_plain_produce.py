@@ -70,7 +70,9 @@ class Twin:
                     key: [getattr(one, slot) for slot in one.__slots__] for key, one in log.producers.producers.items()
                 }
                 data = b"".join(bytes(data) for _, data in log.batches())
-                found.append((name, log.index, data, producers, log.producers.open_txns, log.producers.doubts))
+                found.append(
+                    (name, log.index, data, producers, log.producers.open_txns, log.producers.unresolved_batches)
+                )
         return found
 
 
@@ -224,7 +226,7 @@ async def test_a_batch_that_was_known_is_doubted_when_another_of_its_request_is_
         assert decode(twin.answers("b")[0], 26, 4).error_code == 0
 
         assert produce(0, 5) == [0, 45]
-        assert list(made.log("plain", 0).producers.doubts) == [owner.producer_id]
+        assert list(made.log("plain", 0).producers.unresolved_batches) == [owner.producer_id]
 
 
 def test_sets_of_partitions_are_remembered_but_not_without_limit(monkeypatch: pytest.MonkeyPatch) -> None:

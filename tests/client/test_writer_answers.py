@@ -203,9 +203,9 @@ FAULTS: list[tuple[int, type[BrokerError], bool]] = [
 
 
 @pytest.mark.parametrize("level", [1, 2])
-@pytest.mark.parametrize(("code", "kind", "goes_on"), FAULTS)
+@pytest.mark.parametrize(("code", "kind", "all_in_sequence"), FAULTS)
 def test_what_an_answer_to_produce_means(
-    code: int, kind: type[BrokerError], goes_on: bool, level: int, broker: FakeBroker
+    code: int, kind: type[BrokerError], all_in_sequence: bool, level: int, broker: FakeBroker
 ) -> None:
     """Sequences that were given to what is refused are lost: under transaction version 1 only InitProducerId helps."""
     script = Script(broker, [code], level)
@@ -216,7 +216,7 @@ def test_what_an_answer_to_produce_means(
         with pytest.raises(kind) as caught:
             writer.commit()
         assert caught.value.code == code
-        if goes_on:
+        if all_in_sequence:
             writer.abort()
             writer.produce(TOPIC, 0, batch("b"))
             writer.commit()

@@ -92,7 +92,7 @@ def first_write(client: Client) -> str:
     return "batch" if client.batches == 1 else "write 0"
 
 
-def goes_on(rules: Rules, world: World, at: int, reply: Reply) -> World:
+def all_in_sequence(rules: Rules, world: World, at: int, reply: Reply) -> World:
     """To the next transaction, if there is one, with what the answer said."""
     client = world.clients[at]
     last = client.number == rules.number_max[at]
@@ -141,7 +141,7 @@ def answer(rules: Rules, world: World, at: int, request: Request | VerifyAll, re
     world = with_client(world, at, waiting=None)
     match request:
         case InitProducerId() if not error and client.step == "bump":
-            return goes_on(rules, world._replace(aborted=world.aborted | {client.deed}), at, reply)
+            return all_in_sequence(rules, world._replace(aborted=world.aborted | {client.deed}), at, reply)
         case InitProducerId() if not error:
             ongoing = reply.ongoing_producer_id, reply.ongoing_producer_epoch
             step = begin(client) if ongoing == NO_PAIR else "look"
@@ -154,7 +154,7 @@ def answer(rules: Rules, world: World, at: int, request: Request | VerifyAll, re
         case AddPartitions(client_version=2):
             return with_client(world, at, step="abort")
         case EndTxn(commit=commit) if not error:
-            return goes_on(rules, ended(world, client, commit), at, reply)
+            return all_in_sequence(rules, ended(world, client, commit), at, reply)
         case EndTxn() if not client.two_phase and not any(
             commit for deed, commit in outcomes(world) if deed == client.deed
         ):

@@ -199,7 +199,7 @@ def test_only_a_group_without_members_can_be_deleted(world: World) -> None:
     (first,) = world.stable()
     world.commit(5, first, 1)
     assert world.groups.delete_group("g") is E.NON_EMPTY_GROUP
-    world.groups.leave("g", [Leaver(first, None)])
+    world.groups.leave_group("g", [Leaver(first, None)])
 
     assert world.groups.delete_group("g") is E.NONE
     assert world.groups.group("g") is None

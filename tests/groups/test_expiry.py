@@ -28,7 +28,7 @@ def test_offsets_of_a_group_live_for_the_retention_time_after_the_last_member_le
     for _ in range(20 * 96):
         world.time.pass_ms(DAY_MS // 96)
         world.heartbeat(first, 1)
-    world.groups.leave("g", [Leaver(first, None)])
+    world.groups.leave_group("g", [Leaver(first, None)])
     world.time.pass_ms(RETENTION_MS - SWEEP_MS)
     assert world.offset().offset == 1
     world.time.pass_ms(SWEEP_MS)

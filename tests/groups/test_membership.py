@@ -298,11 +298,11 @@ def test_requests_to_a_group_that_does_not_exist(world: World) -> None:
     assert world.join("m") == [JoinReply(E.UNKNOWN_MEMBER_ID, "m")]
     assert world.sync("m", 1) == [SyncReply(E.UNKNOWN_MEMBER_ID)]
     assert world.heartbeat("m", 1) is E.UNKNOWN_MEMBER_ID
-    assert world.groups.leave("g", [Leaver("m", None)]) == LeaveReply(E.NONE, (E.UNKNOWN_MEMBER_ID,))
+    assert world.groups.leave_group("g", [Leaver("m", None)]) == LeaveReply(E.NONE, (E.UNKNOWN_MEMBER_ID,))
     assert world.groups.group("g") is None
 
 
 def test_requests_without_a_group_id(world: World) -> None:
     assert world.sync("m", 1, "") == [SyncReply(E.INVALID_GROUP_ID)]
     assert world.heartbeat("m", 1, "") is E.INVALID_GROUP_ID
-    assert world.groups.leave("", [Leaver("m", None)]) == LeaveReply(E.INVALID_GROUP_ID)
+    assert world.groups.leave_group("", [Leaver("m", None)]) == LeaveReply(E.INVALID_GROUP_ID)

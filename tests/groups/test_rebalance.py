@@ -169,7 +169,7 @@ def test_a_rebalance_waits_for_those_who_were_given_an_id(world: World) -> None:
 
 def test_when_the_last_member_leaves_the_group_is_empty_and_stored(world: World) -> None:
     (first,) = world.stable()
-    world.groups.leave("g", [Leaver(first, None)])
+    world.groups.leave_group("g", [Leaver(first, None)])
 
     assert (world.state, world.group().generation) == (S.EMPTY, 2)
     stored = world.log.records()[-1]
@@ -185,7 +185,7 @@ def test_when_the_last_member_leaves_the_group_is_empty_and_stored(world: World)
 
 def test_the_group_of_a_leader_that_leaves_goes_on_under_another(world: World) -> None:
     first, second = world.stable(2)
-    world.groups.leave("g", [Leaver(first, None)])
+    world.groups.leave_group("g", [Leaver(first, None)])
     (joined,) = world.join(second)
 
     assert (joined.leader_id, joined.generation) == (second, 3)
@@ -213,7 +213,7 @@ def test_who_waits_for_the_assignment_hears_of_a_new_rebalance(world: World) -> 
 def test_who_leaves_while_it_waits_is_answered(world: World) -> None:
     first, second = world.stable(2)
     joining = world.join(second, protocols=protocols("range", topics=("u",)))
-    world.groups.leave("g", [Leaver(second, None)])
+    world.groups.leave_group("g", [Leaver(second, None)])
 
     assert joining == [JoinReply(E.UNKNOWN_MEMBER_ID)]
     world.join(first)
@@ -225,7 +225,7 @@ def test_who_leaves_while_it_waits_for_its_assignment_is_answered(world: World) 
     world.join(first)
     world.join(second)
     waiting = world.sync(second, 3)
-    world.groups.leave("g", [Leaver(second, None)])
+    world.groups.leave_group("g", [Leaver(second, None)])
 
     assert waiting == [SyncReply(E.UNKNOWN_MEMBER_ID)]
 
@@ -289,7 +289,7 @@ def test_a_follower_that_comes_back_unchanged_changes_nothing(world: World) -> N
 
 def test_time_that_comes_too_late_is_ignored(world: World) -> None:
     (first,) = world.stable()
-    world.groups.leave("g", [Leaver(first, None)])
+    world.groups.leave_group("g", [Leaver(first, None)])
     world.groups.delete_group("g")
     world.time.pass_ms(10_000_000)
 
@@ -307,7 +307,7 @@ def test_only_timers_that_may_still_matter_run(world: World) -> None:
 
 def test_states_are_told_as_events(world: World) -> None:
     (first,) = world.stable()
-    world.groups.leave("g", [Leaver(first, None)])
+    world.groups.leave_group("g", [Leaver(first, None)])
     world.groups.delete_group("g")
 
     assert {name for name, _ in world.events} == {"group_state_changed"}

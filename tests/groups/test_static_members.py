@@ -48,7 +48,7 @@ def test_the_old_self_of_a_static_member_is_fenced(world: World) -> None:
     assert world.heartbeat(second, 2) is E.UNKNOWN_MEMBER_ID
     assert world.sync(second, 2, instance_id="b") == [SyncReply(E.FENCED_INSTANCE_ID)]
     assert world.join(second, instance_id="b") == [JoinReply(E.FENCED_INSTANCE_ID, second)]
-    assert world.groups.leave("g", [Leaver(second, "b")]).members == (E.FENCED_INSTANCE_ID,)
+    assert world.groups.leave_group("g", [Leaver(second, "b")]).members == (E.FENCED_INSTANCE_ID,)
 
 
 def test_a_leader_that_comes_back_is_told_to_skip_the_assignment(world: World) -> None:
@@ -123,7 +123,7 @@ def test_a_rebalance_that_no_static_member_joins_is_put_off(world: World) -> Non
     (joined,) = world.join(instance_id="a", session_timeout_ms=100_000, rebalance_timeout_ms=1_000)
     world.settle()
     other, _ = world.enter(rebalance_timeout_ms=1_000)
-    world.groups.leave("g", [Leaver(other, None)])
+    world.groups.leave_group("g", [Leaver(other, None)])
     assert world.state is S.PREPARING_REBALANCE
     world.time.pass_ms(5_000)
     assert world.state is S.PREPARING_REBALANCE
@@ -134,7 +134,7 @@ def test_a_rebalance_that_no_static_member_joins_is_put_off(world: World) -> Non
 def test_an_administrator_removes_a_static_member_by_its_name(world: World) -> None:
     first, _ = static_group(world)
 
-    assert world.groups.leave("g", [Leaver("", "b")]).members == (E.NONE,)
+    assert world.groups.leave_group("g", [Leaver("", "b")]).members == (E.NONE,)
     assert list(world.group().members) == [first]
 
 

@@ -79,7 +79,7 @@ class GroupWalk(RuleBasedStateMachine):
         member_id, instance_id = self._draw(data)
         if by_name and instance_id is not None:
             member_id = ""
-        self.world.groups.leave("g", [Leaver(member_id, instance_id)])
+        self.world.groups.leave_group("g", [Leaver(member_id, instance_id)])
 
     @rule(data=st.data(), off=st.sampled_from([0, 0, 1]))
     def heartbeat(self, data: st.DataObject, off: int) -> None:
@@ -182,7 +182,7 @@ def test_a_reply_may_set_off_the_next_request_of_its_client(stays: bool) -> None
         heard.append(reply.error)
         heard.append(world.heartbeat(first, reply.generation))
         if not stays:
-            heard.append(world.groups.leave("g", [Leaver(first, None)]).error)
+            heard.append(world.groups.leave_group("g", [Leaver(first, None)]).error)
 
     world.groups.join(join(first), and_then)
 

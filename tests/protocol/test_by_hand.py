@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from message_samples import encoded
 
-from stuntbroker.broker.allowance import Allowance
 from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.broker.handlers.k26_end_txn import answer_v5
 from stuntbroker.broker.produce_checks import check_content
+from stuntbroker.broker.read_budget import ReadBudget
 from stuntbroker.protocol import batch_check, produce_codec
 from stuntbroker.protocol.batch_check import check_batch, plain_header, records_fill
 from stuntbroker.protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ from stuntbroker.protocol.messages.produce_response import (
     TopicProduceResponse,
 )
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.produce_codec import Answer, Asked, read_request
+from stuntbroker.protocol.produce_codec import Answer, ProduceFields, read_request
 from stuntbroker.protocol.records import (
     BatchHeader,
     build_batch,
@@ -55,7 +55,7 @@ topics = st.lists(st.builds(TopicProduceData, names, st.binary(min_size=16, max_
 requests = st.builds(ProduceRequest, st.none() | names, st.integers(-1, 1), st.just(30_000), topics)
 
 
-def expected(request: ProduceRequest) -> Asked:
+def expected(request: ProduceRequest) -> ProduceFields:
     found: dict[tuple[str, bytes], dict[int, bytes | None]] = {}
     for topic in request.topic_data:
         for part in topic.partition_data:
@@ -63,7 +63,7 @@ def expected(request: ProduceRequest) -> Asked:
     return request.transactional_id, request.acks, [(*key, value) for key, value in found.items()]  # type: ignore[misc]
 
 
-def listed(asked: Asked) -> Asked:
+def listed(asked: ProduceFields) -> ProduceFields:
     return asked[0], asked[1], list(asked[2])
 
 
@@ -250,7 +250,7 @@ def accepted(batch: bytes | bytearray | memoryview) -> bool:
     header, error, _ = check_batch(batch, 9, CONFIG.max_message_bytes)
     if error or header is None or header.size != len(batch):
         return False
-    return not check_content(batch, header, CONFIG, NOW, Allowance()).error
+    return not check_content(batch, header, CONFIG, NOW, ReadBudget()).error
 
 
 @given(values=values, producer=st.booleans(), attributes=st.sampled_from([0, 0x10]), seed=st.integers())

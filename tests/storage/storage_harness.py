@@ -81,7 +81,7 @@ def batch(
 
 def try_put(log: PartitionLog, data: bytes, *, now: int = NOW_MS, zero: bool = False) -> tuple[ErrorCode, int, int]:
     """(error, base offset, log append time)."""
-    return log.append_client(data, read_header(data), now, must_start_at_zero=zero)[:3]
+    return log.append_client(data, read_header(data), now, opens_transaction=zero)[:3]
 
 
 def put(log: PartitionLog, data: bytes, *, now: int = NOW_MS) -> int:

@@ -24,7 +24,7 @@ headers = st.tuples(producers, epochs, sequences, st.integers(1, 3), st.sampled_
 steps = st.one_of(
     st.tuples(st.just("data"), headers, flags),
     st.tuples(st.just("data"), headers, flags),
-    st.tuples(st.just("doubt"), headers, flags),
+    st.tuples(st.just("mark_unresolved"), headers, flags),
     st.tuples(st.just("mark"), producers, epochs, epochs, st.sampled_from([0, 1, 2]), flags),
     st.tuples(st.just("restart")),
 )
@@ -34,7 +34,7 @@ def facts(states: ProducerStates) -> object:
     return (
         {key: [getattr(one, name) for name in one.__slots__] for key, one in states.producers.items()},
         list(states.open_txns.items()),
-        states.doubts,
+        states.unresolved_batches,
     )
 
 
@@ -67,10 +67,10 @@ def test_any_walk_ends_where_the_rules_lead_it(walk: list[tuple[object, ...]]) -
                         assert error is verdict
                         if verdict is OK:
                             rules.appended(read, offset)
-                case ("doubt", header, bool(zero)):
+                case ("mark_unresolved", header, bool(zero)):
                     _, read = made(log, header)  # type: ignore[arg-type]
                     for states in (rules, log.producers):
-                        states.doubt(read, zero, NOW_MS)
+                        states.mark_unresolved(read, zero, NOW_MS)
                 case ("mark", int(pid), int(epoch), int(coordinator), int(version), bool(commit)):
                     wrong: ErrorCode = rules.check_marker(pid, epoch, coordinator, version)
                     offset = log.next_offset

@@ -97,9 +97,9 @@ def test_who_reads_a_log_finds_a_record_that_has_no_batch_yet(tmp_path: Path) ->
     log = new_log(tmp_path / "t-0")
     log.turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
     log.append_record(b"a", b"1", NOW_MS)
-    log.append_late(b"a", b"2", NOW_MS)
+    log.append_deferred(b"a", b"2", NOW_MS)
     log.turn.end()
-    assert log.records and not log.active.gathered
+    assert log.records and not log.active.pending_batches
 
     assert sum(read_header(part).size for part in log.read(1, 1 << 20, 2).parts)
     killed(log)
@@ -113,11 +113,11 @@ def test_a_commit_ends_the_doubts_about_its_producer_and_has_the_time_type_of_it
     data = batch(pid=1, epoch=0, seq=0, txn=True)
     rules.appended(read_header(data), log.append_client(data, read_header(data), NOW_MS, True)[1])
     for states in () if log_append_time else (rules, log.producers):
-        states.doubt(read_header(batch(pid=1, epoch=1, seq=0, txn=True)), True, NOW_MS)
-        assert states.doubts
+        states.mark_unresolved(read_header(batch(pid=1, epoch=1, seq=0, txn=True)), True, NOW_MS)
+        assert states.unresolved_batches
     rules.marker_appended(1, 1, 0, NOW_MS, 1, True)
     log.append_marker(new_marker(True, 1, 1, 0, 2, NOW_MS))
 
-    assert log.producers.doubts == rules.doubts
+    assert log.producers.unresolved_batches == rules.unresolved_batches
     assert [header.attributes for header, _ in log.batches()][1] == (0x38 if log_append_time else 0x30)
     killed(log)

@@ -26,7 +26,7 @@ class Logs:
         self.turn = Turn(self.ends.append, self.faults.append)
         self.folder = folder
         self.txns, self.partition = new_log(folder / "txns"), new_log(folder / "partition")
-        self.txns.leads = True
+        self.txns.flush_first = True
         for log in (self.txns, self.partition):
             log.turn = self.turn
 
@@ -49,7 +49,7 @@ def logs(tmp_path: Path) -> Iterator[Logs]:
 
 def test_a_late_record_is_not_written_with_its_turn_but_with_the_next(logs: Logs) -> None:
     logs.txns.append_record(b"a", b"prepare a", NOW_MS)
-    logs.txns.append_late(b"a", b"complete a", NOW_MS)
+    logs.txns.append_deferred(b"a", b"complete a", NOW_MS)
     logs.end()
     assert logs.written(logs.txns) == [b"prepare a"]
 
@@ -60,9 +60,9 @@ def test_a_late_record_is_not_written_with_its_turn_but_with_the_next(logs: Logs
 
 def test_records_of_other_keys_do_not_wait_for_a_late_one_nor_bring_it_forward(logs: Logs) -> None:
     logs.txns.append_record(b"a", b"prepare a", NOW_MS)
-    logs.txns.append_late(b"a", b"complete a", NOW_MS)
+    logs.txns.append_deferred(b"a", b"complete a", NOW_MS)
     logs.txns.append_record(b"b", b"prepare b", NOW_MS)
-    logs.txns.append_late(b"b", b"complete b", NOW_MS)
+    logs.txns.append_deferred(b"b", b"complete b", NOW_MS)
     assert logs.written(logs.txns) == []  # Nothing was written in the middle of the turn.
 
     logs.end()
@@ -76,7 +76,7 @@ def test_the_next_record_of_its_key_comes_behind_a_late_one_and_behind_all_that_
 ) -> None:
     logs.txns.append_record(b"a", b"prepare a", NOW_MS)
     put(logs.partition, batch([(None, b"marker")]))
-    logs.txns.append_late(b"a", b"complete a", NOW_MS)
+    logs.txns.append_deferred(b"a", b"complete a", NOW_MS)
     logs.txns.append_record(b"a", b"ongoing a", NOW_MS)
     assert (logs.written(logs.txns), logs.written(logs.partition)) == ([b"prepare a"], [b"marker"])
 

@@ -16,7 +16,7 @@ from stuntbroker.storage.ownership import (
     PROPERTIES,
     START_OFFSETS,
     Deleted,
-    Fate,
+    FolderAction,
     judge,
     metadata_of,
     stray_name,
@@ -148,29 +148,29 @@ DELETED = {"orders": Deleted({BEFORE}, 5), "gone": Deleted({BEFORE, UNKNOWN}, 2)
 @pytest.mark.parametrize(
     "name, topic_id, others, fate",
     [
-        ("orders-0", ORDERS, [LOG], Fate.STAYS),
-        ("orders-1", None, [LOG], Fate.DESCRIBED),
-        ("orders-1", b"rubbish", [LOG], Fate.DESCRIBED),
-        ("orders-1", b"", [], Fate.DESCRIBED),
-        ("orders-1", None, [], Fate.DESCRIBED),
-        ("orders-1", BEFORE, [LOG], Fate.REMOVED),
-        ("orders-2", BEFORE, [LOG], Fate.REMOVED),
-        ("orders-2", None, [], Fate.REMOVED),
-        ("orders-2", ORDERS, [LOG], Fate.SET_ASIDE),
-        ("orders-2", UNKNOWN, [LOG], Fate.SET_ASIDE),
-        ("orders-2", None, [LOG], Fate.SET_ASIDE),
-        ("orders-2", b"rubbish", [], Fate.SET_ASIDE),
-        ("orders-2024", None, [], Fate.STAYS),
-        ("gone-1", UNKNOWN, [LOG], Fate.REMOVED),
-        ("gone-1", ORDERS, [LOG], Fate.SET_ASIDE),
-        ("gone-2", None, [], Fate.STAYS),
-        ("never-0", UNKNOWN, [], Fate.SET_ASIDE),
-        ("backup-2024", None, [], Fate.STAYS),
-        ("backup-2024", None, ["notes.log", "0.log"], Fate.STAYS),
+        ("orders-0", ORDERS, [LOG], FolderAction.STAYS),
+        ("orders-1", None, [LOG], FolderAction.DESCRIBED),
+        ("orders-1", b"rubbish", [LOG], FolderAction.DESCRIBED),
+        ("orders-1", b"", [], FolderAction.DESCRIBED),
+        ("orders-1", None, [], FolderAction.DESCRIBED),
+        ("orders-1", BEFORE, [LOG], FolderAction.REMOVED),
+        ("orders-2", BEFORE, [LOG], FolderAction.REMOVED),
+        ("orders-2", None, [], FolderAction.REMOVED),
+        ("orders-2", ORDERS, [LOG], FolderAction.SET_ASIDE),
+        ("orders-2", UNKNOWN, [LOG], FolderAction.SET_ASIDE),
+        ("orders-2", None, [LOG], FolderAction.SET_ASIDE),
+        ("orders-2", b"rubbish", [], FolderAction.SET_ASIDE),
+        ("orders-2024", None, [], FolderAction.STAYS),
+        ("gone-1", UNKNOWN, [LOG], FolderAction.REMOVED),
+        ("gone-1", ORDERS, [LOG], FolderAction.SET_ASIDE),
+        ("gone-2", None, [], FolderAction.STAYS),
+        ("never-0", UNKNOWN, [], FolderAction.SET_ASIDE),
+        ("backup-2024", None, [], FolderAction.STAYS),
+        ("backup-2024", None, ["notes.log", "0.log"], FolderAction.STAYS),
     ],
 )
 def test_what_becomes_of_a_folder(
-    name: str, topic_id: bytes | None, others: list[str], fate: Fate, tmp_path: Path
+    name: str, topic_id: bytes | None, others: list[str], fate: FolderAction, tmp_path: Path
 ) -> None:
     put(tmp_path, name + "/", *(f"{name}/{other}" for other in others))
     if topic_id is not None:
@@ -203,7 +203,7 @@ def test_kafka_s_own_log_is_refused_in_a_folder_of_ours_unless_it_is_a_topic_of_
     put(tmp_path, f"{KAFKA}/{LOG}", f"{KAFKA}/{METADATA}")
     with pytest.raises(StorageError, match="is Apache Kafka's"):
         judge(str(tmp_path), {}, {}, False)
-    assert judge(str(tmp_path), {"__cluster_metadata": (ORDERS, 1)}, {}, False)[0].fate is Fate.DESCRIBED
+    assert judge(str(tmp_path), {"__cluster_metadata": (ORDERS, 1)}, {}, False)[0].fate is FolderAction.DESCRIBED
 
 
 def test_a_stray_is_renamed_as_kafka_does_and_kept_with_all_that_is_in_it(tmp_path: Path) -> None:

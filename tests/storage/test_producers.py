@@ -355,8 +355,8 @@ def test_after_a_refused_first_batch_none_that_comes_later_in_sequence_is_taken(
     states = ProducerStates()
     for before, first, starts_at_zero in refused:
         header = read_header(batch(pid=PID, epoch=before, seq=first, txn=True))
-        states.doubt(header, starts_at_zero, NOW_MS)
-    states.renew_doubt(read_header(batch(pid=PID, epoch=epoch, seq=sequence, txn=True)))
+        states.mark_unresolved(header, starts_at_zero, NOW_MS)
+    states.renew_unresolved(read_header(batch(pid=PID, epoch=epoch, seq=sequence, txn=True)))
 
     assert ask(states, epoch, sequence, txn=True, zero=zero) == answer
 
@@ -364,7 +364,7 @@ def test_after_a_refused_first_batch_none_that_comes_later_in_sequence_is_taken(
 @pytest.mark.parametrize("ending", ["batch", "marker", "time"])
 def test_a_refused_first_batch_is_forgotten(ending: str) -> None:
     states = ProducerStates()
-    states.doubt(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), False, NOW_MS)
+    states.mark_unresolved(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), False, NOW_MS)
     assert ask(states, 3, 1) == OUT_OF_ORDER
     match ending:
         case "batch":
@@ -373,10 +373,10 @@ def test_a_refused_first_batch_is_forgotten(ending: str) -> None:
             marked(3, states)
         case "time":
             states.expire(NOW_MS + 999, 1_000)
-            assert states.doubts
+            assert states.unresolved_batches
             states.expire(NOW_MS + 1_000, 1_000)
 
-    assert states.doubts == {}
+    assert states.unresolved_batches == {}
 
 
 @pytest.mark.parametrize(("starts_at_zero", "marker_epoch", "stays"), [
@@ -390,34 +390,34 @@ def test_a_marker_of_its_own_epoch_leaves_the_first_batch_of_an_implicit_add_unr
 ) -> None:
     """From Produce 12 on the next transaction may have begun when the marker of the one before arrives (KIP-890)."""
     states = ProducerStates()
-    states.doubt(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), starts_at_zero, NOW_MS)
+    states.mark_unresolved(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), starts_at_zero, NOW_MS)
     marked(marker_epoch, states)
 
-    assert bool(states.doubts) == stays
+    assert bool(states.unresolved_batches) == stays
 
 
 def test_a_first_batch_that_was_appended_is_resolved() -> None:
     states = known(3, (0, 2), txn=True)
-    states.doubt(read_header(batch(pid=PID, epoch=3, seq=0, txn=True)), True, NOW_MS)
+    states.mark_unresolved(read_header(batch(pid=PID, epoch=3, seq=0, txn=True)), True, NOW_MS)
 
-    assert states.doubts == {}
+    assert states.unresolved_batches == {}
 
 
 def test_a_batch_that_is_not_verified_changes_no_unresolved_first_batch() -> None:
     states = known(4, (0, 1))
-    states.doubt(read_header(batch(pid=PID, epoch=3, seq=0, txn=True)), True, NOW_MS)
-    before = dict(states.doubts)
+    states.mark_unresolved(read_header(batch(pid=PID, epoch=3, seq=0, txn=True)), True, NOW_MS)
+    before = dict(states.unresolved_batches)
 
     assert ask(states, 4, 1, txn=True) == OUT_OF_ORDER
-    assert states.doubts == before
+    assert states.unresolved_batches == before
 
-    states.renew_doubt(read_header(batch(pid=PID, epoch=4, seq=1, txn=True)))
+    states.renew_unresolved(read_header(batch(pid=PID, epoch=4, seq=1, txn=True)))
     assert ask(states, 4, 1, txn=True) == OK
 
 
 def test_the_batches_of_an_open_transaction_are_held_to_a_refused_newer_epoch_too() -> None:
     states = known(3, (0, 2), txn=True)
-    states.doubt(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), False, NOW_MS)
+    states.mark_unresolved(read_header(batch(pid=PID, epoch=4, seq=0, txn=True)), False, NOW_MS)
 
     assert ask(states, 3, 2, txn=True) == OUT_OF_ORDER
     assert ask(states, 3, 0, 2, txn=True) == DUPLICATE

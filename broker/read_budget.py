@@ -16,11 +16,11 @@ OPENING_STEPS: Final = 32
 """To open a batch at all takes so long."""
 
 
-class Spent(Exception):
+class BudgetExceeded(Exception):
     """It would take more steps than there are."""
 
 
-class Allowance:
+class ReadBudget:
     """The steps that a request has left."""
 
     __slots__ = ("steps",)
@@ -40,13 +40,13 @@ class Allowance:
 
         room = min((self.steps - OPENING_STEPS) * BYTES_PER_STEP, size_max)
         if room <= 0:
-            raise Spent
+            raise BudgetExceeded
         try:
             payload, cost = measured(header.codec, batch[HEADER_SIZE:], room)
         except CompressionError as fault:
             self.steps -= OPENING_STEPS + room // BYTES_PER_STEP  # It may have come so far.
             if isinstance(fault, TooLarge):
-                raise Spent from fault
+                raise BudgetExceeded from fault
             raise
         self.steps -= OPENING_STEPS + cost // BYTES_PER_STEP
         return payload, 0
