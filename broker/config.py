@@ -20,6 +20,8 @@ class ConfigError(ValueError):
 
 
 class Property(NamedTuple):
+    """A configuration property: its default, how its text is read, and Kafka's number for its type (`ConfigDef.Type`)."""
+
     default: Any
     read: Callable[[str], Any]
     kind: int
@@ -290,6 +292,7 @@ address by which a client came.
 
 
 def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:
+    """Return the value that `text` stands for. Raises ConfigError, which names the property."""
     try:
         return known[name].read(text.strip())
     except ConfigError as fault:
@@ -369,9 +372,11 @@ class BrokerConfig:
 
     @property
     def accepts_any_replication_factor(self) -> bool:
+        """Whether a replication factor above 1 is accepted (`stuntbroker.replication.factor=any`)."""
         return bool(self.values["stuntbroker.replication.factor"] == "any")
 
     def topic_default(self, name: str) -> Any:
+        """Return what a topic has for a property that is not set for it."""
         prop, broker_name = TOPIC[name]
         return prop.default if broker_name is None else self.values.get(broker_name, prop.default)
 

@@ -33,6 +33,8 @@ LISTS: Final = frozenset(name for name, (prop, _) in TOPIC_CONFIGS.items() if pr
 
 
 class Outcome(NamedTuple):
+    """What became of one change: NONE, or an error with its message."""
+
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
 

@@ -23,12 +23,16 @@ IN_HOURS: Final = {"log.retention.ms": ("log.retention.hours", "168"), "log.roll
 
 
 class Synonym(NamedTuple):
+    """One level at which a property has a value: its name there, the value, and Kafka's number for the source."""
+
     name: str
     value: str
     source: int
 
 
 class Entry(NamedTuple):
+    """One property as DescribeConfigs shows it. `synonyms`: its values at every level, the one in force first."""
+
     name: str
     value: str | None
     set_here: bool
@@ -39,6 +43,7 @@ class Entry(NamedTuple):
 
 
 def topic_configs(broker: Broker, topic: Topic) -> list[Entry]:
+    """Return all properties of a topic, in the order of their definition."""
     entries = []
     for name, (prop, broker_name) in TOPIC.items():
         synonyms = []

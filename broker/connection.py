@@ -65,6 +65,8 @@ def refusal_reason(start: bytes) -> str:
 
 
 class Connection(asyncio.BufferedProtocol):
+    """One client's connection: receives frames, hands each to its handler, and sends the answers in order."""
+
     __slots__ = (
         "_client_id_raw",
         "_client_id_stop",
@@ -132,6 +134,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- what the event loop calls
 
     def connection_made(self, transport: Any) -> None:
+        """Take note of who has connected. Called by the event loop."""
         self.transport = transport
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
@@ -144,6 +147,7 @@ class Connection(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=self.broker.config["stuntbroker.write.buffer.bytes"])
 
     def get_buffer(self, hint: int) -> memoryview:
+        """Return room for the bytes that arrive next. Called by the event loop."""
         high = self._high
         if not high:
             return self._empty_view
@@ -153,6 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._view[high : min(self.room, high + READ_AT_ONCE)]
 
     def buffer_updated(self, count: int) -> None:
+        """Handle the whole frames that have arrived. Called by the event loop after `count` more bytes."""
         high = self._high = self._high + count
         if not self.open and not self._paused:
             if high == count >= START_SIZE:
@@ -168,9 +173,11 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.pause_reading()  # It has sent ahead more than the buffer holds.
 
     def eof_received(self) -> bool:
+        """Have the transport closed: a client that has ended its side is not answered any more."""
         return False
 
     def connection_lost(self, fault: Exception | None) -> None:
+        """Forget the client, and tell the request that waits, if one does. Called by the event loop."""
         self.open = False
         self.transport = self._leaving = None
         self.broker.disconnected(self)
@@ -179,9 +186,11 @@ class Connection(asyncio.BufferedProtocol):
             on_close()
 
     def pause_writing(self) -> None:
+        """Stop handling requests: the client does not read its answers."""
         self._paused = True
 
     def resume_writing(self) -> None:
+        """Go on with the requests that have arrived meanwhile."""
         self._paused = False
         if not self.open and not self._cutting:
             self._continue()
@@ -437,6 +446,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def close(self) -> None:
+        """Close the connection when everything that was answered has been sent."""
         self.open = False
         if self.transport is not None:
             if self.broker.turn.armed:

@@ -38,6 +38,8 @@ Levels = dict[str, dict[str, str]]
 
 
 class Change(NamedTuple):
+    """One change of a configuration: operation as in IncrementalAlterConfigs (0 set, 1 delete, 2 append, 3 subtract)."""
+
     name: str
     operation: int
     value: str

@@ -89,15 +89,19 @@ class Events:
         )
 
     def debug(self, event: str, **fields: Any) -> None:
+        """Log an event for somebody who looks for a fault."""
         self._emit("debug", event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
+        """Log an event of ordinary operation."""
         self._emit("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
+        """Log an event that a user should know of."""
         self._emit("warning", event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
+        """Log a fault of the broker, or of the machine."""
         self._emit("error", event, fields)
 
 

@@ -29,6 +29,8 @@ FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER
 
 
 class Fence(NamedTuple):
+    """Why a producer was fenced: the cause, and the client that caused it, where it was one."""
+
     cause: str
     by_client_id: str
     by_client: str

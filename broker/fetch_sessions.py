@@ -29,6 +29,8 @@ Key = tuple[Any, int]
 
 
 class FetchSession:
+    """What an incremental fetch remembers for its client (KIP-227): an id, its epoch, and its partitions."""
+
     __slots__ = ("epoch", "id", "partitions", "uses_ids")
 
     def __init__(self, session_id: int, uses_ids: bool) -> None:
@@ -46,6 +48,7 @@ class FetchSessions:
         self.sessions: dict[int, FetchSession] = {}
 
     def new(self, uses_ids: bool) -> FetchSession | None:
+        """Return a new session, in the place of the oldest one when all slots are taken; None when there are no slots."""
         if not self.slots:
             return None
         if len(self.sessions) >= self.slots:
@@ -71,4 +74,5 @@ class FetchSessions:
         return session, ErrorCode.NONE
 
     def close(self, session_id: int) -> None:
+        """Forget a session. Nothing happens when there is none with this id."""
         self.sessions.pop(session_id, None)

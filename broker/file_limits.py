@@ -9,6 +9,8 @@ RESERVE: Final = 64
 
 
 class Shares(NamedTuple):
+    """How many of the process's file descriptors connections and segments may take."""
+
     connections: int
     """Clients at a time."""
     segments: int

@@ -23,6 +23,7 @@ KIP_447_DRAFT: Final = "kip-447-draft"
 
 
 def fences_by_group(broker: Broker) -> bool:
+    """Whether producers are fenced by consumer group: the profile `kip-447-draft`."""
     profile: str = broker.config["stuntbroker.profile"]
     return profile == KIP_447_DRAFT
 

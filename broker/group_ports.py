@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 
 class OffsetsLog:
+    """`__consumer_offsets` as the coordinator of groups writes and reads it."""
+
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
         self.partition_count = len(topic.partitions)
 
     def append(self, partition: int, batch: bytearray) -> int:
+        """Append a batch to a partition of the topic; return its offset. Raises StorageError."""
         return self.topic.partitions[partition].append_own(batch)
 
 
@@ -30,6 +33,7 @@ def new_member_id(prefix: str) -> str:
 
 
 def make_groups(broker: Broker) -> GroupCoordinator:
+    """Return a coordinator of groups that works on this broker's clock, log and events."""
     config = broker.config
     topic = broker.topics.internal(OFFSETS)
 

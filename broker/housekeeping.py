@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 class Housekeeping:
+    """What the broker does by the clock: retention, compaction, expiry, and closing of idle connections."""
+
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._waiting: list[PartitionLog] = []
@@ -71,6 +73,7 @@ class Housekeeping:
         broker.timers.call_later(0, self._step)
 
     def retain(self) -> None:
+        """Delete the segments that have outlived their topic's retention."""
         from stuntbroker.storage.retention import apply_retention  # As above.
 
         now_ms = self.broker.clock.now_ms()
@@ -82,6 +85,7 @@ class Housekeeping:
             self.broker.data_dir.write_start_offsets()
 
     def expire_producers(self) -> None:
+        """Forget producers that have been silent for `producer.id.expiration.ms`."""
         now_ms, age_ms = self.broker.clock.now_ms(), self.broker.config["producer.id.expiration.ms"]
         for topic in self.broker.topics:
             for log in topic.partitions:

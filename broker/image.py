@@ -36,12 +36,16 @@ class ImageError(ValueError):
 
 
 class TopicImage(NamedTuple):
+    """A topic as the journal describes it."""
+
     id: bytes
     partitions: int
     configs: dict[str, str]
 
 
 class Image:
+    """Everything that the journal describes: topics, configurations, quotas, features, and the deleted topics."""
+
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
         self.deleted: dict[str, Deleted] = {}

@@ -150,6 +150,7 @@ FAMILIES: Final = (
 
 
 def is_kafka_property(name: str) -> bool:
+    """Whether Kafka 4.3.1 has a broker property of this name."""
     return name in KAFKA_4_3_1 or name in OUTSIDE_THE_DEFINITION or name.startswith(FAMILIES)
 
 

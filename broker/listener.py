@@ -17,6 +17,8 @@ USUAL_NAMES: Final[dict[str, str]] = {
 
 
 class Address(NamedTuple):
+    """A host, as a name or an IP address, and a port."""
+
     host: str
     port: int
 
@@ -44,6 +46,7 @@ def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAM
 
 
 def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
+    """Return the security protocol of each listener name (`listener.security.protocol.map`). Raises ConfigError."""
     protocols = dict(USUAL_NAMES)
     for entry in filter(None, map(str.strip, config["listener.security.protocol.map"].split(","))):
         name, _, protocol = entry.upper().partition(":")
@@ -118,6 +121,7 @@ class Advertised:
         self._mapped_port = mapped_port
 
     def for_client(self, local: tuple[str, int], peer_host: str) -> Address:
+        """Return the address that a client is told. `local`: the address that it has connected to."""
         if self._fixed is not None:
             return self._fixed
         host, port = local

@@ -48,6 +48,7 @@ class MetricsServer:
         return addresses[0]
 
     def stop(self) -> None:
+        """Stop listening, and close what is connected."""
         for server in self._servers:
             server.close()
         for writer in self._clients:

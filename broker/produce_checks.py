@@ -29,6 +29,8 @@ _OK: Final = ErrorCode.NONE
 
 
 class Verdict(NamedTuple):
+    """What a batch is answered for its content: NONE, or an error, a message, and the records that are wrong."""
+
     error: ErrorCode = _OK
     message: str | None = None
     record_errors: Sequence[BatchIndexAndErrorMessage] = ()

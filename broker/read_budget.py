@@ -30,6 +30,7 @@ class ReadBudget:
 
     @property
     def is_whole(self) -> bool:
+        """Whether nothing of the budget was used yet."""
         return self.steps == STEPS_MAX
 
     def opened(self, header: BatchHeader, batch: Buffer, size_max: int = BYTES_MAX) -> tuple[Buffer, int]:

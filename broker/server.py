@@ -274,6 +274,7 @@ class Broker:
         return True
 
     def disconnected(self, connection: Connection) -> None:
+        """Forget a connection that is gone."""
         if connection in self.connections:
             self.connections.remove(connection)
             self.request_memory.forget(connection, connection.room)
@@ -284,6 +285,7 @@ class Broker:
             self._groups.topic_deleted(name)
 
     def address_for(self, connection: Connection) -> Address:
+        """Return the address of this broker that a client is told."""
         return self.advertised.for_client(connection.local, connection.host)
 
     # --- durability

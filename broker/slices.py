@@ -35,6 +35,7 @@ class Awaited:
         self._go_on: Callable[[], None] | None = None
 
     def set(self, value: Any) -> None:
+        """Store the answer, and continue the steps that wait for it."""
         self.is_there, self.value = True, value
         if self._go_on is not None:
             self._go_on()
@@ -99,9 +100,11 @@ class Part:
         self.answer = Awaited()
 
     def reply(self, answer: Any) -> None:
+        """Keep the answer to this part of the request."""
         self.answer.set(answer)
 
     def fail(self, event: str, **facts: Any) -> None:
+        """Close the connection, as for a whole request."""
         self.connection.fail(event, **facts)
         self.answer.set(None)
 

@@ -11,12 +11,15 @@ from stuntbroker.broker.clock import Clock
 
 
 class TimerHandle:
+    """A call that is due at some time, and can be cancelled."""
+
     __slots__ = ("callback",)
 
     def __init__(self, callback: Callable[[], Any] | None) -> None:
         self.callback = callback
 
     def cancel(self) -> None:
+        """Have the call not made. Nothing happens when it was made."""
         self.callback = None
 
 
@@ -33,6 +36,7 @@ class Timers:
         self._armed_at = 0
 
     def call_at(self, at_ms: int, callback: Callable[[], Any]) -> TimerHandle:
+        """Call back at a time, in ms of `now_ms`; at once when it is over."""
         handle = TimerHandle(callback)
         self._number += 1
         heapq.heappush(self._heap, (at_ms, self._number, handle))
@@ -41,6 +45,7 @@ class Timers:
         return handle
 
     def call_later(self, delay_ms: int, callback: Callable[[], Any]) -> TimerHandle:
+        """Call back in `delay_ms` from now."""
         return self.call_at(self.now_ms() + delay_ms, callback)
 
     def every(self, interval_ms: int | Callable[[], int], callback: Callable[[], Any]) -> None:
@@ -79,6 +84,7 @@ class Timers:
             self._arm()
 
     def close(self) -> None:
+        """Cancel all calls."""
         self._heap.clear()
         if self._armed is not None:
             self._armed.cancel()

@@ -31,6 +31,8 @@ INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
 
 
 class Topic:
+    """A topic: its name, its 16-byte id, its partitions' logs, and the properties that are set for it."""
+
     __slots__ = ("configs", "id", "internal", "name", "partitions")
 
     def __init__(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
@@ -47,6 +49,7 @@ class TopicNameError(ValueError):
 
 
 def check_name(name: str) -> None:
+    """Raise TopicNameError, with Kafka's message, for a name that no topic can have."""
     if not name:
         raise TopicNameError("Topic name is invalid: the empty string is not allowed")
     if name in (".", ".."):
@@ -84,14 +87,17 @@ class Topics:
         return iter(self.by_name.values())
 
     def log(self, name: str, index: int) -> PartitionLog | None:
+        """Return the log of a partition, None when there is none."""
         return self.logs.get((name, index))
 
     def config_of(self, topic: Topic, name: str) -> Any:
+        """Return the value in force of a topic's property."""
         if name in topic.configs:
             return TOPIC[name][0].read(topic.configs[name].strip())
         return self.config.topic_default(name)
 
     def log_config(self, topic: Topic) -> LogConfig:
+        """Return what the topic's configuration means for its logs."""
         policies = {part.strip() for part in self.config_of(topic, "cleanup.policy").split(",")}
         return LogConfig(
             segment_bytes=self.config_of(topic, "segment.bytes"),
@@ -154,6 +160,7 @@ class Topics:
         self._grow(topic, count)
 
     def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
+        """Replace the properties that are set for a topic. Raises StorageError."""
         self.journal({"configs": topic.name, "set": configs})
         self._apply_configs(topic, configs)
 
@@ -197,6 +204,7 @@ class Topics:
 
     @staticmethod
     def new_id() -> bytes:
+        """Return a random id for a topic: 16 bytes."""
         random_bytes = bytearray(os.urandom(16))  # A random UUID (version 4) whose text does not begin with a dash.
         random_bytes[0] &= 0x7F
         random_bytes[6] = random_bytes[6] & 0x0F | 0x40

@@ -63,12 +63,14 @@ class ProducerIds:
         self._reserve = reserve
 
     def peek(self) -> int:
+        """Return the producer id that is given out next. Raises StorageError: a block of ids is reserved on disk first."""
         if self.next >= self._reserved_below:
             self._reserve(self.next + BLOCK)
             self._reserved_below = self.next + BLOCK
         return self.next
 
     def take(self) -> int:
+        """Return a producer id that nobody has. Raises StorageError."""
         taken = self.peek()
         self.next += 1
         return taken
@@ -121,6 +123,7 @@ class Transactions:
     # --- asking
 
     def find(self, transactional_id: str) -> Actor | None:
+        """Return the actor of a transactional id, None when the id is unknown."""
         return self._actors.get(transactional_id) or self._wake(transactional_id)
 
     def _wake(self, transactional_id: str) -> Actor | None:
@@ -203,6 +206,7 @@ class Transactions:
     # --- ports of the actors
 
     def context(self) -> Context:
+        """Return what a decision depends on besides the transaction: the time, the next producer id, the configuration."""
         now_ms, context = self.broker.clock.now_ms(), self._context
         if context.now_ms == now_ms and context.next_producer_id == self.producer_ids.next:
             return context
@@ -212,9 +216,11 @@ class Transactions:
         return context
 
     def producer_id_allocated(self) -> None:
+        """Take note that the producer id of `context` was given out."""
         self.producer_ids.take()
 
     def append(self, actor: Actor, txn: Txn, deferred: bool) -> bool:
+        """Append a transaction's new state to its log; True when it counts at once, without a sync. Raises StorageError."""
         if deferred:
             actor.log.append_deferred(txn.transactional_id, txn, txn.updated_at_ms)
         else:
@@ -222,6 +228,7 @@ class Transactions:
         return self._never_syncs
 
     def when_synced(self, callback: Callable[[], None]) -> None:
+        """Call back when everything that was written is on the disk."""
         assert self.broker.syncer is not None
 
         def synced() -> None:
@@ -233,10 +240,12 @@ class Transactions:
         self.broker.syncer.when_synced(synced)
 
     def write_markers(self, txn: Txn) -> bool:
+        """Write the markers of a transaction; True when they count at once, without a sync. Raises StorageError."""
         self._write_markers(txn, txn.partitions)
         return self._never_syncs
 
     def write_markers_in_slices(self, txn: Txn, on_written: Callable[[], None], on_failed: Callable[[], None]) -> None:
+        """Write the markers of a transaction of very many partitions, some of them in a turn."""
         partitions = iter(txn.partitions)
 
         def go_on() -> None:
@@ -294,12 +303,14 @@ class Transactions:
                 broker.groups.apply_marker(log.index, producer_id, commit)
 
     def reject_new_records(self, txn: Txn) -> None:
+        """Refuse further records of a transaction that is prepared (KIP-939)."""
         for name, index in txn.partitions:
             log = self.broker.topics.log(name, index)
             if log is not None:
                 log.producers.seal(txn.producer_id)
 
     def phase_changed(self, actor: Actor, before: Txn) -> None:
+        """Keep the set of open transactions up to date."""
         if actor.txn.phase in OPEN:
             self.open.add(actor)
         else:

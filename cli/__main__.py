@@ -11,6 +11,7 @@ INTERRUPTED = 130
 
 
 def main() -> int:
+    """Run the command line; return the exit status."""
     try:
         gc.disable()  # Nothing that is made while starting is garbage; the server turns it on again when it is ready.
         from stuntbroker.cli.main import run

@@ -61,6 +61,8 @@ SPARSE_S: Final = 10.0
 
 
 class AuditOptions(NamedTuple):
+    """What `stuntbroker audit` was asked to do."""
+
     folder: str
     json: bool
     html: str | None
@@ -95,6 +97,7 @@ class Progress:
             self._next_s = now_s + SPARSE_S
 
     def clear(self) -> None:
+        """Remove the progress line from the terminal."""
         if self._is_shown:
             sys.stderr.write("\r\x1b[K")
             self._is_shown = False

@@ -24,6 +24,7 @@ EVERY_DAY: Final = ("first", "first_seen", "end", "init", "init_by_owner")
 
 
 def report_of(folder: Folder, audit: Audit, findings: pa.Table, timelines: list[str]) -> Report:
+    """Return an audit as one JSON object: counts, findings, latencies, fences and timelines."""
     from stuntbroker.pipeline.audit.reports import aborted_of, is_internal, last_stable_offsets
 
     aborted = aborted_of(audit.transactions).to_pylist()
@@ -86,6 +87,7 @@ def _slowest(latencies: pa.Table, most: int) -> list[Report]:
 
 
 def text_of(report: Report) -> str:
+    """Return a report as text for people."""
     ratio = report["aborted_bytes_ratio"]
     lines = [
         f"{count(report['partitions'], 'partition')}, {count(report['batches'], 'batch', 'batches')}, "

@@ -40,6 +40,7 @@ HEADERS_SHOWN_MAX = 100
 
 
 def dump(paths: list[str]) -> int:
+    """Print log files as readable lines; return the exit status: 0, or 1 when a file could not be read whole."""
     if not paths:
         raise UsageError("dump needs FILEs or FOLDERs, as <data folder>/<topic>-<partition>/*.log")
     return max((_dump_file(file) for path in paths for file in _files_in(path)), default=0)

@@ -115,6 +115,7 @@ def options(arguments: list[str], known: tuple[str, ...], flags: tuple[str, ...]
 
 
 def single(given: dict[str, list[str]], name: str, default: str) -> str:
+    """Return an option's only value. Raises UsageError when it was given twice."""
     values = given.get(name, [default])
     if len(values) > 1:
         raise UsageError(f"{name} was given {len(values)} times")
@@ -122,6 +123,7 @@ def single(given: dict[str, list[str]], name: str, default: str) -> str:
 
 
 def choice(given: dict[str, list[str]], name: str, *choices: str) -> str:
+    """Return an option's value, which must be one of `choices`; the first is the default. Raises UsageError."""
     value = single(given, name, choices[0])
     if value not in choices:
         raise UsageError(f"{name} {value!r}: it must be one of {', '.join(choices)}")
@@ -129,6 +131,7 @@ def choice(given: dict[str, list[str]], name: str, *choices: str) -> str:
 
 
 def number(given: dict[str, list[str]], name: str, default: int, low: int, high: int) -> int:
+    """Return an option's whole number from `low` to `high`. Raises UsageError."""
     text = single(given, name, str(default))
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20) or not low <= int(text) <= high:
@@ -137,6 +140,7 @@ def number(given: dict[str, list[str]], name: str, default: int, low: int, high:
 
 
 def seconds(given: dict[str, list[str]], name: str, default: float) -> float:
+    """Return an option's number of seconds. Raises UsageError."""
     text = single(given, name, str(default))
     try:
         value = float(text)

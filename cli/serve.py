@@ -51,6 +51,7 @@ class Listening(NamedTuple):
 
 
 def serve(given: dict[str, list[str]]) -> int:
+    """Run a broker until SIGTERM or SIGINT; return the exit status."""
     durability = choice(given, "--durability", "process", "power")
     form = choice(given, "--log-format", "text", "json")
     level = choice(given, "--log-level", "info", "debug", "warning", "error")

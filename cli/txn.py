@@ -86,6 +86,7 @@ class Shown(NamedTuple):
 
 
 def txn(arguments: list[str]) -> int:
+    """Run one of the transactional admin commands; return the exit status."""
     command, others = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command not in COMMANDS:
         what = f"txn: there is no command {command!r}" if command else "txn: which command?"

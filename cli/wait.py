@@ -15,6 +15,7 @@ ATTEMPT_S_MAX = 5.0
 
 
 def wait(given: dict[str, list[str]]) -> int:
+    """Wait for a broker; return 0 when it answers, 1 at the time-out."""
     addresses = bootstrap(given)
     timeout_s = seconds(given, "--timeout", 30)
     deadline = time.monotonic() + timeout_s

@@ -70,10 +70,12 @@ class Description(NamedTuple):
 
     @property
     def two_phase(self) -> bool:
+        """Whether the producer has no transaction time-out (KIP-939)."""
         return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
 
     @property
     def running(self) -> bool:
+        """Whether the transaction is open or being ended."""
         return self.state in RUNNING
 
 
@@ -107,6 +109,8 @@ class Marker(NamedTuple):
 
 
 class Hanging(NamedTuple):
+    """The hanging transactions, and the partitions that have no leader to be asked."""
+
     transactions: tuple[OpenTransaction, ...]
     leaderless: tuple[TopicPartition, ...]
     """Partitions that nobody could be asked about."""

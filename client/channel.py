@@ -68,9 +68,11 @@ class Loop:
 
     @property
     def usable(self) -> bool:
+        """Whether the loop is open, and of this process: a forked child has none."""
         return os.getpid() == self._process_id and not self._loop.is_closed()
 
     def close(self) -> None:
+        """Close the loop when its transports have closed."""
         if self.usable:
             if asyncio._get_running_loop() is None:
                 self._loop.run_until_complete(asyncio.sleep(0))  # What was closed is told so by the loop.
@@ -110,6 +112,7 @@ class Pending(Generic[Answer]):
         self._key = key
 
     def done(self) -> bool:
+        """Whether there is a response, or a fault."""
         return self.future.done()
 
     def result(self) -> Answer:
@@ -172,6 +175,7 @@ class Channel:
                 self.transaction_version = entry.max_version_level
 
     def close(self) -> None:
+        """Close the connection."""
         if self._wire is not None:
             wire, self._wire = self._wire, None
             if self._loop.usable:
@@ -207,6 +211,7 @@ class Channel:
         wait_for(self._loop, pending, wait_s, all_of_them)
 
     def failed(self, name: str, fault: BaseException) -> ConnectionFailed:
+        """Return the error for a connection that failed during the request `name`."""
         return ConnectionFailed(f"{name} to {self.address}: {_said(fault)}")
 
 
@@ -238,10 +243,12 @@ class ChannelCluster(Cluster):
         self.loop = Loop()
 
     def close(self) -> None:
+        """Close all connections, and their loop."""
         super().close()
         self.loop.close()
 
     def channel(self, node_id: int) -> Channel:
+        """Return the connection to a node, opened when it is first needed. Raises ConnectionFailed."""
         node = self._node(node_id)
         assert isinstance(node, Channel)
         return node

@@ -35,14 +35,19 @@ Result = TypeVar("Result")
 class Link(Protocol):
     """What a cluster needs of a connection: `connection.Connection` and `channel.Channel` are such."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection."""
 
-    def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int: ...
+    def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int:
+        """Return the highest version of an API, from `least` to `most`, that the broker serves. Raises UnsupportedVersion."""
 
-    def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer: ...
+    def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
+        """Send a request and return its response. Raises ConnectionFailed, TimedOut."""
 
 
 class Partition(NamedTuple):
+    """A partition, with the ids of its leader (-1: none) and of its replicas."""
+
     topic: str
     partition: int
     leader_id: int
@@ -101,6 +106,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
+        """Close all connections."""
         self.forget()
 
     # --- operations
@@ -112,6 +118,7 @@ class Cluster:
         return self._deadline
 
     def pause(self, seconds: float) -> None:
+        """Wait before a request is repeated."""
         self._sleep(seconds)
 
     def retrying(self, attempt: Callable[[], Result]) -> Result:

@@ -37,6 +37,8 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 class Address(NamedTuple):
+    """A host, as a name or an IP address, and a port."""
+
     host: str
     port: int
 
@@ -77,6 +79,7 @@ class Connection:
             raise
 
     def close(self) -> None:
+        """Close the socket."""
         self._socket.close()
 
     def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int:
@@ -149,6 +152,7 @@ def chosen_version(address: Address, versions: dict[int, tuple[int, int]], key: 
 
 
 def reason(fault: BaseException) -> str:
+    """Return in words why a connection failed."""
     if isinstance(fault, TimeoutError):
         return "no answer in time"
     return getattr(fault, "strerror", None) or str(fault) or type(fault).__name__

@@ -74,6 +74,7 @@ PRODUCER_FAULTS: Final[dict[int, type[BrokerError]]] = {
 
 
 def producer_fault(what: str, code: int, message: str | None = None) -> BrokerError:
+    """Return the exception for an error code that a producer was answered."""
     return PRODUCER_FAULTS.get(code, BrokerError)(what, code, message)
 
 

@@ -29,6 +29,8 @@ ANSWER_S_MAX: Final = 30.0
 
 
 class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
     topic: str
     partition: int
 
@@ -37,6 +39,8 @@ class TopicPartition(NamedTuple):
 
 
 class Topic(NamedTuple):
+    """The partitions of a topic, in order."""
+
     partitions: tuple[TopicPartition, ...]
     is_internal: bool
 

@@ -32,6 +32,8 @@ LOOK_AGAIN_S: Final = 0.02
 
 
 class Row(NamedTuple):
+    """A record as it was read."""
+
     offset: int
     timestamp_ms: int
     key: bytes | None

@@ -66,16 +66,19 @@ class Call(Generic[Answer]):
         return self
 
     def build_request_header(self, correlation_id: int, client_id: str) -> _Header:
+        """Return the request header, as aiokafka's connection asks for it."""
         name = client_id.encode()
         head = pack(">hhih", self.API_KEY, self.API_VERSION, correlation_id, len(name)) + name
         return _Header(head + b"\x00" if self._flexible else head)
 
     def encode(self) -> bytearray:
+        """Return the body of the request."""
         out = bytearray()
         self._message.encode(out, self.API_VERSION)
         return out
 
     def parse_response_header(self, frame: BytesIO) -> _AnswerHeader:
+        """Read the response header from a frame, and leave the frame at the body."""
         data: Any = frame.getvalue()
         # The answer to ApiVersions has the oldest header at every version.
         frame.seek(skip_tags(data, 4) if self._flexible and self.API_KEY != 18 else 4)

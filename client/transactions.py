@@ -56,6 +56,8 @@ NOBODY: Final = PreparedState(-1, -1)
 
 
 class Initialised(NamedTuple):
+    """The (producer id, epoch) of a producer, and the prepared transaction that it has taken over, if any."""
+
     pair: PreparedState
     """What the client bears from now on."""
     ongoing: PreparedState | None
@@ -92,6 +94,7 @@ def transaction_version(cluster: ChannelCluster, node_id: int) -> int:
 
 
 def end_txn_version(cluster: ChannelCluster, node_id: int) -> int:
+    """Return the version of EndTxn to use: below 5 when the cluster's `transaction.version` is below 2."""
     first = transaction_version(cluster, node_id) < 2
     return cluster.channel(node_id).version(END_TXN, most=END_TXN_V2_FROM - 1 if first else 0x7FFF)
 

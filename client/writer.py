@@ -215,6 +215,7 @@ class TransactionalWriter:
         self._end(commit=True)
 
     def abort(self) -> None:
+        """Abort the transaction, with what was refused in it. Raises the fault that made the writer unusable."""
         if self._fault is not None and not isinstance(self._fault, TransactionAbortable):
             raise self._fault
         self._fault = None

@@ -35,15 +35,20 @@ RETRY_AFTER_MS: Final = 1_000
 
 
 class TimerHandle(Protocol):
-    def cancel(self) -> None: ...
+    """A call that is due at some time."""
+
+    def cancel(self) -> None:
+        """Have the call not made."""
 
 
 class Timers(Protocol):
     """Calls back once, at or after a time of a clock of its own, which never steps."""
 
-    def now_ms(self) -> int: ...
+    def now_ms(self) -> int:
+        """Return the time in ms."""
 
-    def call_at(self, at_ms: int, callback: Callable[[], None]) -> TimerHandle: ...
+    def call_at(self, at_ms: int, callback: Callable[[], None]) -> TimerHandle:
+        """Call back at a time in ms."""
 
 
 class Ports:
@@ -80,6 +85,8 @@ class _Deadline:
 
 
 class GroupActor:
+    """One group: performs the effects of decisions, and keeps the requests and timers that wait."""
+
     __slots__ = ("_deadlines", "_joins", "_ports", "_syncs", "group")
 
     def __init__(self, group: Group, ports: Ports) -> None:
@@ -90,6 +97,7 @@ class GroupActor:
         self._syncs: dict[str, Answered] = {}
 
     def ask(self, request: Request, reply: Answered | None = None) -> None:
+        """Decide a request, and perform what follows; `reply` gets the answer, now or later."""
         ports = self._ports
         self.perform(decide(self.group, request, ports.now_ms(), ports.config), reply)
 
@@ -135,6 +143,7 @@ class GroupActor:
         self._become(advance(self.group, GroupState.DEAD, self._ports.now_ms()))
 
     def disarm_all(self) -> None:
+        """Cancel all timers of the group."""
         for key in tuple(self._deadlines):
             self._disarm(key)
 

@@ -23,6 +23,7 @@ class Generations:
         self._claimed: dict[str, int] = {}
 
     def newest(self, group_id: str, group: Group | None) -> int:
+        """Return the newest generation that the group has reached, or that a producer has claimed for it."""
         claimed = self._claimed.get(group_id, GENERATION_NONE)
         reached = GENERATION_NONE if group is None or group.generation == 0 else group.generation
         return max(claimed, reached)

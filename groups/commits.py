@@ -45,6 +45,7 @@ def missing_group_error(generation: int, transactional: bool, version: int) -> E
 
 
 def metadata_error(metadata: str | None, config: GroupConfig) -> ErrorCode:
+    """Return OFFSET_METADATA_TOO_LARGE for metadata of too many characters, counted as Java does (UTF-16)."""
     if metadata is None or len(metadata) * 2 <= config.offset_metadata_size_max:
         return ErrorCode.NONE
     units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-be", "surrogatepass")) // 2
@@ -52,6 +53,7 @@ def metadata_error(metadata: str | None, config: GroupConfig) -> ErrorCode:
 
 
 def stored(commit: OffsetCommit, record_offset: int, now_ms: int, expires_at_ms: int = -1) -> StoredOffset:
+    """Return a committed offset as it is kept. `record_offset`: of its record in the log."""
     return StoredOffset(
         record_offset,
         commit.offset,
@@ -110,6 +112,7 @@ def _fetch_one(
 
 
 def offset_delete_error(group: Group | None) -> ErrorCode:
+    """Return why no offset of the group can be deleted, NONE when they can."""
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
@@ -118,6 +121,7 @@ def offset_delete_error(group: Group | None) -> ErrorCode:
 
 
 def group_delete_error(group: Group | None) -> ErrorCode:
+    """Return why the group cannot be deleted, NONE when it can."""
     if group is None or group.state is GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.state is GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP

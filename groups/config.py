@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
+    """The properties of groups and offsets, with Kafka's defaults but for those marked."""
+
     session_timeout_ms_min: int = 6_000
     """`group.min.session.timeout.ms`. Below it, JoinGroup gets INVALID_SESSION_TIMEOUT."""
 

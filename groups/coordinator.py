@@ -48,6 +48,8 @@ _COMMITS_KEEP_ALIVE = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
 
 class GroupCoordinator:
+    """All groups and their committed offsets, behind one object; handlers translate requests to its methods."""
+
     def __init__(
         self,
         log: OffsetsLog,
@@ -103,6 +105,7 @@ class GroupCoordinator:
     # Membership
 
     def join(self, request: JoinGroup, reply: Callable[[JoinReply], None]) -> None:
+        """Have a member join; `reply` gets the answer when the rebalance is complete."""
         error = self._join_error(request)
         if error is not ErrorCode.NONE:
             reply(JoinReply(error, request.member_id))
@@ -148,6 +151,7 @@ class GroupCoordinator:
         return sum(members_bytes(actor.group) for actor in self._actors.values())
 
     def sync(self, request: SyncGroup, reply: Callable[[SyncReply], None]) -> None:
+        """Take the leader's assignment, or wait for it; `reply` gets the member's part of it."""
         if not request.group_id:
             reply(SyncReply(ErrorCode.INVALID_GROUP_ID))
             return
@@ -161,6 +165,7 @@ class GroupCoordinator:
         actor.ask(request, reply)
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """Keep a member alive; return the error of the response."""
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID
         actor = self._actors.get(group_id)
@@ -172,6 +177,7 @@ class GroupCoordinator:
         return error
 
     def leave_group(self, group_id: str, leavers: Sequence[Leaver]) -> LeaveReply:
+        """Take members out of a group; the reply has an error for each of them."""
         if not group_id:
             return LeaveReply(ErrorCode.INVALID_GROUP_ID)
         actor = self._actors.get(group_id)
@@ -184,9 +190,11 @@ class GroupCoordinator:
     # Groups as administrators see them
 
     def partition_of(self, group_id: str) -> int:
+        """Return the partition of `__consumer_offsets` that holds the group."""
         return self._ledger.partition_of(group_id)
 
     def group(self, group_id: str) -> Group | None:
+        """Return the group, None when it has no state."""
         actor = self._actors.get(group_id)
         return None if actor is None else actor.group
 
@@ -199,6 +207,7 @@ class GroupCoordinator:
         return [group for group in groups if not wanted or group.state.value.lower() in wanted]
 
     def delete_group(self, group_id: str) -> ErrorCode:
+        """Delete a group without members, and its offsets; return the error of the response."""
         group = self.group(group_id)
         error = group_delete_error(group)
         if error is ErrorCode.NONE:
@@ -275,6 +284,7 @@ class GroupCoordinator:
     def fetch_all(
         self, group_id: str, require_stable: bool, unstable: ErrorCode = ErrorCode.UNSTABLE_OFFSET_COMMIT
     ) -> list[FetchedTopic]:
+        """Return all committed offsets of a group."""
         return fetch_all(self._ledger.store_of(group_id), group_id, require_stable, unstable)
 
     # Claims of members (KIP-447 as drafted)

@@ -52,18 +52,22 @@ class Ledger:
         self._stores: dict[int, OffsetStore] = {}
 
     def partition_of(self, group_id: str) -> int:
+        """Return the partition of `__consumer_offsets` that holds the group."""
         return partition_for(group_id, self._log.partition_count)
 
     def store(self, partition: int) -> OffsetStore:
+        """Return the offsets of one partition of `__consumer_offsets`."""
         store = self._stores.get(partition)
         if store is None:
             store = self._stores[partition] = OffsetStore()
         return store
 
     def store_of(self, group_id: str) -> OffsetStore:
+        """Return the offsets among which the group's are."""
         return self.store(self.partition_of(group_id))
 
     def places_of_topic(self, topic: str) -> list[tuple[str, list[Place]]]:
+        """Return, for each group that has offsets of the topic, its id and their places."""
         return [item for store in self._stores.values() for item in store.places_of_topic(topic)]
 
     def replay(
@@ -90,6 +94,7 @@ class Ledger:
                 yield read
 
     def append_group(self, group: Group) -> None:
+        """Write a group's state to the log. Raises what the log raises."""
         record: _Record = (group_key(group.group_id), group_value(group))
         self._log.append(self.partition_of(group.group_id), build_batch([record], self._now_ms()))
 

@@ -18,6 +18,8 @@ Place = tuple[str, int]
 
 
 class StoredOffset(NamedTuple):
+    """A committed offset. Times in ms; `expires_at_ms` is -1 when the group's retention decides."""
+
     record_offset: int
     """Where its record is in the log."""
 
@@ -93,24 +95,30 @@ class OffsetStore:
                     offsets[place] = offset
 
     def get(self, group_id: str, place: Place) -> StoredOffset | None:
+        """Return a committed offset, None when there is none."""
         offsets = self._committed.get(group_id)
         return None if offsets is None else offsets.get(place)
 
     def committed(self, group_id: str) -> ItemsView[Place, StoredOffset]:
+        """Return all committed offsets of a group, by their places."""
         return self._committed.get(group_id, {}).items()
 
     def is_pending(self, group_id: str, place: Place) -> bool:
+        """Whether an open transaction has an offset for this place."""
         places = self._open.get(group_id)
         return places is not None and place in places
 
     def pending_producers(self, group_id: str, places: Iterable[Place]) -> set[int]:
+        """Return the ids of producers whose open transactions have offsets for these places."""
         waiting = self._open.get(group_id, {})
         return {producer_id for place in places for producer_id in waiting.get(place, ())}
 
     def has_pending(self, group_id: str) -> bool:
+        """Whether an open transaction has an offset of this group."""
         return group_id in self._open
 
     def has_any(self, group_id: str, place: Place) -> bool:
+        """Whether there is an offset for this place, committed or pending."""
         return self.get(group_id, place) is not None or self.is_pending(group_id, place)
 
     def places(self, group_id: str) -> list[Place]:

@@ -55,34 +55,44 @@ class Work:
         self.effects: list[Effect] = []
 
     def answer(self, reply: Reply) -> None:
+        """Answer the request that is being decided."""
         self.effects.append(Answer(reply))
 
     def park_join(self, member_id: str) -> None:
+        """Keep the request as the member's JoinGroup that waits."""
         self.effects.append(Park(member_id, joins=True))
 
     def park_sync(self, member_id: str) -> None:
+        """Keep the request as the member's SyncGroup that waits."""
         self.effects.append(Park(member_id, joins=False))
 
     def complete(self, member_id: str, reply: JoinReply | SyncReply) -> None:
+        """Answer a request of a member that waits."""
         self.effects.append(Complete(member_id, reply))
 
     def arm_session(self, member_id: str, timeout_ms: int) -> None:
+        """Start a member's session time-out anew."""
         expired = SessionExpired(member_id)
         self.effects.append(Arm(session_of(member_id), timeout_ms, expired))
 
     def arm_join(self, timeout_ms: int, event: JoinDeadline | InitialDelayOver) -> None:
+        """Start the time-out of the join phase."""
         self.effects.append(Arm(JOIN_TIMER, timeout_ms, event))
 
     def arm_sync(self, timeout_ms: int, generation: int) -> None:
+        """Start the time-out of the sync phase."""
         self.effects.append(Arm(SYNC_TIMER, timeout_ms, SyncDeadline(generation)))
 
     def disarm_session(self, member_id: str) -> None:
+        """Stop a member's session time-out."""
         self.effects.append(Disarm(session_of(member_id)))
 
     def disarm_join(self) -> None:
+        """Stop the time-out of the join phase."""
         self.effects.append(Disarm(JOIN_TIMER))
 
     def disarm_sync(self) -> None:
+        """Stop the time-out of the sync phase."""
         self.effects.append(Disarm(SYNC_TIMER))
 
 
@@ -131,6 +141,7 @@ def initial_delay_over(group: Group, event: InitialDelayOver, work: Work) -> Gro
 
 
 def complete_if_all_joined(group: Group, work: Work) -> Group:
+    """Begin the next generation when a rebalance is under way and every member has joined."""
     preparing = group.state is GroupState.PREPARING_REBALANCE
     if preparing and not group.is_initial_rebalance and group.all_joined:
         return complete_join(group, work)
@@ -199,6 +210,7 @@ def join_reply(group: Group, member_id: str) -> JoinReply:
 
 
 def joined_members(group: Group) -> tuple[JoinedMember, ...]:
+    """Return the members with their metadata for the chosen protocol, as the leader gets them."""
     assert group.protocol_name is not None
     return tuple(
         JoinedMember(member.member_id, member.instance_id, member.metadata(group.protocol_name))
@@ -221,6 +233,7 @@ def propagate(group: Group, assignments: dict[str, bytes], error: ErrorCode, wor
 
 
 def sync_deadline(group: Group, event: SyncDeadline, work: Work) -> Group:
+    """Remove the members that have not sent SyncGroup in time, and rebalance."""
     if event.generation != group.generation or not group.pending_sync:
         return group
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
@@ -270,6 +283,7 @@ def select_protocol(group: Group) -> str:
 
 
 def add_member(group: Group, member: Member, protocol_type: str) -> Group:
+    """Add a member that has joined for the first time; it leads when nobody else does."""
     assert member.member_id not in group.members
     assert not group.members or group.protocol_type == protocol_type
     is_initial = group.state is GroupState.PREPARING_REBALANCE and group.is_initial_rebalance

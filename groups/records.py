@@ -39,6 +39,8 @@ _INT16: Final = Struct(">h")
 
 
 class OffsetRecord(NamedTuple):
+    """A record of a committed offset; `offset` is None for a tombstone."""
+
     group_id: str
     place: Place
     offset: StoredOffset | None
@@ -46,18 +48,22 @@ class OffsetRecord(NamedTuple):
 
 
 class GroupRecord(NamedTuple):
+    """A record of a group's state; `group` is None for a tombstone."""
+
     group_id: str
     group: Group | None
     """None for a tombstone."""
 
 
 def offset_key(group_id: str, place: Place) -> bytearray:
+    """Return the key of an offset's record (OffsetCommitKey with its version)."""
     out = bytearray(b"\x00\x01")
     OffsetCommitKey(group_id, *place).encode(out, OFFSET_COMMIT)
     return out
 
 
 def offset_value(offset: StoredOffset) -> bytearray:
+    """Return the value of an offset's record (OffsetCommitValue with its version)."""
     version = _OFFSET_VERSION if offset.expires_at_ms < 0 else _OFFSET_VERSION_WITH_EXPIRY
     out = bytearray(_INT16.pack(version))
     OffsetCommitValue(
@@ -72,12 +78,14 @@ def offset_value(offset: StoredOffset) -> bytearray:
 
 
 def group_key(group_id: str) -> bytearray:
+    """Return the key of a group's record (GroupMetadataKey with its version)."""
     out = bytearray(b"\x00\x02")
     GroupMetadataKey(group_id).encode(out, GROUP_METADATA)
     return out
 
 
 def group_value(group: Group) -> bytearray:
+    """Return the value of a group's record (GroupMetadataValue with its version)."""
     out = bytearray(_INT16.pack(_GROUP_METADATA_VERSION))
     protocol_name = group.protocol_name
     assert protocol_name is not None or not group.members, f"{group.group_id} has members and no protocol"

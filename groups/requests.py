@@ -15,6 +15,8 @@ from stuntbroker.protocol.primitives import ZERO_UUID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroup:
+    """A member wants to be in the group. `new_member_id` is the id that it gets if it has none."""
+
     group_id: str
     member_id: str
     """"" for who has none yet."""
@@ -38,6 +40,8 @@ class JoinGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroup:
+    """A member asks for its assignment; the leader's request brings those of all members."""
+
     group_id: str
     member_id: str
     instance_id: str | None
@@ -49,6 +53,8 @@ class SyncGroup:
 
 
 class Leaver(NamedTuple):
+    """A member that leaves: by its member id, or by its instance id when that is empty."""
+
     member_id: str
     """"" when an administrator removes a static member by its instance id."""
 
@@ -57,6 +63,8 @@ class Leaver(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaveGroup:
+    """Members leave, or are removed by an administrator."""
+
     group_id: str
     leavers: tuple[Leaver, ...]
 
@@ -73,6 +81,8 @@ class SessionExpired:
 
 @dataclass(frozen=True, slots=True)
 class InitialDelayOver:
+    """A delay of an initial rebalance has passed; `remaining_ms` is how much longer it may be made."""
+
     delay_ms: int
     """How long this part of the delay was."""
 
@@ -104,12 +114,16 @@ Request = JoinGroup | SyncGroup | LeaveGroup | SessionExpired | InitialDelayOver
 
 
 class JoinedMember(NamedTuple):
+    """A member as the leader gets it."""
+
     member_id: str
     instance_id: str | None
     metadata: bytes
 
 
 class JoinReply(NamedTuple):
+    """The answer to JoinGroup."""
+
     error: ErrorCode
     member_id: str = ""
     generation: int = -1
@@ -122,6 +136,8 @@ class JoinReply(NamedTuple):
 
 
 class SyncReply(NamedTuple):
+    """The answer to SyncGroup."""
+
     error: ErrorCode
     protocol_type: str | None = None
     protocol_name: str | None = None
@@ -129,6 +145,8 @@ class SyncReply(NamedTuple):
 
 
 class LeaveReply(NamedTuple):
+    """The answer to LeaveGroup, with an error for each member that was named."""
+
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
     """One per leaver, in the order of the request."""
@@ -141,12 +159,16 @@ Reply = JoinReply | SyncReply | LeaveReply
 
 
 class TimerKind(Enum):
+    """What a timer of a group limits."""
+
     SESSION = auto()
     JOIN = auto()
     SYNC = auto()
 
 
 class TimerKey(NamedTuple):
+    """A timer of a group; the member id is that of a session."""
+
     kind: TimerKind
     member_id: str = ""
 
@@ -156,6 +178,7 @@ SYNC_TIMER = TimerKey(TimerKind.SYNC)
 
 
 def session_of(member_id: str) -> TimerKey:
+    """Return the key of a member's session timer."""
     return TimerKey(TimerKind.SESSION, member_id)
 
 
@@ -188,6 +211,8 @@ class Arm(NamedTuple):
 
 
 class Disarm(NamedTuple):
+    """Effect: a timer is stopped."""
+
     key: TimerKey
 
 
@@ -220,6 +245,8 @@ class OffsetCommit(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
+    """The answer for one partition of OffsetFetch; -1 where nothing is committed."""
+
     partition: int
     offset: int = -1
     leader_epoch: int = -1
@@ -228,6 +255,8 @@ class FetchedOffset(NamedTuple):
 
 
 class FetchedTopic(NamedTuple):
+    """The answers for the partitions of one topic of OffsetFetch."""
+
     name: str
     topic_id: bytes
     partitions: list[FetchedOffset]

@@ -63,6 +63,8 @@ class Protocol(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Member:
+    """A member of a classic group. Never changed in place."""
+
     member_id: str
     instance_id: str | None
     """Set for a static member: a name that outlives its member id."""
@@ -85,6 +87,7 @@ class Member:
     """A SyncGroup request of it is unanswered."""
 
     def metadata(self, protocol_name: str) -> bytes:
+        """Return what the member says about itself under a protocol that it knows."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -93,6 +96,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
+    """A classic group. Never changed in place: `decide` returns another one."""
+
     group_id: str
     state: GroupState = S.EMPTY
     entered_at_ms: int | None = None
@@ -124,13 +129,16 @@ class Group:
 
     @property
     def all_joined(self) -> bool:
+        """Whether every member has sent JoinGroup, and no member id that was given out is awaited."""
         return not self.pending_join and all(member.awaiting_join for member in self.members.values())
 
     @property
     def rebalance_timeout_ms(self) -> int:
+        """The longest rebalance time-out of the members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def static_member_id(self, instance_id: str) -> str | None:
+        """Return the member id of a static member, None when there is none of this instance id."""
         for member in self.members.values():
             if member.instance_id == instance_id:
                 return member.member_id
@@ -152,6 +160,7 @@ def members_bytes(group: Group) -> int:
 
 
 def advance(group: Group, state: GroupState, now_ms: int) -> Group:
+    """Return the group in another state. The only transition: it checks the diagram."""
     assert state in SUCCESSORS[group.state], f"{group.group_id}: {group.state.name} -> {state.name}"
     return replace(group, state=state, entered_at_ms=now_ms)
 

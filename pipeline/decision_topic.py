@@ -53,6 +53,7 @@ class DecisionTopic:
         """Nobody is known to have initialised the id since we read."""
 
     def take(self) -> int:
+        """Become the owner; return the claim. Earlier owners cannot decide any more."""
         make_decision_topic(self._cluster, self._topic)
         self._claim = None
         self._current = False  # mode=single writes the same key with another transactional id.
@@ -64,18 +65,22 @@ class DecisionTopic:
         return self._claim
 
     def resume(self, claim: int) -> None:
+        """Go on as the owner of a claim. Raises Superseded when there is a newer one."""
         self._claim = claim
         self._current = False
         self._read()
 
     def check(self) -> None:
+        """Raise Superseded when there is a newer owner."""
         self._current = False
         self._read()
 
     def last(self) -> Stored | None:
+        """Return the last decision, None before the first. Raises Superseded."""
         return stored(self._read())
 
     def peek(self) -> Stored | None:
+        """Return the last decision without being the owner."""
         try:
             self._values.read_on()
         except NotFound:  # The topic is made by who takes a sink.
@@ -83,6 +88,8 @@ class DecisionTopic:
         return stored(self._read_state())
 
     def decide(self, decision: Decision) -> None:
+        """Store a decision, unless it is stored already. Raises Superseded."""
+
         def decided(state: State) -> State:
             if not is_new(stored(state), decision):
                 return state
@@ -91,6 +98,8 @@ class DecisionTopic:
         self._change(decided)
 
     def done(self, batch_id: int) -> None:
+        """Store that a batch's transactions have ended. Raises Superseded."""
+
         def marked(state: State) -> State:
             return state | {"done": True} if state.get("batch") == batch_id else state
 
@@ -150,4 +159,5 @@ def make_decision_topic(cluster: ChannelCluster, topic: str) -> None:
 
 
 def stored(state: State) -> Stored | None:
+    """Return the decision of a state, None before the first."""
     return Stored(from_json(state), state["done"]) if "batch" in state else None

@@ -105,6 +105,8 @@ class Decision(NamedTuple):
 
 
 class Stored(NamedTuple):
+    """A decision, and whether its transactions have ended."""
+
     decision: Decision
     done: bool
     """All transactions are known to be committed."""
@@ -134,10 +136,12 @@ class Decisions(Protocol):
     def done(self, batch_id: int) -> None:
         """Marks the last decision."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of connections."""
 
 
 def check_sink_id(sink_id: str) -> None:
+    """Raise ValueError for an id that cannot be part of a transactional id and of a file's name."""
     if not SINK_ID.fullmatch(sink_id) or sink_id in (".", ".."):
         raise ValueError(f"sink id {sink_id!r}: it must be 1 to 180 of letters, digits, '.', '_' and '-'")
 
@@ -206,6 +210,7 @@ def is_new(last: Stored | None, decision: Decision) -> bool:
 
 
 def to_json(decision: Decision) -> dict[str, object]:
+    """Return a decision as a JSON object."""
     document: dict[str, object] = {
         "sink": decision.sink_id,
         "query": decision.query_id,
@@ -216,6 +221,7 @@ def to_json(decision: Decision) -> dict[str, object]:
 
 
 def from_json(document: dict[str, object]) -> Decision:
+    """Return the decision of a JSON object that `to_json` made."""
     transactions, writes = document["transactions"], document.get("writes", {})
     assert isinstance(transactions, list) and isinstance(writes, dict)
     return Decision(
@@ -250,6 +256,7 @@ class DecisionFolder:
         return self._base / f"owner-{self._claim}"
 
     def take(self) -> int:
+        """Become the owner; return the claim. Earlier owners cannot decide any more."""
         self._base.mkdir(parents=True, exist_ok=True)
         with self._locked():  # A listing while somebody renames may miss the folder: whoever takes, takes alone.
             before = self._owner()
@@ -296,14 +303,17 @@ class DecisionFolder:
         return max((int(name) for name in names if name.isdigit()), default=0)
 
     def resume(self, claim: int) -> None:
+        """Go on as the owner of a claim. Raises Superseded when there is a newer one."""
         self._claim = claim
         self.check()
 
     def check(self) -> None:
+        """Raise Superseded when there is a newer owner."""
         with self._owned():
             os.stat(self._folder)
 
     def peek(self) -> Stored | None:
+        """Return the last decision without being the owner."""
         if not self._base.is_dir():
             return None
         with self._locked():  # Whoever takes it renames the folder.
@@ -311,10 +321,12 @@ class DecisionFolder:
             return _last_in(self._base / f"owner-{owner}") if owner else None
 
     def last(self) -> Stored | None:
+        """Return the last decision, None before the first. Raises Superseded."""
         with self._owned():
             return _last_in(self._folder)
 
     def decide(self, decision: Decision) -> None:
+        """Store a decision, unless it is stored already. Raises Superseded."""
         last = self.last()
         if not is_new(last, decision):
             return
@@ -326,6 +338,7 @@ class DecisionFolder:
                     (self._folder / name).unlink(missing_ok=True)
 
     def done(self, batch_id: int) -> None:
+        """Store that a batch's transactions have ended. Raises Superseded."""
         with self._owned():
             self._put(f"{batch_id}.done", "")
 

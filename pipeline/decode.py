@@ -55,6 +55,7 @@ class Batches(NamedTuple):
         return int(last["base_offset"]) + int(last["last_offset_delta"]) + 1
 
     def some(self, rows: Array) -> Batches:
+        """Return some of the batches."""
         return Batches(self.data, self.positions[rows], self.headers[rows])
 
 

@@ -43,6 +43,8 @@ class DecisionLost(Exception):
 
 
 class Plan(NamedTuple):
+    """The transactions to commit (of the decided batch `batch_id`) and to abort."""
+
     commits: tuple[End, ...]
     batch_id: int | None
     """The batch that is done after the commits."""
@@ -50,6 +52,8 @@ class Plan(NamedTuple):
 
 
 class Settled(NamedTuple):
+    """What recovery did: the last decision, and how many transactions it committed and aborted."""
+
     last: Stored | None
     committed: int
     aborted: int

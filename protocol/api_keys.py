@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 
 class Api(NamedTuple):
+    """An API: its key and name, its versions, and the first version with a flexible encoding."""
+
     key: int
     name: str
     version_min: int

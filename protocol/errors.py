@@ -10,6 +10,8 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
+    """Kafka's error codes, by their names in Apache Kafka 4.3.1."""
+
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
@@ -209,4 +211,5 @@ APPLIED: Final = {
 
 
 def applied(code: ErrorCode) -> Applied:
+    """Return whether a request may have taken effect although it was answered with this code."""
     return APPLIED.get(code, Applied.NO)

@@ -74,6 +74,7 @@ def _same(left: object, right: object) -> bool:
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """Return (value, position behind it)."""
     value = shift = 0
     while True:
         byte = buf[pos]
@@ -89,6 +90,7 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
+    """Append an unsigned varint."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -111,6 +113,7 @@ def _long_string(buf: Buffer, pos: int, stop: int) -> str:
 
 
 def read_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
+    """Return (text or None, position behind it); the length takes 2 bytes."""
     length = _unpack_h(buf, pos)[0]
     pos += 2
     if length < 0:
@@ -122,6 +125,7 @@ def read_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
 
 
 def read_string(buf: Buffer, pos: int) -> tuple[str, int]:
+    """Return (text, position behind it); the length takes 2 bytes. Raises DecodeError for null."""
     length = _unpack_h(buf, pos)[0]
     pos += 2
     stop = pos + length
@@ -133,6 +137,7 @@ def read_string(buf: Buffer, pos: int) -> tuple[str, int]:
 
 
 def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
+    """Return (text or None, position behind it); the length plus one is a varint."""
     length = buf[pos]
     if length > 127:
         length, pos = read_uvarint(buf, pos)
@@ -149,6 +154,7 @@ def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int
 
 
 def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
+    """Return (text, position behind it); the length plus one is a varint. Raises DecodeError for null."""
     length = buf[pos]
     if length > 127:
         length, pos = read_uvarint(buf, pos)
@@ -195,11 +201,13 @@ read_compact_nullable_records = _read_compact_records
 
 
 def read_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
+    """Return (bytes or None, position behind them); the length takes 4 bytes."""
     value, pos = _read_records(buf, pos)
     return None if value is None else bytes(value), pos
 
 
 def read_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
+    """Return (bytes, position behind them); the length takes 4 bytes. Raises DecodeError for null."""
     value, pos = _read_records(buf, pos)
     if value is None:
         raise DecodeError("a byte string is null", pos)
@@ -207,11 +215,13 @@ def read_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
 
 
 def read_compact_nullable_bytes(buf: Buffer, pos: int) -> tuple[bytes | None, int]:
+    """Return (bytes or None, position behind them); the length plus one is a varint."""
     value, pos = _read_compact_records(buf, pos)
     return None if value is None else bytes(value), pos
 
 
 def read_compact_bytes(buf: Buffer, pos: int) -> tuple[bytes, int]:
+    """Return (bytes, position behind them); the length plus one is a varint. Raises DecodeError for null."""
     value, pos = _read_compact_records(buf, pos)
     if value is None:
         raise DecodeError("a byte string is null", pos)
@@ -238,6 +248,7 @@ def read_tags(buf: Buffer, pos: int) -> tuple[dict[int, tuple[int, int]], int]:
 
 
 def skip_tags(buf: Buffer, pos: int) -> int:
+    """Return the position behind a section of tagged fields."""
     return read_tags(buf, pos)[1]
 
 
@@ -251,6 +262,7 @@ def skip_counted_tags(buf: Buffer, pos: int, left: int) -> tuple[int, int]:
 
 
 def write_tags(out: bytearray, tags: Sequence[tuple[int, bytearray]]) -> None:
+    """Append a section of tagged fields, which must be in the order of their numbers."""
     write_uvarint(out, len(tags))
     for tag, payload in tags:
         write_uvarint(out, tag)
@@ -259,12 +271,14 @@ def write_tags(out: bytearray, tags: Sequence[tuple[int, bytearray]]) -> None:
 
 
 def write_string(out: bytearray, value: str) -> None:
+    """Append a text with its length in 2 bytes."""
     data = value.encode()
     out += _pack_h(len(data))
     out += data
 
 
 def write_nullable_string(out: bytearray, value: str | None) -> None:
+    """Append a text with its length in 2 bytes, -1 for null."""
     if value is None:
         out += b"\xff\xff"
     else:
@@ -272,6 +286,7 @@ def write_nullable_string(out: bytearray, value: str | None) -> None:
 
 
 def write_compact_string(out: bytearray, value: str) -> None:
+    """Append a text with its length plus one as a varint."""
     data = value.encode()
     length = len(data) + 1
     if length < 128:
@@ -282,6 +297,7 @@ def write_compact_string(out: bytearray, value: str) -> None:
 
 
 def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
+    """Append a text with its length plus one as a varint, 0 for null."""
     if value is None:
         out.append(0)
     else:
@@ -289,11 +305,13 @@ def write_compact_nullable_string(out: bytearray, value: str | None) -> None:
 
 
 def write_bytes(out: bytearray, value: Buffer) -> None:
+    """Append bytes with their length in 4 bytes."""
     out += _pack_i(len(value))
     out += value
 
 
 def write_nullable_bytes(out: bytearray, value: Buffer | None) -> None:
+    """Append bytes with their length in 4 bytes, -1 for null."""
     if value is None:
         out += b"\xff\xff\xff\xff"
     else:
@@ -301,11 +319,13 @@ def write_nullable_bytes(out: bytearray, value: Buffer | None) -> None:
 
 
 def write_compact_bytes(out: bytearray, value: Buffer) -> None:
+    """Append bytes with their length plus one as a varint."""
     write_uvarint(out, len(value) + 1)
     out += value
 
 
 def write_compact_nullable_bytes(out: bytearray, value: Buffer | None) -> None:
+    """Append bytes with their length plus one as a varint, 0 for null."""
     if value is None:
         out.append(0)
     else:
@@ -313,8 +333,10 @@ def write_compact_nullable_bytes(out: bytearray, value: Buffer | None) -> None:
 
 
 def write_records_length(out: bytearray, value: Buffer | None) -> None:
+    """Append the length of records in 4 bytes; the records themselves are sent apart."""
     out += _pack_i(-1 if value is None else len(value))
 
 
 def write_compact_records_length(out: bytearray, value: Buffer | None) -> None:
+    """Append the length of records plus one as a varint; the records themselves are sent apart."""
     write_uvarint(out, 0 if value is None else len(value) + 1)

@@ -140,6 +140,7 @@ class Answer:
         self.responses = responses
 
     def encode(self, out: bytearray, version: int) -> None:
+        """Append the response to `out`."""
         topics = self.responses
         if version < FLEXIBLE_FROM or len(topics) != 1 or not _write_one_topic(out, version, topics[0]):
             ProduceResponse(topics).encode(out, version)

@@ -55,6 +55,8 @@ HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int,
 
 
 class BatchHeader(NamedTuple):
+    """The header of a record batch of format v2, 61 bytes, by Kafka's field names."""
+
     base_offset: int
     length: int
     leader_epoch: int
@@ -76,10 +78,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
+        """Offset of the last record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
+        """Offset that follows the last record."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -91,18 +95,23 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
+        """Compression: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & CODEC_MASK
 
     @property
     def transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def control(self) -> bool:
+        """Whether the batch holds a marker or another control record."""
         return bool(self.attributes & CONTROL)
 
 
 class Record(NamedTuple):
+    """A record: its timestamp is in ms, its headers are (name, value)."""
+
     offset: int
     timestamp: int
     """Milliseconds since 1970."""
@@ -132,6 +141,7 @@ def crc_of(buf: Buffer) -> int:
 
 
 def zigzag(out: bytearray, value: int) -> None:
+    """Append a signed varint."""
     value = (value << 1) ^ (value >> 63)
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -140,6 +150,7 @@ def zigzag(out: bytearray, value: int) -> None:
 
 
 def unzigzag(buf: Buffer, pos: int) -> tuple[int, int]:
+    """Return (signed varint, position behind it)."""
     value = buf[pos]
     pos += 1
     if value < 0x80:

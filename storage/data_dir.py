@@ -109,6 +109,7 @@ class DataDir:
         return properties
 
     def write_properties(self, properties: dict[str, str]) -> None:
+        """Replace `meta.properties`. Raises StorageError."""
         text = "".join(f"{name}={value}\n" for name, value in properties.items())
         try:
             self._replace(PROPERTIES, text.encode())
@@ -206,6 +207,7 @@ class DataDir:
         self._journal_lines = len(changes)
 
     def sync_journal(self) -> None:
+        """Sync the journal. Raises StorageError."""
         if self._journal >= 0:
             try:
                 os.fdatasync(self._journal)

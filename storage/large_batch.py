@@ -43,6 +43,7 @@ class LargeBatch:
 
     @property
     def is_written(self) -> bool:
+        """Whether the whole batch is in its file."""
         return self._written == self.size
 
     def write_piece(self) -> None:

@@ -13,9 +13,11 @@ class Closable(Protocol):
     """A segment with an open file. `close` keeps everything but the descriptor."""
 
     @property
-    def pending(self) -> bool: ...
+    def pending(self) -> bool:
+        """Whether the file must stay open, as something waits to be written to it."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the file."""
 
 
 class OpenFiles:

@@ -63,6 +63,8 @@ class FolderAction(Enum):
 
 
 class Judged(NamedTuple):
+    """What is done with a folder that is named like a partition."""
+
     action: FolderAction
     folder: str
     topic: str
@@ -132,6 +134,7 @@ def stray_name(topic: str, index: int, uuid: bytes) -> str:
 
 
 def metadata_of(topic_id: bytes) -> str:
+    """Return the text of a partition's `partition.metadata`."""
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
 
 

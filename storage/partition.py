@@ -111,6 +111,7 @@ class PartitionLog(SegmentedLog):
 
     @property
     def last_stable_offset(self) -> int:
+        """Offset up to which read_committed consumers read: that of the first open transaction, or the end of the log."""
         for offset in self.producers.open_txns.values():
             return offset if offset >= self.log_start_offset else self._first_kept_offset()
         return self.next_offset
@@ -232,6 +233,7 @@ class PartitionLog(SegmentedLog):
         self.deferred[key] = key, value, timestamp_ms
 
     def take_deferred(self) -> None:
+        """Append the deferred records, behind everything of this turn."""
         self.records += self.deferred.values()
         self.deferred = {}
 
@@ -465,6 +467,7 @@ class PartitionLog(SegmentedLog):
         del self.aborted[:keep]
 
     def drop_first(self) -> None:
+        """Delete the first segment."""
         segment = self.segments.pop(0)
         segment.delete()
 
@@ -480,6 +483,7 @@ class PartitionLog(SegmentedLog):
             segment.close()
 
     def delete(self) -> None:
+        """Delete all segments; the folder stays."""
         for segment in self.segments:
             segment.delete()
         self.segments, self.active, self.records = [], NO_SEGMENT, []

@@ -61,6 +61,7 @@ class Producer:
 
     @property
     def last_sequence(self) -> int:
+        """Sequence number of the producer's last record, -1 when none is known."""
         return self.batches[-1][1] if self.batches else -1
 
     def remember(self, sequence: int, delta: int, base_offset: int, timestamp: int) -> None:
@@ -128,6 +129,7 @@ class ProducerStates:
         """Producer id -> first offset, in the order in which they began."""
 
     def first_unstable_offset(self) -> int | None:
+        """Offset at which the first open transaction begins, None when none is open."""
         for offset in self.open_txns.values():
             return offset
         return None
@@ -301,6 +303,7 @@ class ProducerStates:
 
     # Unlike Kafka: at a start it forgets a producer all of whose records lie below the log start, its open transaction too.
     def snapshot(self) -> bytes:
+        """Return all producers in the format of Kafka's `.snapshot` files."""
         entries = []
         for producer_id, producer in self.producers.items():
             _, last_sequence, first_offset, last_offset, _ = producer.batches[-1] if producer.batches else _NO_BATCH

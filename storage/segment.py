@@ -63,6 +63,7 @@ _new_tuple = tuple.__new__
 
 
 def segment_name(base_offset: int) -> str:
+    """Return the name that a segment's files have, without its suffix."""
     return f"{base_offset:020d}"
 
 
@@ -458,10 +459,12 @@ class Segment:
         replace_file(self.path + ".crc", _CRC.pack(crc32c(b"".join(data))))
 
     def sync(self) -> None:
+        """Sync the log file. Raises OSError."""
         if self.fd >= 0:
             os.fdatasync(self.fd)
 
     def close(self) -> None:
+        """Close the log file; it is opened again when it is used."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

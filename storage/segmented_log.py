@@ -20,6 +20,8 @@ _base_offset_of = attrgetter("base_offset")
 
 
 class ReadResult(NamedTuple):
+    """Whole batches, in pieces that follow one another, and their bytes together."""
+
     parts: list[Buffer]
     size: int
 

@@ -36,6 +36,8 @@ def sync_path(path: str) -> None:
 
 
 class Syncer:
+    """Syncs what was written, in a thread, and answers those who wait for it."""
+
     def __init__(self, run: Executor, failed: Callable[[BaseException], None]) -> None:
         self.dirty: list[PartitionLog] = []
         self._created_paths: dict[str, None] = {}
@@ -53,6 +55,7 @@ class Syncer:
         return not self.dirty and not self._running and not self._broken and not self._created_paths
 
     def touched(self, log: PartitionLog) -> None:
+        """Take note of a log that was written to."""
         self.dirty.append(log)
 
     def path_created(self, path: str) -> None:

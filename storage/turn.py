@@ -29,21 +29,27 @@ class BufferedLog(Protocol):
     """It is written before the logs that do not lead."""
     waiters: set[Callable[[], None]]
 
-    def batch_records(self) -> None: ...
+    def batch_records(self) -> None:
+        """Give the records of the broker's own their batches. Raises StorageError."""
 
-    def flush(self) -> None: ...
+    def flush(self) -> None:
+        """Write what was appended. Raises StorageError."""
 
-    def take_deferred(self) -> None: ...
+    def take_deferred(self) -> None:
+        """Append the deferred records."""
 
 
 class Receiver(Protocol):
     """The transport of a client's connection."""
 
-    def write(self, data: bytes | bytearray, /) -> object: ...
+    def write(self, data: bytes | bytearray, /) -> object:
+        """Send data, or keep it to be sent."""
 
-    def abort(self) -> object: ...
+    def abort(self) -> object:
+        """Close the connection without sending what is left."""
 
-    def is_closing(self) -> bool: ...
+    def is_closing(self) -> bool:
+        """Whether the connection is closed or being closed."""
 
 
 def deliver(receiver: Receiver, out: bytes | bytearray) -> None:
@@ -137,6 +143,7 @@ class Turn:
             self._failed(fault)
 
     def end(self) -> None:
+        """Write everything that was appended, and send the answers that waited for it."""
         try:
             self.flush()
         except StorageError:

@@ -46,6 +46,7 @@ AcceptedBatch = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeade
 
 
 def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
+    """Append the batches of one request; return the response, NO_ANSWER with acks=0, or None when it comes later."""
     topic_batches = fields[2]
     if len(topic_batches) == 1 and len(topic_batches[0][2]) <= NEW_LOGS_AT_ONCE:
         return _plain_or_not(connection, fields, version)

@@ -56,6 +56,7 @@ WITHOUT_ABORTED: Final = frozenset(
 
 
 def handle(connection: Connection, request: FetchRequest, version: int) -> FetchResponse | None:
+    """Return the records that there are, or None while too few of them are there."""
     response: FetchResponse | None
     session, error = _session(connection.broker, request, version)
     if error:

@@ -39,6 +39,7 @@ RECORD_STEPS: Final = 3
 
 
 def handle(connection: Connection, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse | None:
+    """Look up one offset for each partition; None when the response comes later."""
     if request.isolation_level not in (0, 1):
         return _unreadable(request)
     response: ListOffsetsResponse | None = run_in_slices(connection, _each(connection, request, version))

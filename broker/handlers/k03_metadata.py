@@ -37,6 +37,7 @@ OK = ErrorCode.NONE
 
 
 def handle(connection: Connection, request: MetadataRequest, version: int) -> MetadataResponse | None:
+    """Describe the topics that are asked for, or all; None when the response comes later."""
     broker = connection.broker
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
     if request.topics is None or (version == 0 and not request.topics):

@@ -28,6 +28,7 @@ VERSIONS = range(2, 11)
 
 
 def handle(connection: Connection, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse | None:
+    """Store the offsets of a group; None when the response comes later."""
     response: OffsetCommitResponse | None = run_in_slices(connection, _each(connection, request, version))
     return response
 

@@ -42,6 +42,7 @@ COME_BACK = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def handle(connection: Connection, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse | None:
+    """Return the committed offsets of one group or several; None when the response comes later."""
     steps = _single(connection, request, version) if version < 8 else _each(connection, request, version)
     response: OffsetFetchResponse | None = run_in_slices(connection, steps)
     return response

@@ -22,6 +22,7 @@ MANY_FROM: Final = 4
 
 
 def handle(connection: Connection, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+    """Return this broker for every group and transactional id."""
     keys = request.coordinator_keys if version >= MANY_FROM else [request.key]
     coordinators = [_find(connection, request.key_type, key) for key in keys]
     if version >= MANY_FROM:

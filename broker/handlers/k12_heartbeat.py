@@ -19,6 +19,7 @@ VERSIONS = range(5)
 
 
 def handle(connection: Connection, request: HeartbeatRequest, version: int) -> HeartbeatResponse:
+    """Keep a member of a group alive."""
     error = connection.broker.groups.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )

@@ -21,6 +21,7 @@ VERSIONS = range(6)
 
 
 def handle(connection: Connection, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
+    """Take members out of a group."""
     if version < 3:
         reply = connection.broker.groups.leave_group(request.group_id, [Leaver(request.member_id, None)])
         return LeaveGroupResponse(error_code=reply.error or reply.members[0])

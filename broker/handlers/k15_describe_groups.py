@@ -37,6 +37,7 @@ REPEATED_MEMBERS_MAX: Final = 10
 
 
 def handle(connection: Connection, request: DescribeGroupsRequest, version: int) -> DescribeGroupsResponse | None:
+    """Describe groups with their members; None when the response comes later."""
     response: DescribeGroupsResponse | None = run_in_slices(connection, _each(connection, request, version))
     return response
 

@@ -20,6 +20,7 @@ VERSIONS = range(6)
 
 
 def handle(connection: Connection, request: ListGroupsRequest, version: int) -> ListGroupsResponse:
+    """List the groups in the states and of the types that are asked for."""
     groups = connection.broker.groups.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         groups=[

@@ -44,6 +44,7 @@ class Encoded:
         self.body = bytes(body)
 
     def encode(self, out: bytearray, version: int) -> None:
+        """Append the response to `out`."""
         out += self.body
 
 
@@ -52,6 +53,7 @@ _encoded: dict[tuple[int, int, int, bool], Encoded] = {}
 
 
 def handle(connection: Connection, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse | Encoded:
+    """Return the APIs, their versions and the features of this broker."""
     if version >= NAMES_FROM and not (
         _NAME.fullmatch(request.client_software_name) and _NAME.fullmatch(request.client_software_version)
     ):

@@ -34,12 +34,15 @@ DESCRIBED: Final = 20
 
 
 class Refused(Exception):
+    """A topic cannot be created: the error code and the message of the response."""
+
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.error = error
 
 
 def handle(connection: Connection, request: CreateTopicsRequest, version: int) -> CreateTopicsResponse | None:
+    """Create topics; None when the response comes later."""
     names = Counter(topic.name for topic in request.topics)
     default: int = connection.broker.config["num.partitions"]
     counts = (len(topic.assignments) or topic.num_partitions for topic in request.topics)

@@ -27,6 +27,7 @@ BY_ID_FROM: Final = 6
 
 
 def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -> DeleteTopicsResponse | None:
+    """Delete topics; None when the response comes later."""
     broker = connection.broker
     if version >= BY_ID_FROM:
         wanted = list(request.topics)

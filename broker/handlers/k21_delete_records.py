@@ -27,6 +27,7 @@ HIGH_WATERMARK: Final = -1
 
 
 def handle(connection: Connection, request: DeleteRecordsRequest, version: int) -> DeleteRecordsResponse | None:
+    """Move the log starts of partitions; None when the response comes later."""
     response: DeleteRecordsResponse | None = run_in_slices(connection, _each(connection.broker, request.topics))
     return response
 

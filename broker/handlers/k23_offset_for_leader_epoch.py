@@ -24,6 +24,7 @@ VERSIONS = range(2, 5)
 
 
 def handle(connection: Connection, request: OffsetForLeaderEpochRequest, version: int) -> OffsetForLeaderEpochResponse:
+    """Return where the only leader epoch of each partition ends."""
     topics = connection.broker.topics
     results = []
     for topic in request.topics:

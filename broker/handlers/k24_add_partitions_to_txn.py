@@ -42,6 +42,7 @@ Results = list[AddPartitionsToTxnTopicResult]
 def handle(
     connection: Connection, request: AddPartitionsToTxnRequest, version: int
 ) -> AddPartitionsToTxnResponse | None:
+    """Add partitions to transactions, or verify them; None when the response comes later."""
     if version < MANY_FROM:
         transaction = AddPartitionsToTxnTransaction(
             request.v3_and_below_transactional_id,

@@ -47,6 +47,7 @@ def decode(buf: Buffer, version: int, pos: int) -> EndTxnFields:
 
 
 def handle(connection: Connection, fields: EndTxnFields, version: int) -> EndTxnResponse | None:
+    """Commit or abort a transaction; None when the response comes later, or was sent by the coordinator."""
     transactional_id, producer_id, producer_epoch, committed = fields
     if not transactional_id:
         return EndTxnResponse(0, ErrorCode.INVALID_REQUEST)

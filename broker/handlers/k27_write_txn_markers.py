@@ -30,6 +30,7 @@ VERSIONS = range(1, 3)
 
 
 def handle(connection: Connection, request: WriteTxnMarkersRequest, version: int) -> WriteTxnMarkersResponse | None:
+    """Write the markers of a request; None when the response comes later."""
     response: WriteTxnMarkersResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 

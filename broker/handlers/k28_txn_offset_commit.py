@@ -40,6 +40,7 @@ COMMITTED_AT_ONCE: Final = 1_000
 
 
 def handle(connection: Connection, request: TxnOffsetCommitRequest, version: int) -> Any:
+    """Store offsets that count when their transaction commits; the response mostly comes later."""
     if sum(len(topic.partitions) for topic in request.topics) > COMMITTED_AT_ONCE:
         return run_in_slices(connection, _in_parts(connection, request, version))
     _Commit(connection, request, version).start()

@@ -21,6 +21,7 @@ UNKNOWN: Final = 0
 
 
 def handle(connection: Connection, request: DescribeAclsRequest, version: int) -> DescribeAclsResponse | None:
+    """Answer that there is no authorizer."""
     wanted = request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
     if UNKNOWN in wanted:
         connection.fail("acl_unknown", api_key=KEY)

@@ -20,6 +20,7 @@ UNKNOWN: Final = 0
 
 
 def handle(connection: Connection, request: CreateAclsRequest, version: int) -> CreateAclsResponse | None:
+    """Refuse every ACL: there is no authorizer."""
     for new in request.creations:
         if UNKNOWN in (new.resource_type, new.resource_pattern_type, new.operation, new.permission_type):
             connection.fail("acl_unknown", api_key=KEY)

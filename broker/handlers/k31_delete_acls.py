@@ -20,6 +20,7 @@ UNKNOWN: Final = 0
 
 
 def handle(connection: Connection, request: DeleteAclsRequest, version: int) -> DeleteAclsResponse | None:
+    """Answer that there is no authorizer."""
     for each in request.filters:
         if UNKNOWN in (each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
             connection.fail("acl_unknown", api_key=KEY)

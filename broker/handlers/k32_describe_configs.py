@@ -35,6 +35,7 @@ UNNAMED: Final = {
 
 
 def handle(connection: Connection, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse | None:
+    """Describe the configuration of each resource; None when the response comes later."""
     broker = connection.broker
     # Unlike Kafka: what is asked for twice is answered once. An answer is a hundred times as long as its question.
     unique = {

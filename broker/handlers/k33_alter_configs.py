@@ -28,6 +28,7 @@ VERSIONS = range(0, 3)
 
 
 def handle(connection: Connection, request: AlterConfigsRequest, version: int) -> AlterConfigsResponse | None:
+    """Replace the configuration of each resource; None when the response comes later."""
     response: AlterConfigsResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 

@@ -28,6 +28,7 @@ VERSIONS = range(1, 3)
 def handle(
     connection: Connection, request: AlterReplicaLogDirsRequest, version: int
 ) -> AlterReplicaLogDirsResponse | None:
+    """Accept the only folder that there is; None when the response comes later."""
     response: AlterReplicaLogDirsResponse | None = run_in_slices(connection, _move_replicas(connection.broker, request))
     return response
 

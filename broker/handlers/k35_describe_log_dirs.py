@@ -24,6 +24,7 @@ VERSIONS = range(1, 6)
 
 
 def handle(connection: Connection, request: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse | None:
+    """Return the sizes of partitions; None when the response comes later."""
     response: DescribeLogDirsResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 

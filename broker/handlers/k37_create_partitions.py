@@ -24,6 +24,7 @@ VERSIONS = range(0, 4)
 
 
 def handle(connection: Connection, request: CreatePartitionsRequest, version: int) -> CreatePartitionsResponse | None:
+    """Add partitions to topics; None when the response comes later."""
     if request.timeout_ms <= 0:
         timed_out = ErrorCode.REQUEST_TIMED_OUT
         return CreatePartitionsResponse(

@@ -23,6 +23,7 @@ VERSIONS = range(3)
 
 
 def handle(connection: Connection, request: DeleteGroupsRequest, version: int) -> DeleteGroupsResponse | None:
+    """Delete groups with their offsets; None when the response comes later."""
     response: DeleteGroupsResponse | None = run_in_slices(connection, _each(connection.broker.groups, request))
     return response
 

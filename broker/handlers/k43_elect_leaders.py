@@ -27,6 +27,7 @@ ELECTION_TYPES: Final = (0, 1)
 
 
 def handle(connection: Connection, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
+    """Answer that no election is needed; None when the response comes later."""
     response: ElectLeadersResponse | None = run_in_slices(connection, _elect(connection.broker, request))
     return response
 

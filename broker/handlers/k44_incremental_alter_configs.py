@@ -43,6 +43,7 @@ VERSIONS = range(0, 2)
 def handle(
     connection: Connection, request: IncrementalAlterConfigsRequest, version: int
 ) -> IncrementalAlterConfigsResponse | None:
+    """Change single properties of each resource; None when the response comes later."""
     response: IncrementalAlterConfigsResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 

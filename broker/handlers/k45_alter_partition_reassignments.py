@@ -31,6 +31,7 @@ VERSIONS = range(0, 2)
 def handle(
     connection: Connection, request: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse | None:
+    """Accept this broker as the only replica; None when the response comes later."""
     response: AlterPartitionReassignmentsResponse | None = run_in_slices(
         connection, _reassign(connection.broker, request)
     )

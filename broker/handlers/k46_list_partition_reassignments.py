@@ -18,4 +18,5 @@ VERSIONS = range(0, 1)
 def handle(
     connection: Connection, request: ListPartitionReassignmentsRequest, version: int
 ) -> ListPartitionReassignmentsResponse:
+    """Answer that no partition is being reassigned."""
     return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None)

@@ -24,6 +24,7 @@ VERSIONS = range(1)
 
 
 def handle(connection: Connection, request: OffsetDeleteRequest, version: int) -> OffsetDeleteResponse:
+    """Delete committed offsets of a group."""
     places: list[Place] = []
     answered: list[OffsetDeleteResponsePartition] = []
     topics = []

@@ -29,6 +29,7 @@ EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 def handle(
     connection: Connection, request: DescribeClientQuotasRequest, version: int
 ) -> DescribeClientQuotasResponse | None:
+    """Describe the quotas that match a filter; None when the response comes later."""
     refusal = _refusal(request.components)
     if refusal is not None:
         return DescribeClientQuotasResponse(0, *refusal, None)

@@ -35,6 +35,7 @@ IPV4_PARTS_MAX: Final = 4
 
 
 def handle(connection: Connection, request: AlterClientQuotasRequest, version: int) -> AlterClientQuotasResponse | None:
+    """Store or remove quotas; None when the response comes later."""
     response: AlterClientQuotasResponse | None = run_in_slices(connection, _alter_each(connection.broker, request))
     return response
 

@@ -22,6 +22,7 @@ VERSIONS = range(0, 3)
 
 
 def handle(connection: Connection, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+    """Change the level of `transaction.version`."""
     broker = connection.broker
     features, before = broker.features, broker.features.transaction_version
     updates = {

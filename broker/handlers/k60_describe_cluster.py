@@ -18,6 +18,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(connection: Connection, request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
+    """Describe a cluster of one broker."""
     broker = connection.broker
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(

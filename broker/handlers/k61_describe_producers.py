@@ -24,6 +24,7 @@ VERSIONS = range(0, 1)
 
 
 def handle(connection: Connection, request: DescribeProducersRequest, version: int) -> DescribeProducersResponse | None:
+    """Describe the producers that partitions know; None when the response comes later."""
     response: DescribeProducersResponse | None = run_in_slices(connection, _each(connection.broker, request))
     return response
 

@@ -29,6 +29,7 @@ REPEATED_PARTITIONS_MAX: Final = 100
 def handle(
     connection: Connection, request: DescribeTransactionsRequest, version: int
 ) -> DescribeTransactionsResponse | None:
+    """Describe transactions by their ids; None when the response comes later."""
     response: DescribeTransactionsResponse | None = run_in_slices(
         connection, _each(connection.broker, request.transactional_ids)
     )

@@ -62,6 +62,7 @@ class _Listing:
 
 
 def handle(connection: Connection, request: ListTransactionsRequest, version: int) -> Any:
+    """List transactions by state, producer, age and pattern; None when the response comes later."""
     pattern = None
     if request.transactional_id_pattern:
         try:

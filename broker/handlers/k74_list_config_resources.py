@@ -25,6 +25,7 @@ TYPES: Final = frozenset({GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC})
 def handle(
     connection: Connection, request: ListConfigResourcesRequest, version: int
 ) -> ListConfigResourcesResponse | None:
+    """List the resources that have a configuration; None when the response comes later."""
     types = frozenset(request.resource_types) or TYPES
     if version == 0:
         types = frozenset({CLIENT_METRICS})

@@ -28,6 +28,7 @@ LIMIT_MAX: Final = 2_000
 def handle(
     connection: Connection, request: DescribeTopicPartitionsRequest, version: int
 ) -> DescribeTopicPartitionsResponse:
+    """Describe the partitions of topics, from a cursor on; None when the response comes later."""
     broker = connection.broker
     requested = [topic.name for topic in request.topics]
     names = sorted(set(requested or broker.topics.by_name))

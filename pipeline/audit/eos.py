@@ -73,6 +73,7 @@ class Chain:
     """One of COMPARED: what of a record comes out as it went in."""
 
     def topics(self) -> tuple[str, ...]:
+        """Return the input and output topics, each once."""
         return tuple(dict.fromkeys((*self.inputs, *self.outputs)))
 
     def check_topics(self, folder: Folder) -> None:

@@ -57,6 +57,7 @@ Finding = dict[str, Any]
 
 
 def as_findings(rows: Iterable[Finding]) -> pa.Table:
+    """Return findings as a table."""
     return pa.Table.from_pylist(list(rows), FINDINGS)
 
 
@@ -101,5 +102,6 @@ def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
 
 
 def rows_at(table: pa.Table, rows: Any) -> list[Finding]:
+    """Return some rows of a table as dictionaries."""
     picked: list[Finding] = table.take(pa.array(np.asarray(rows, np.int64))).to_pylist()
     return picked

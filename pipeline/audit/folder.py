@@ -68,6 +68,8 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
+    """A partition's folder: its segments in the order of their offsets, and where its log starts."""
+
     topic: str
     partition: int
     log_start_offset: int
@@ -80,6 +82,8 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
+    """A folder or file that is not audited, and why."""
+
     name: str
     """As a path from the data folder."""
     reason: str
@@ -87,6 +91,8 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
+    """A data folder as the audit reads it. `in_use`: a broker may be writing to it."""
+
     path: str
     partitions: tuple[Partition, ...]
     """By topic and number."""

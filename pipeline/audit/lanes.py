@@ -44,9 +44,11 @@ class Lanes:
         self.odd = np.zeros(len(starts), bool)
 
     def every(self) -> Array:
+        """Return the numbers of all lanes."""
         return np.arange(len(self.at))
 
     def read(self, live: Array, kind: Any) -> Array:
+        """Read an integer of `kind` in each live lane, and move behind it."""
         numbers = integers(self.data, self.at[live], kind)
         self.at[live] += kind.itemsize
         return numbers
@@ -76,10 +78,12 @@ class Lanes:
         return at
 
     def left(self, live: Array) -> Array:
+        """Return how many bytes each live lane has left."""
         remaining: Array = np.maximum(self.ends[live] - self.at[live], 0)
         return remaining
 
     def refuse(self, live: Array, which: Array) -> None:
+        """Mark lanes as those that must be read one by one."""
         self.odd[live[which]] = True
 
     def finish(self) -> Array:
@@ -93,6 +97,7 @@ class NotText(ValueError):
 
 
 def as_text(column: pa.Array) -> pa.Array:
+    """Return a column of bytes as text. Raises NotText when it is not UTF-8."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid as fault:

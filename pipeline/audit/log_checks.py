@@ -27,6 +27,7 @@ OFFSET_SPAN_MAX: Final = 2**31 - 1
 
 
 def file_findings(batches: pa.Table) -> list[Finding]:
+    """Return a finding for every fault in the bytes of a file."""
     findings = []
     for row in batches.filter(pc.is_valid(batches["fault"])).to_pylist():
         where = f"{count(row['size'], 'byte')} from position {row['position']} on"

@@ -20,6 +20,8 @@ Fault = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Log:
+    """How the records of one internal topic are decoded: in lanes, or one by one."""
+
     schema: pa.Schema
     """Its first columns are those of RECORDS in `place`, whatever they are called."""
     place: tuple[str, ...]

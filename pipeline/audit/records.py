@@ -55,6 +55,8 @@ class Undecodable(NamedTuple):
 
 
 class Decoded(NamedTuple):
+    """The records of some batches, and those that could not be decoded."""
+
     records: pa.RecordBatch
     """Rows of RECORDS in the order of the file; those of control batches too."""
     faults: tuple[Undecodable, ...]

@@ -41,6 +41,8 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
+    """The result of an audit: its tables, and the findings."""
+
     batches: pa.Table
     """With `txn_state` and `offsets` only where `is_whole`; else these three are empty."""
     txn_state: pa.Table

@@ -77,10 +77,13 @@ _IN_ORDER: Final = [("log_partition", "ascending"), ("log_offset", "ascending")]
 
 
 class Share(NamedTuple):
+    """Partitions that are audited together, by one task."""
+
     number: int
     partitions: tuple[Partition, ...]
 
     def segments(self) -> list[Segment]:
+        """Return all segments of the share."""
         return [segment for partition in self.partitions for segment in partition.segments]
 
 

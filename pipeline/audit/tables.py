@@ -43,6 +43,7 @@ class SegmentFiles:
         self._writers: dict[str, Any] = {}
 
     def write(self, table: str, rows: pa.RecordBatch) -> None:
+        """Append rows to a table's file for this segment."""
         if table not in OF_SEGMENTS or not len(rows):
             return
         if table not in self._writers:
@@ -50,6 +51,7 @@ class SegmentFiles:
         self._writers[table].write_batch(rows)
 
     def finish(self, whole: bool) -> None:
+        """Close the files; unless they are whole, remove them."""
         for table, writer in self._writers.items():
             writer.close()
             if whole:
@@ -82,6 +84,7 @@ class TableWriter:
 
     @contextmanager
     def of(self, segment: Segment) -> Iterator[SegmentFiles]:
+        """Yield the files of one segment, which are kept only when the block ends without an exception."""
         files = SegmentFiles(self.folder, segment)
         whole = False
         try:

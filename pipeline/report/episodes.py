@@ -205,6 +205,7 @@ def _running_max(numbers: Array, group: Array) -> Array:
 
 
 def finished(episodes: pa.Table) -> pa.Table:
+    """Return the episodes that have ended."""
     return episodes.filter(pc.is_valid(episodes["end_ms"]))
 
 

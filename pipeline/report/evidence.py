@@ -94,6 +94,7 @@ class Neighbours:
         return cls(sources, order, dict(zip(named, zip(low.tolist(), high.tolist(), strict=True), strict=True)))
 
     def evidence_of(self, finding: Finding) -> Evidence:
+        """Return what lies around a finding: batches, coordinator records and transactions."""
         records, time_ms = self.records_of(finding)
         return Evidence(self._batches(finding, time_ms), records, self._pieces(finding, time_ms))
 

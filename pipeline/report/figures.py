@@ -75,6 +75,7 @@ TIME_AXIS: Final = {"type": "date", "hoverformat": "%Y-%m-%d %H:%M:%S.%L", "titl
 
 
 def timeline_figure(timeline: Timeline) -> Figure:
+    """Return the figure of transactions by id and time."""
     import plotly.graph_objects as go
 
     figure = go.Figure()

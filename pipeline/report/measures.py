@@ -97,6 +97,7 @@ class Aborts:
 
 
 def aborts_of(episodes: pa.Table) -> Aborts:
+    """Return how many transactions were committed and aborted in each slice of time."""
     done = finished(episodes)
     end = values(done, "end_ms")
     done = done.filter(pa.array((end >= 0) & (end < USABLE_MS)))

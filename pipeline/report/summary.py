@@ -23,6 +23,8 @@ READERS_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """The report's answer in one line: its level (good, warning, error), a title, and a text."""
+
     level: str
     """good, warning or error."""
     title: str
@@ -47,10 +49,12 @@ class Reader:
 
     @property
     def is_internal(self) -> bool:
+        """Whether the partition is of an internal topic."""
         return is_internal(self.topic)
 
     @property
     def waiting(self) -> int:
+        """Offsets between the last stable offset and the end of the log."""
         return self.log_end_offset - self.last_stable_offset
 
     @property
@@ -67,6 +71,8 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
+    """The numbers at the top of the report."""
+
     verdict: Verdict
     severities: dict[str, int]
     kinds: tuple[tuple[str, str, int], ...]
@@ -91,18 +97,22 @@ class Summary:
 
     @property
     def transactions(self) -> int:
+        """How many transactions there were."""
         return sum(self.outcomes.values())
 
     @property
     def aborted(self) -> int:
+        """How many transactions were aborted, by their producer or by a time-out."""
         return self.outcomes.get("abort", 0) + self.outcomes.get("timeout", 0)
 
     @property
     def ended(self) -> int:
+        """How many transactions were committed or aborted."""
         return self.aborted + self.outcomes.get("commit", 0)
 
 
 def summary_of(audit: Audit, folder: Folder, findings: pa.Table, episodes: pa.Table) -> Summary:
+    """Return the numbers and the verdict of an audit."""
     readers = _readers(audit)
     held = [row for row in readers if row.producer_id is not None]
     severities = Counter(findings["severity"].to_pylist())

@@ -33,6 +33,7 @@ def label(text: str) -> str:
 
 
 def place(topic: str | None, partition: int | None) -> str:
+    """Return `topic-partition`, as far as they are known."""
     if topic is None:
         return NOTHING
     return shown(topic) if partition is None else f"{shown(topic)}-{partition}"
@@ -76,6 +77,7 @@ def said(evidence: str, length: int = 1_000) -> str:
 
 
 def is_usable(ms: int | None) -> bool:
+    """Whether a time in ms can be shown as a date."""
     return ms is not None and 0 <= ms < USABLE_MS
 
 
@@ -90,6 +92,7 @@ def instant(ms: int | None) -> str:
 
 
 def ratio(part: int, whole: int) -> str:
+    """Return a share in percent, in words where it is too small or too near to 100 to be told as a number."""
     if not whole:
         return NOTHING
     percent = 100 * part / whole

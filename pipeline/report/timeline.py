@@ -48,6 +48,8 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
+    """A fence, an epoch change or an end on the timeline. `before` and `after` are (producer id, epoch)."""
+
     lane: int
     reason: str
     time_ms: int
@@ -58,6 +60,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
+    """What the timeline shows, and how much of it had to be left out."""
+
     lanes: tuple[str, ...]
     """Names, as they may be shown, from the top down."""
     bars: tuple[Bar, ...]

@@ -17,6 +17,7 @@ from stuntbroker.pipeline.spark.sink_options import SinkOptions
 
 
 def remember(options: SinkOptions, claim: str) -> None:
+    """Write down a claim, so that an error of the next driver can name it."""
     path = _path(options, "claim")
     if path is not None:
         partial = path.with_suffix(f".{os.getpid()}")

@@ -32,28 +32,34 @@ class StuntbrokerDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """Return the format's name."""
         return "stuntbroker"
 
     def schema(self) -> str:
+        """Return the columns, with headers when they are asked for."""
         with_headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
         return f"{COLUMNS}, {HEADERS}" if with_headers else COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a batch query."""
         from stuntbroker.pipeline.spark.source import BatchReader
 
         return BatchReader(dict(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return the reader of a streaming query."""
         from stuntbroker.pipeline.spark.source import StreamReader
 
         return StreamReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return the writer of a batch job."""
         from stuntbroker.pipeline.spark.sink import batch_writer
 
         return batch_writer(dict(self.options), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Return the writer of a streaming query."""
         from stuntbroker.pipeline.spark.sink import stream_writer
 
         return stream_writer(dict(self.options), schema, overwrite)

@@ -42,6 +42,7 @@ class Range(NamedTuple):
 
     @property
     def size(self) -> int:
+        """Offsets in the range."""
         return self.end - self.start
 
 
@@ -81,6 +82,8 @@ def _named(partitions: Iterable[TopicPartition]) -> str:
 
 
 class Resolved(NamedTuple):
+    """The offset of each partition, and the partitions whose offset is the end of the log, which moves."""
+
     offsets: Offsets
     moving: frozenset[TopicPartition]
     """Those that would be elsewhere, had we asked later: they are at the end."""
@@ -119,6 +122,7 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
 
 
 def from_json(offsets: OffsetsJson) -> Offsets:
+    """Return the offsets of a JSON object that `to_json` made."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in offsets.items()

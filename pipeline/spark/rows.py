@@ -30,6 +30,8 @@ class BadRows(ValueError):
 
 
 class Piece(NamedTuple):
+    """An encoded record batch for one partition."""
+
     topic: str
     partition: int
     data: bytearray

@@ -74,14 +74,17 @@ class SegmentSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """Return the format's name."""
         return NAME
 
     def schema(self) -> StructType:
+        """Return the columns of the table that is asked for."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         return from_arrow_schema(PIECES[self._table()])
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a data folder. Raises ValueError for a wrong option."""
         from stuntbroker.pipeline.spark.source_options import check_names
 
         check_names(NAME, self.options.keys(), KNOWN)
@@ -98,6 +101,8 @@ class SegmentSource(DataSource):
 
 
 class SegmentReader(DataSourceReader):
+    """Reads the segments of a data folder, one bunch of them a task."""
+
     def __init__(self, path: str, table: str, topics: tuple[str, ...]) -> None:
         self._path, self._table, self._topics = path, table, topics
 
@@ -108,6 +113,7 @@ class SegmentReader(DataSourceReader):
         return bunches_of(folder, self._topics) or [Bunch(())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows of a bunch of segments."""
         assert isinstance(partition, Bunch)
         for _, _, segment in partition.segments:
             for name, rows in read_segment(segment, self._table == "records"):
@@ -159,5 +165,6 @@ def packed(share: int, segment: int, number: int, name: str, rows: pa.RecordBatc
 
 
 def unpacked(rows: bytes) -> list[pa.RecordBatch]:
+    """Return the record batches of an Arrow stream."""
     with pa.ipc.open_stream(rows) as stream:
         return list(stream)

@@ -53,6 +53,8 @@ class NotAlone(Exception):
 
 
 class SingleSink:
+    """The sink of `mode=single`: one transaction a batch, into which all tasks write."""
+
     def __init__(self, options: SinkOptions, query_id: str | None = None) -> None:
         self._options = options
         self._query_id = query_id

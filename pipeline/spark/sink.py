@@ -93,12 +93,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return StreamTask, (self._options, self._taken)
 
     def write(self, iterator: Any) -> WriterCommitMessage:
+        """Not called: tasks have a writer of their own."""
         raise TypeError("tasks have a writer of their own")
 
     def commit(self, messages: Messages, batchId: int) -> None:
+        """Commit a batch, on the driver."""
         commit_once(sink_of(self._options), messages, batchId)
 
     def abort(self, messages: Messages, batchId: int) -> None:
+        """Abort a batch, on the driver."""
         abort(self._options, messages)
 
 
@@ -110,6 +113,7 @@ class StreamTask(DataSourceStreamArrowWriter):
         self._taken = taken
 
     def write(self, iterator: Any) -> WriterCommitMessage:
+        """Write one task's rows of a batch."""
         context = TaskContext.get()
         assert context is not None
         query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
@@ -137,13 +141,16 @@ class JobWriter(DataSourceArrowWriter):
         return 0 if last is None else last.decision.batch_id + 1
 
     def write(self, iterator: Any) -> WriterCommitMessage:
+        """Write one task's rows of a job, unless the job was committed before."""
         taken = self._take()
         if is_written(taken.last, self._options.write):
             return skip(taken, JOB, iterator)
         return write_once(sink_of(self._options), taken, JOB, self._batch_id(), iterator)
 
     def commit(self, messages: Messages) -> None:
+        """Commit the job, on the driver."""
         commit_once(sink_of(self._options), messages, self._batch_id())
 
     def abort(self, messages: Messages) -> None:
+        """Abort the job, on the driver."""
         abort(self._options, messages)

@@ -49,6 +49,8 @@ class BadOption(ValueError):
 
 @dataclass(frozen=True)
 class SinkOptions:
+    """The options of the sink, checked."""
+
     bootstrap: str
     topic: str | None
     """None: the column `topic` of every row says it."""

@@ -184,6 +184,7 @@ class BatchReader(_Reader, DataSourceReader):
         super().__init__(options, schema, streaming=False)
 
     def partitions(self) -> Sequence[InputPartition]:
+        """Return the ranges of offsets that tasks read, on the driver."""
         with self._open() as cluster, _telling_what_to_do():
             return self._pieces(self._ranges(cluster))
 
@@ -208,6 +209,7 @@ class BatchReader(_Reader, DataSourceReader):
         return [Range(partition, start[partition], end[partition]) for partition in partitions]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows of one range, in a task."""
         return self._read(partition)
 
 
@@ -232,6 +234,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- on the driver
 
     def initialOffset(self) -> OffsetsJson:
+        """Return where a new query begins."""
         if self._initial is None:
             cluster = self._connected()
             with _telling_what_to_do():
@@ -240,14 +243,17 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        """Return how much a batch reads, by the options."""
         if self.options.min_offsets is not None:
             return ReadMinRows(self.options.min_offsets)
         return ReadAllAvailable() if self.options.max_offsets is None else ReadMaxRows(self.options.max_offsets)
 
     def prepareForTriggerAvailableNow(self) -> None:
+        """Take the present ends as where the query ends."""
         self._target = self._ends()
 
     def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
+        """Return where the next batch ends."""
         begin = from_json(start)
         latest = self._latest = self._with_missing(begin, self._ends() if self._target is None else self._target)
         left_out: frozenset[TopicPartition] = frozenset()
@@ -275,9 +281,11 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return to_json(end | {partition: begin[partition] for partition in left_out})
 
     def reportLatestOffset(self) -> OffsetsJson | None:
+        """Return the ends of the logs, for the query's progress."""
         return None if self._latest is None else to_json(self._latest)
 
     def partitions(self, start: OffsetsJson, end: OffsetsJson) -> Sequence[InputPartition]:
+        """Return the ranges of offsets of one batch, on the driver."""
         begin, stop = from_json(start), from_json(end)
         if begin == self._initial:  # Perhaps asked for anew after a restart, and then behind the end that was kept.
             begin |= {partition: min(begin[partition], stop[partition]) for partition in self._moving & stop.keys()}
@@ -290,6 +298,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._pieces([Range(partition, begin[partition], stop[partition]) for partition in stop])
 
     def stop(self) -> None:
+        """Close the connections."""
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
@@ -342,4 +351,5 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- on an executor
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows of one range, in a task."""
         return self._read(partition)

@@ -90,6 +90,8 @@ class Subscription:
 
 @dataclass(frozen=True)
 class SourceOptions:
+    """The options of the source, checked."""
+
     bootstrap: tuple[Address, ...]
     subscription: Subscription
     start: Position

@@ -66,6 +66,8 @@ class CommittedLater(Exception):
 
 
 class TwoPhaseSink:
+    """The sink of `mode=two-phase`: one transaction a task, prepared, and ended by the driver's decision."""
+
     def __init__(self, options: SinkOptions, query_id: str | None = None) -> None:
         self._options = options
         self._query_id = query_id
@@ -248,6 +250,7 @@ class Attempt:
                 self._writer.abort()
 
     def produce(self, topic: str, partition: int, data: bytearray) -> None:
+        """Send an encoded batch; the first one begins the transaction."""
         if self._writer is None:
             self._writer = self._begin()
         self._writer.produce(topic, partition, data)

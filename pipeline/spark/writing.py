@@ -66,6 +66,7 @@ class Sink(Protocol):
 
 
 def told_by(messages: Messages) -> list[TaskMessage]:
+    """Return the messages of tasks that have succeeded."""
     return [message for message in messages if isinstance(message, TaskMessage)]
 
 
