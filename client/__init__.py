@@ -1,1 +1,5 @@
-"""Speaks to any Kafka broker, from the outside: calls block, one connection a broker, nothing shared between threads."""
+"""A client of any Kafka broker, from outside: connections, metadata, administration, transactions, and reading.
+
+Calls block; nothing is shared between threads. It knows the protocol and nothing of our broker, so that it works against
+Apache Kafka too. The command line and the pipeline use it.
+"""

@@ -30,6 +30,8 @@ def api_keys(messages: list[Message]) -> str:
         "",
         "",
         "class Api(NamedTuple):",
+        '    """An API: its key and name, its versions, and the first version with a flexible encoding."""',
+        "",
         "    key: int",
         "    name: str",
         "    version_min: int",

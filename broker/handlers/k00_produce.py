@@ -106,8 +106,7 @@ def _produce(connection: Connection, fields: ProduceFields, version: int, in_par
                 header = _new(BatchHeader, plain)
                 accepted_batch = response, log, records, header
             else:
-                if left is None:
-                    left = ReadBudget()
+                left = left or ReadBudget()
                 if not in_parts and records is not None and len(records) > LARGE_BATCH_SIZE:
                     return run_in_slices(connection, long_steps(connection, fields, version, [], _produce))
                 accepted = _accept(topic, index, records, version, now_ms, response, left)

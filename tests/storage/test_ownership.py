@@ -203,7 +203,7 @@ def test_kafka_s_own_log_is_refused_in_a_folder_of_ours_unless_it_is_a_topic_of_
     put(tmp_path, f"{KAFKA}/{LOG}", f"{KAFKA}/{METADATA}")
     with pytest.raises(StorageError, match="is Apache Kafka's"):
         judge(str(tmp_path), {}, {}, False)
-    assert judge(str(tmp_path), {"__cluster_metadata": (ORDERS, 1)}, {}, False)[0].fate is FolderAction.DESCRIBED
+    assert judge(str(tmp_path), {"__cluster_metadata": (ORDERS, 1)}, {}, False)[0].action is FolderAction.DESCRIBED
 
 
 def test_a_stray_is_renamed_as_kafka_does_and_kept_with_all_that_is_in_it(tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""Names and docstrings that a stranger can read: nouns of Kafka instead of riddles, and no public thing unexplained."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, is_generated, tree_of
+
+RIDDLES = frozenset(
+    {
+        "one",
+        "found",
+        "made",
+        "told",
+        "asked",
+        "wish",
+        "news",
+        "doubt",
+        "fate",
+        "rest",
+        "again",
+        "moved",
+        "leave",
+        "late",
+    }
+)
+"""Names that say nothing of what they hold."""
+FILES = [path for path in files_of(FRONT_DOOR, *ROOMS) if not is_generated(path)]
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def names_given_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, name) of everything that is defined: functions, classes, parameters, variables, attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.lineno, node.name
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.Name(ctx=ast.Store()):
+                yield node.lineno, node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield node.lineno, name
+            case ast.MatchMapping(rest=str(name)):
+                yield node.lineno, name
+
+
+def riddles_in(tree: ast.AST) -> list[tuple[int, str]]:
+    return [(line, name) for line, name in names_given_in(tree) if name.strip("_") in RIDDLES]
+
+
+def undocumented_in(tree: ast.Module) -> list[str]:
+    """Public functions, classes and methods without a docstring, by their dotted names; "module" for the module."""
+    missing = [] if ast.get_docstring(tree) else ["module"]
+
+    def look(parent: Documented, prefix: str) -> None:
+        for node in parent.body:
+            if isinstance(node, Documented) and not isinstance(node, ast.Module) and not node.name.startswith("_"):
+                if not ast.get_docstring(node):
+                    missing.append(prefix + node.name)
+                if isinstance(node, ast.ClassDef):
+                    look(node, f"{prefix}{node.name}.")
+
+    look(tree, "")
+    return missing
+
+
+def test_no_name_is_a_riddle() -> None:
+    assert [(str(path), *riddle) for path in FILES for riddle in riddles_in(tree_of(path))] == []
+
+
+def test_every_public_thing_has_a_docstring() -> None:
+    assert [(str(path), name) for path in FILES for name in undocumented_in(tree_of(path))] == []
+
+
+@pytest.mark.parametrize("package", [path.parent for path in FILES if path.name == "__init__.py"], ids=str)
+def test_a_package_says_in_a_paragraph_what_lives_there(package: Path) -> None:
+    text = ast.get_docstring(tree_of(package / "__init__.py")) or ""
+
+    assert len(text.split()) >= 20, f"{ROOT / package}: {text}"
+
+
+SOURCE = '''
+"""A module."""
+def found(one): ...
+class Kept:
+    """Kept."""
+    def asked(self) -> None:
+        self.late = 1
+        match self:
+            case {"a": 1, **rest}:
+                pass
+    def _hidden(self): ...
+'''
+
+
+def test_riddles_and_missing_docstrings_are_seen_wherever_they_are() -> None:
+    tree = ast.parse(SOURCE)
+
+    assert sorted(name for _, name in riddles_in(tree)) == ["asked", "found", "late", "one", "rest"]
+    assert undocumented_in(tree) == ["found", "Kept.asked"]
