@@ -36,7 +36,7 @@ _encoded_partitions: dict[frozenset[TopicPartition], tuple[bytes, bytes, int]] =
 """Caches: a transaction writes three records with the same key, and many transactions have the same partitions."""
 _VALUE_VERSIONS = (b"\x00\x01", b"\x00\x00")
 _PHASES = tuple(Phase)
-_IDLE = frozenset(bytes([phase]) for phase in MAY_EXPIRE)
+_IDLE = frozenset(int(phase) for phase in MAY_EXPIRE)
 _PRODUCER_ID_AT, _PHASE_AT, _PARTITIONS_AT = 2, 16, 17
 """Where they stand in a value of either version."""
 _unpack_q = Struct(">q").unpack_from
@@ -235,7 +235,7 @@ def last_values(batches: Iterable[tuple[BatchHeader, bytes]]) -> dict[str, bytes
 
 def open_ids(values: dict[str, bytes]) -> list[str]:
     """Those of the transactional ids whose transaction is not complete. Raises DecodeError."""
-    not_idle = [name for name, value in values.items() if value[_PHASE_AT : _PHASE_AT + 1] not in _IDLE]
+    not_idle = [name for name, value in values.items() if len(value) <= _PHASE_AT or value[_PHASE_AT] not in _IDLE]
     return [name for name in not_idle if phase_of(values[name], name) not in MAY_EXPIRE]
 
 
@@ -244,7 +244,9 @@ def phase_of(value: bytes, transactional_id: str) -> Phase:
     try:
         return _PHASES[value[_PHASE_AT]]
     except IndexError:
-        status = int.from_bytes(value[_PHASE_AT : _PHASE_AT + 1], signed=True)
+        if len(value) <= _PHASE_AT:
+            raise DecodeError(f"{transactional_id}: the value ends before the transaction state", len(value)) from None
+        status = int.from_bytes((value[_PHASE_AT],), signed=True)
         raise DecodeError(f"{transactional_id}: no transaction state {status}", _PHASE_AT) from None
 
 

@@ -109,7 +109,7 @@ def _read_head(head: bytes, version: int) -> Head | None:
         name, (topic_id, count) = "", _unpack_topic(head, pos)
     else:
         size = head[pos]
-        if size > COUNT_MAX:
+        if not 0 < size <= COUNT_MAX:
             return None
         name, topic_id = str(head[pos + 1 : pos + size], "utf-8", "replace"), ZERO_UUID
         count = head[pos + size]

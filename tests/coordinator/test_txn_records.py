@@ -16,6 +16,7 @@ from stuntbroker.coordinator.records import (
     batch_of,
     key_of,
     last_values,
+    open_ids,
     phase_of,
     producer_id_of,
     read_record,
@@ -290,6 +291,11 @@ def test_a_state_that_is_never_stored_is_damage(status: int) -> None:
 
     with pytest.raises(DecodeError, match=f"txn-1: no transaction state {status}"):
         read_record(record(key_of("txn-1"), bytes(value)))
+
+
+def test_a_value_that_ends_before_its_state_is_refused() -> None:
+    with pytest.raises(DecodeError, match="txn-1: the value ends before the transaction state"):
+        open_ids({"txn-1": b"\x00\x00\x00"})
 
 
 @pytest.mark.parametrize("size", range(2, len(ONGOING) // 2))

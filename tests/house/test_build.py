@@ -102,7 +102,7 @@ def test_a_compiled_module_compares_numbers_by_value(path: str) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_compiled_wheel_serves_a_transactional_client(tmp_path: Path) -> None:
+def test_a_compiled_wheel_serves_clients_right_and_wrong(tmp_path: Path) -> None:
     """About a minute and a half, most of it for the compiler."""
     if missing := missing_for_compiling():
         pytest.skip(f"nothing can be compiled here without {missing}")
@@ -123,7 +123,15 @@ def test_a_compiled_wheel_serves_a_transactional_client(tmp_path: Path) -> None:
         return done.stdout
 
     assert "(compiled)" in run("stuntbroker", "version")
-    assert " passed" in run("pytest", "-q", "-p", "no:cacheprovider", "tests/peers/test_aiokafka.py")
+    pytest_run = ("pytest", "-q", "-p", "no:cacheprovider")
+    assert " passed" in run(*pytest_run, "tests/peers/test_aiokafka.py")
+    # A slice that begins behind the end of its bytes is an error where it is compiled, and is not where it is interpreted.
+    hostile = (
+        "tests/protocol/test_by_hand.py",
+        "tests/coordinator/test_txn_records.py",
+        "tests/broker/test_spoiled_requests.py",
+    )
+    assert " passed" in run(*pytest_run, *hostile, "-k", "any_byte or refused or spoiled or state")
 
 
 def test_a_wheel_from_the_source_distribution_is_the_same(checkout: Path) -> None:
