@@ -108,8 +108,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Wait in milliseconds before the broker repeats the verification of a transaction. No effect here: the transaction "
         "coordinator is in the same process and answers the first time.",
     "advertised.listeners":
-        "Address that the broker gives to clients, such as PLAINTEXT://host:9092; of several, the first. While it is not set, "
-        "each client gets the address by which it came.",
+        "Addresses that the broker gives to clients, as NAME://host:port with the names of listeners. A client gets that of the "
+        "listener by which it came; where there is none, the address by which it came.",
     "auto.create.topics.enable":
         "Whether Metadata creates a topic that does not exist, if the client allows it.",
     "broker.id":
@@ -144,8 +144,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Security protocol of each listener name, as NAME:PROTOCOL pairs. HOST, EXTERNAL, INTERNAL and DOCKER are PLAINTEXT "
         "without an entry. Only PLAINTEXT listeners are served.",
     "listeners":
-        "Address to listen on, such as PLAINTEXT://localhost:9092. The options --host and --port win over it. While neither is "
-        "given, the broker listens on localhost:9092.",
+        "Addresses to listen on, as NAME://host:port, such as PLAINTEXT://localhost:9092. The options --host and --port win over "
+        "a single one. While none is given, the broker listens on localhost:9092.",
     "log.cleaner.backoff.ms":
         "Milliseconds between two searches for logs that need compaction.",
     "log.cleaner.delete.retention.ms":

@@ -26,6 +26,7 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.turn import deliver
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.listener import Listener
     from stuntbroker.broker.server import Broker
 
 FIRST_BUFFER: Final = 4_096
@@ -86,6 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         "client_id",
         "correlation",
         "host",
+        "listener",
         "local",
         "on_close",
         "open",
@@ -95,8 +97,10 @@ class Connection(asyncio.BufferedProtocol):
         "transport",
     )
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, listener: Listener) -> None:
         self.broker = broker
+        self.listener = listener
+        """By which the client came."""
         self.transport: Any = None
         self._view = self._empty_view = memoryview(bytearray(FIRST_BUFFER))
         """The receive buffer, and the part of it that one read may fill while the buffer is empty."""

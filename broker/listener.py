@@ -1,19 +1,29 @@
-"""Where the broker listens, and the address that it tells a client to come back to."""
+"""Where the broker listens, and the address that it tells a client to come back to.
+
+A listener has a name, an address to listen on, and mostly an address to be advertised: what a client is told depends on
+the listener by which it came. Rules and properties are Kafka's (`listeners`, `advertised.listeners`,
+`listener.security.protocol.map`); the listeners of a controller are passed over.
+"""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.broker.config import BrokerConfig, ConfigError
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DEFAULT_NAME: Final = "PLAINTEXT"
+"""Of a listener that is given without a name."""
 USUAL_NAMES: Final[dict[str, str]] = {
     **{name: name for name in PROTOCOLS},
     **dict.fromkeys(("HOST", "EXTERNAL", "INTERNAL", "DOCKER"), "PLAINTEXT"),
 }
 """Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")
+PORT_DEFAULT: Final = 9092
 
 
 class Address(NamedTuple):
@@ -30,8 +40,20 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAMES) -> Address:
-    """`host:port`, `[v6]:port`, or either after `PLAINTEXT://` or another name that `protocols` has."""
+class CannotListen(Exception):
+    """A listener's address cannot be had."""
+
+    def __init__(self, listener: Listener, fault: OSError) -> None:
+        super().__init__(f"cannot listen on {listener.host}:{listener.port}: {fault.strerror}")
+        self.listener = listener
+        self.fault = fault
+
+
+def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAMES) -> tuple[str, Address]:
+    """Return (listener name, address) of `NAME://host:port`, or of `host:port` alone. Raises ConfigError.
+
+    An IPv6 host stands in brackets. `protocols`: the security protocol of each name; `what`: the property, for the message.
+    """
     scheme, separator, address = text.strip().partition("://")
     if separator:
         protocol = protocols.get(scheme.upper())
@@ -42,7 +64,7 @@ def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAM
     host, colon, port = (address if separator else text.strip()).rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise ConfigError(f"{what}: {text!r} is not HOST:PORT")
-    return Address(host.strip("[]"), int(port))
+    return scheme.upper() if separator else DEFAULT_NAME, Address(host.strip("[]"), int(port))
 
 
 def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
@@ -58,16 +80,66 @@ def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
     return protocols
 
 
-def client_listeners(config: BrokerConfig) -> list[Address]:
-    """What `listeners` has, but for the listeners of the controller, which is not served. Raises ConfigError."""
+def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None = None) -> list[Listener]:
+    """Return the listeners for clients, in the order of `listeners`. Raises ConfigError.
+
+    `host` and `port` are what the command line says in place of the property; they go with a single listener.
+    """
+    bound = _named(config, "listeners")
+    advertised = dict(_named(config, "advertised.listeners"))
+    if not bound:
+        if len(advertised) > 1:
+            names = ", ".join(advertised)
+            raise ConfigError(
+                f"advertised.listeners has {names}, and listeners is not set: name each of them there too"
+            )
+        bound = [(next(iter(advertised), DEFAULT_NAME), Address("localhost", PORT_DEFAULT))]
+    if host is not None or port is not None:
+        if len(bound) > 1:
+            raise ConfigError(f"--host and --port are for one listener, and listeners has {len(bound)}: leave them out")
+        (name, default) = bound[0]
+        bound = [(name, Address(default.host if host is None else host, default.port if port is None else port))]
+    _check_ports(bound)
+    if unknown := advertised.keys() - {name for name, _ in bound}:
+        raise ConfigError(
+            f"advertised.listeners: listeners has no {', '.join(sorted(unknown))}: the names must be the same in both"
+        )
+    for name, address in advertised.items():
+        if address.host in EVERY_ADDRESS or not address.host:
+            raise ConfigError(
+                f"advertised.listeners: {name}://{address}: no client can connect to that: give a host that clients can reach"
+            )
+    mapped_port = config["stuntbroker.mapped.port"]
+    return [Listener(name, *address, advertised.get(name), mapped_port) for name, address in bound]
+
+
+def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
+    """The entries of `listeners` or `advertised.listeners`, but for those of the controller."""
     protocols = protocols_by_listener(config)
     controllers = {name.strip().upper() for name in config["controller.listener.names"].split(",")}
-    entries = filter(None, map(str.strip, config["listeners"].split(",")))
-    return [
-        parse_address(entry, "listeners", protocols)
+    entries = [entry.strip() for entry in config[what].split(",") if entry.strip()]
+    named = [
+        parse_address(entry, what, protocols)
         for entry in entries
         if entry.partition("://")[0].upper() not in controllers
     ]
+    if entries and not named and what == "listeners":
+        raise ConfigError(f"listeners: {config[what]!r} has listeners of the controller only: add one for clients")
+    for name in _repeated(name for name, _ in named):
+        raise ConfigError(f"{what}: two listeners have the name {name}")
+    return named
+
+
+def _repeated(values: Iterable[str]) -> list[str]:
+    return [value for value, count in Counter(values).items() if count > 1]
+
+
+def _check_ports(bound: list[tuple[str, Address]]) -> None:
+    """Two listeners on one port are a mistake, unless one has an IPv4 and the other an IPv6 address, as in Kafka."""
+    for number, (_, address) in enumerate(bound):
+        for _, other in bound[:number]:
+            if address.port == other.port and address.port and (":" in address.host) == (":" in other.host):
+                raise ConfigError(f"listeners: two listeners have the port {address.port}")
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -108,23 +180,43 @@ def gateway() -> str | None:
     return None
 
 
-class Advertised:
-    """Which address to tell: the configured one; for a client that came through a container's mapped port, localhost and
-    that port; else the very address by which the client came."""
+class Listener:
+    """One of the broker's listeners: its name, where it listens, and which address its clients are told.
 
-    __slots__ = ("_fixed", "_gateway", "_mapped_port")
+    That is the configured address; for a client that came through a container's mapped port, localhost and that port;
+    else the very address by which the client came.
+    """
 
-    def __init__(self, advertised_listeners: str, mapped_port: int, protocols: Mapping[str, str] = USUAL_NAMES) -> None:
-        first = advertised_listeners.split(",")[0]
-        self._fixed = parse_address(first, "advertised.listeners", protocols) if first.strip() else None
+    __slots__ = ("_advertised", "_gateway", "_mapped_port", "addresses", "host", "name", "port")
+
+    def __init__(
+        self, name: str, host: str, port: int, advertised: Address | None = None, mapped_port: int = 0
+    ) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        """0: the kernel's choice."""
+        self.addresses: list[Address] = []
+        """Those of its sockets, once it listens."""
+        self._advertised = advertised
         self._gateway = gateway() if mapped_port or _in_container() else None
         self._mapped_port = mapped_port
 
-    def for_client(self, local: tuple[str, int], peer_host: str) -> Address:
+    def bind(self) -> list[socket.socket]:
+        """Return bound sockets for every address of the host, all on one port. Raises CannotListen."""
+        try:
+            sockets = bind(self.host, self.port)
+        except OSError as fault:
+            raise CannotListen(self, fault) from fault
+        self.addresses = [Address(*bound.getsockname()[:2]) for bound in sockets]
+        return sockets
+
+    def address_for(self, local: tuple[str, int], peer_host: str) -> Address:
         """Return the address that a client is told. `local`: the address that it has connected to."""
-        if self._fixed is not None:
-            return self._fixed
         host, port = local
+        if self._advertised is not None:
+            return self._advertised if self._advertised.port else Address(self._advertised.host, port)
+        # Unlike Kafka: without an advertised address, the one by which the client came.
         if self._gateway is not None and peer_host == self._gateway and not host.startswith("127."):
             return Address("localhost", self._mapped_port or port)
         return Address(host.removeprefix("::ffff:"), port)

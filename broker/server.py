@@ -16,7 +16,7 @@ from stuntbroker.broker.events import Events
 from stuntbroker.broker.features import TRANSACTION_VERSION, Features
 from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.image import ImageError, image_of
-from stuntbroker.broker.listener import Address, Advertised, bind, protocols_by_listener
+from stuntbroker.broker.listener import Listener, listeners_of
 from stuntbroker.broker.quotas import ClientQuotas
 from stuntbroker.broker.read_pace import ReadPace
 from stuntbroker.broker.request_memory import RequestMemory
@@ -62,22 +62,20 @@ class Broker:
         events: Events | None = None,
         clock: Clock | None = None,
         truncate_damaged: bool = False,
+        listeners: list[Listener] | None = None,
     ) -> None:
         self.config = config
         self.events = events or Events()
         self.clock = clock or Clock()
         self.node_id: int = config["node.id"]
         self.frame_size_max: int = config["socket.request.max.bytes"]
-        self.advertised = Advertised(
-            config["advertised.listeners"], config["stuntbroker.mapped.port"], protocols_by_listener(config)
-        )
+        self.listeners = listeners_of(config) if listeners is None else listeners
         self.connections: set[Connection] = set()
         self.request_memory = RequestMemory(config["queued.max.request.bytes"], self.connections, self.events.warning)
         self.read_pace = ReadPace(self._in_next_turn)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.long_requests: deque[tuple[Connection, Steps]] = deque()
         """Of which more is to be done (slices.py)."""
-        self.addresses: list[Address] = []
         self.request_counts: dict[int, int] | None = None
         """Requests by `key << 16 | version`, while somebody wants to know (apis.count_requests)."""
         self.broken = False
@@ -192,8 +190,8 @@ class Broker:
 
     # --- start and stop
 
-    async def start(self, host: str = "localhost", port: int = 0) -> Address:
-        """Listens; the address that it gives is the first one."""
+    async def start(self) -> None:
+        """Take up the data, and listen. Raises CannotListen."""
         loop = asyncio.get_running_loop()
         self.timers = Timers(loop, self.clock)
         self.transactions.replay()
@@ -201,13 +199,15 @@ class Broker:
             self._load_groups()  # Its members have their session time-outs from now on.
         self.data_dir.mark_in_use()
         self.transactions.resume()
-        backlog = self.config["socket.listen.backlog.size"]
-        for bound in bind(host, port):
-            self._servers.append(await loop.create_server(lambda: Connection(self), sock=bound, backlog=backlog))
-            name = bound.getsockname()
-            self.addresses.append(Address(name[0], name[1]))
+        for listener in self.listeners:
+            await self._listen(loop, listener)
         self._begin_housekeeping()
-        return self.addresses[0]
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> None:
+        backlog = self.config["socket.listen.backlog.size"]
+        for bound in listener.bind():
+            server = await loop.create_server(lambda: Connection(self, listener), sock=bound, backlog=backlog)
+            self._servers.append(server)
 
     def _begin_housekeeping(self) -> None:
         from stuntbroker.broker.housekeeping import Housekeeping
@@ -283,10 +283,6 @@ class Broker:
         """What was known of the topic elsewhere goes too."""
         if self._groups is not None:
             self._groups.topic_deleted(name)
-
-    def address_for(self, connection: Connection) -> Address:
-        """Return the address of this broker that a client is told."""
-        return self.advertised.for_client(connection.local, connection.host)
 
     # --- durability
 

@@ -42,8 +42,9 @@ Runs the broker until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
   --log-format text|json   form of the log on standard error (default text)
   --log-level debug|info|warning|error   (default info)
 
-Prints `ready kafka=HOST:PORT` on standard output when it accepts requests, with --metrics-port ` metrics=HOST:PORT`
-behind it. Exit status: 0 after a signal, 1 it cannot start or it failed, 2 the command line is wrong.
+Prints `ready kafka=HOST:PORT` on standard output when it accepts requests; behind it ` listener.NAME=HOST:PORT` for each
+of several listeners, and with --metrics-port ` metrics=HOST:PORT`.
+Exit status: 0 after a signal, 1 it cannot start or it failed, 2 the command line is wrong.
 
 Examples:
   stuntbroker serve --port 0 --set num.partitions=3

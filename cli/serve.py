@@ -15,7 +15,7 @@ from typing import NamedTuple
 from stuntbroker.broker.config import BrokerConfig, ConfigError
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.file_limits import share
-from stuntbroker.broker.listener import Address, client_listeners
+from stuntbroker.broker.listener import CannotListen, Listener, listeners_of
 from stuntbroker.broker.server import Broker
 from stuntbroker.cli.main import UsageError, choice, number, single
 from stuntbroker.protocol.primitives import DecodeError
@@ -43,8 +43,7 @@ class Folder(NamedTuple):
 class Listening(NamedTuple):
     """Where, and who is told when it is ready."""
 
-    host: str
-    port: int
+    listeners: list[Listener]
     metrics_port: int | None
     """None: nobody scrapes."""
     ready_file: str
@@ -62,7 +61,7 @@ def serve(given: dict[str, list[str]]) -> int:
     properties = _properties(single(given, "--config", ""), given.get("--set", []))
     try:
         config = BrokerConfig(properties)
-        host, port = _address(given, config)
+        listeners = _listeners(given, config)
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
     events = Events(level, form)
@@ -82,7 +81,7 @@ def serve(given: dict[str, list[str]]) -> int:
     try:
         _remove_ready_file(ready_file)  # A broker that did not end in order left it behind.
         return _run(
-            config, Folder(data_dir, durability, truncate), events, Listening(host, port, metrics_port, ready_file)
+            config, Folder(data_dir, durability, truncate), events, Listening(listeners, metrics_port, ready_file)
         )
     except _CannotStop as fault:
         sys.stderr.write(
@@ -91,20 +90,21 @@ def serve(given: dict[str, list[str]]) -> int:
         return 1
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
+    except CannotListen as fault:
+        by_option = {"--host", "--port"} & given.keys() or not config["listeners"]
+        given_by = ("--port", "--host") if by_option else ("port in listeners", "host in listeners")
+        sys.stderr.write(f"stuntbroker: cannot start: {fault}; {listening_advice(fault.fault, *given_by)}\n")
+        return 1
     except (StorageError, DecodeError, OSError) as fault:
         sys.stderr.write(f"stuntbroker: cannot start: {fault}\n")
         return 1
 
 
-def _address(given: dict[str, list[str]], config: BrokerConfig) -> Address:
+def _listeners(given: dict[str, list[str]], config: BrokerConfig) -> list[Listener]:
     """Where to listen: `--host` and `--port`, and what is not given of them from the property `listeners`."""
-    listeners = client_listeners(config)
-    if len(listeners) > 1 and not given.keys() >= {"--host", "--port"}:
-        raise UsageError(
-            f"listeners: {len(listeners)} are for clients, and one is served: leave one, or give --host and --port"
-        )
-    default = listeners[0] if listeners else Address("localhost", 9092)
-    return Address(single(given, "--host", default.host), number(given, "--port", default.port, 0, 65_535))
+    host = single(given, "--host", "") or None
+    port = number(given, "--port", 0, 0, 65_535) if "--port" in given else None
+    return listeners_of(config, host, port)
 
 
 def _properties(path: str, sets: list[str]) -> dict[str, str]:
@@ -139,7 +139,14 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
     except ImportError:  # No wheel for this system: asyncio's own loop does the same, slower.
         loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    broker = Broker(config, folder.data_dir, folder.durability, events, truncate_damaged=folder.truncate_damaged)
+    broker = Broker(
+        config,
+        folder.data_dir,
+        folder.durability,
+        events,
+        truncate_damaged=folder.truncate_damaged,
+        listeners=listening.listeners,
+    )
     stopped: asyncio.Future[str] = loop.create_future()
     status = 0
 
@@ -164,20 +171,25 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
 
 async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[str]) -> str:
     """From start to stop in one run of the loop: a signal that comes between two runs would be lost."""
-    ready = {}
+    ready: dict[str, str] = {}
     try:
-        port, option = listening.port, "--port"
-        ready["kafka"] = str((await broker.start(listening.host, port)).reachable())
+        await broker.start()
+        ready["kafka"] = str(broker.listeners[0].addresses[0].reachable())
+        if len(broker.listeners) > 1:
+            ready |= {f"listener.{each.name}": str(each.addresses[0].reachable()) for each in broker.listeners}
         if listening.metrics_port is not None:
             from stuntbroker.broker.metrics_server import MetricsServer  # Loads what only a scrape needs.
 
-            port, option = listening.metrics_port, "--metrics-port"
             metrics = MetricsServer(broker)
-            ready["metrics"] = str((await metrics.start(listening.host, port)).reachable())
+            host = listening.listeners[0].host
+            ready["metrics"] = str((await metrics.start(host, listening.metrics_port)).reachable())
+    except CannotListen:
+        await broker.stop()
+        raise
     except OSError as fault:
         await broker.stop()
         raise StorageError(
-            f"cannot listen on {listening.host}:{port}: {fault.strerror}; {listening_advice(fault, option)}"
+            f"cannot listen on {host}:{listening.metrics_port}: {fault.strerror}; {listening_advice(fault, '--metrics-port')}"
         ) from fault
     gc.collect()
     gc.freeze()
@@ -202,18 +214,18 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     return why
 
 
-def listening_advice(fault: OSError, option: str) -> str:
-    """What to do about an address that cannot be had; `option` is the one that its port came from."""
+def listening_advice(fault: OSError, port_from: str, host_from: str = "--host") -> str:
+    """What to do about an address that cannot be had; `port_from` and `host_from` are where it was given."""
     if isinstance(fault, socket.gaierror):
-        return "give a --host that has an address"
+        return f"give a {host_from} that has an address"
     match fault.errno:
         case errno.EADDRINUSE:
-            return f"stop who is there, or give another {option}"
+            return f"stop who is there, or give another {port_from}"
         case errno.EACCES:
-            return f"this user may not have that port: give another {option}, from 1024 on"
+            return f"this user may not have that port: give another {port_from}, from 1024 on"
         case errno.EADDRNOTAVAIL:
-            return "no interface of this machine has that address: give another --host (0.0.0.0 for all it has)"
-    return f"give another --host or {option}"
+            return f"no interface of this machine has that address: give another {host_from} (0.0.0.0 for all it has)"
+    return f"give another {host_from} or {port_from}"
 
 
 def _remove_ready_file(path: str) -> None:

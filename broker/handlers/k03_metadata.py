@@ -102,7 +102,7 @@ def _response(
     connection: Connection, request: MetadataRequest, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
     broker = connection.broker
-    address = broker.address_for(connection)
+    address = connection.listener.address_for(connection.local, connection.host)
     return MetadataResponse(
         brokers=[MetadataResponseBroker(broker.node_id, address.host, address.port)],
         cluster_id=broker.cluster_id,

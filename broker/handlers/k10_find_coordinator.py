@@ -45,5 +45,5 @@ def _find(connection: Connection, key_type: int, key: str) -> Coordinator:
         )
     broker = connection.broker
     broker.topics.internal(OFFSETS if key_type == GROUP else TXN_STATE)
-    address = broker.address_for(connection)
+    address = connection.listener.address_for(connection.local, connection.host)
     return Coordinator(key, broker.node_id, address.host, address.port, ErrorCode.NONE, "")

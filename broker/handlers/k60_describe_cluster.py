@@ -30,7 +30,7 @@ def handle(connection: Connection, request: DescribeClusterRequest, version: int
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
-    address = broker.address_for(connection)
+    address = connection.listener.address_for(connection.local, connection.host)
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,

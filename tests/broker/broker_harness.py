@@ -15,6 +15,7 @@ from stuntbroker.broker.clock import Clock
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.connection import Connection
 from stuntbroker.broker.events import Events
+from stuntbroker.broker.listener import listeners_of
 from stuntbroker.broker.server import Broker
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.primitives import Message
@@ -171,7 +172,7 @@ class Client:
     def __init__(self, broker: Broker, **names: tuple[str, int]) -> None:
         self.transport = FakeTransport(**names)
         self.broker = broker
-        self.connection = Connection(broker)
+        self.connection = Connection(broker, broker.listeners[0])
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
 
@@ -270,7 +271,9 @@ async def rig(
     `executor` stands for the thread that syncs; `executor.rest()` ends what is under way.
     """
     clock, events = ManualClock(), KeptEvents()
-    broker = Broker(BrokerConfig(properties or {}), str(data_dir), durability, events, clock, truncate_damaged)
+    config = BrokerConfig(properties or {})
+    listeners = listeners_of(config, port=None if config["listeners"] else 0)
+    broker = Broker(config, str(data_dir), durability, events, clock, truncate_damaged, listeners)
     if executor is not None:
         assert broker.syncer is not None
         broker.syncer._run = executor
@@ -278,7 +281,7 @@ async def rig(
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, facts: made.faults.append(facts))
     try:
-        await broker.start(port=0)
+        await broker.start()
     except BaseException:
         broker.data_dir.abandon()
         raise

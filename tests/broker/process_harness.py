@@ -43,8 +43,9 @@ class Process:
     """`stuntbroker serve`, once it is ready."""
 
     def __init__(self, *arguments: str, python: str = sys.executable, **environment: str) -> None:
+        port = () if any(text.startswith("listeners=") for text in arguments) else ("--port", "0")
         self.process = subprocess.Popen(
-            [python, *COMMAND[1:], "serve", "--port", "0", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [python, *COMMAND[1:], "serve", *port, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=os.environ | environment,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -52,8 +53,8 @@ class Process:
             raise TimeoutError("the broker is not ready")
         self.line = self.process.stdout.readline().decode()
         assert self.line.startswith("ready kafka="), (self.line, self.process.communicate()[1].decode())
-        host, _, port = self.line.split()[1].removeprefix("kafka=").rpartition(":")
-        self.address = (host.strip("[]"), int(port))
+        host, _, number = self.line.split()[1].removeprefix("kafka=").rpartition(":")
+        self.address = (host.strip("[]"), int(number))
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """(exit status, the rest of standard output, standard error)."""

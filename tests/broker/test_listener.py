@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from struct import unpack
 
 import pytest
-from broker_harness import rig
+from broker_harness import KEYS, decode, frame, rig
 
 from stuntbroker.broker import listener
 from stuntbroker.broker.config import BrokerConfig, ConfigError
-from stuntbroker.broker.listener import Address, Advertised, bind, client_listeners, parse_address
-from stuntbroker.broker.server import Broker
+from stuntbroker.broker.listener import Address, bind, listeners_of, parse_address
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 
+MAP = "listener.security.protocol.map"
+CONTROLLERS = "controller.listener.names"
 GATEWAY = "172.17.0.1"
 TABLE = {
     #                                        advertised, mapped, gateway, came by, from -> told
@@ -30,8 +33,15 @@ TABLE = {
     ),
     "by a network address": ("", 0, None, ("10.0.0.5", 9092), "10.0.0.9", ("10.0.0.5", 9092)),
     "as configured": ("kafka:29092", 0, None, ("10.0.0.5", 9092), "10.0.0.9", ("kafka", 29092)),
-    "as configured, with a scheme": ("PLAINTEXT://kafka:29092", 0, None, ("::1", 1), "::1", ("kafka", 29092)),
-    "as configured, the first of two": ("PLAINTEXT://a:1,HOST://b:2", 0, None, ("::1", 1), "::1", ("a", 1)),
+    "as configured, at the port by which it came": (
+        "kafka:0",
+        0,
+        None,
+        ("10.0.0.5", 9092),
+        "10.0.0.9",
+        ("kafka", 9092),
+    ),
+    "as configured, with a name": ("HOST://kafka:29092", 0, None, ("::1", 1), "::1", ("kafka", 29092)),
     "as configured, IPv6": ("PLAINTEXT://[fe80::1]:9", 0, None, ("::1", 1), "::1", ("fe80::1", 9)),
     "as configured, mapped port or not": ("kafka:1", 2, GATEWAY, ("172.17.0.2", 9092), GATEWAY, ("kafka", 1)),
     "through a mapped port": ("", 49_153, GATEWAY, ("172.17.0.2", 9092), GATEWAY, ("localhost", 49_153)),
@@ -46,7 +56,29 @@ def test_a_client_is_told_an_address_that_it_can_reach(what: str, monkeypatch: p
     configured, mapped, gateway, local, peer, told = TABLE[what]
     monkeypatch.setattr(listener, "gateway", lambda: gateway)
     monkeypatch.setattr(listener, "_in_container", lambda: gateway is not None)
-    assert Advertised(configured, mapped).for_client(local, peer) == told
+    properties = {"advertised.listeners": configured, "stuntbroker.mapped.port": str(mapped)}
+    (only,) = listeners_of(BrokerConfig(properties))
+    assert only.address_for(local, peer) == told
+
+
+async def test_a_client_is_told_the_address_of_the_listener_by_which_it_came(data_dir: Path) -> None:
+    properties = {
+        "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0,BARE://127.0.0.1:0",
+        "advertised.listeners": "outside://localhost:29092,INSIDE://kafka:9092",
+        MAP: "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,BARE:PLAINTEXT",
+    }
+    async with rig(data_dir, properties) as made:
+        ports = [each.addresses[0].port for each in made.broker.listeners]
+        assert len(set(ports)) == 3
+        said = []
+        for port in ports:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(frame(MetadataRequest([]), 12))
+            (size,) = unpack(">i", await reader.readexactly(4))
+            (broker,) = decode(await reader.readexactly(size), KEYS["Metadata"], 12).brokers
+            said.append((broker.host, broker.port))
+            writer.close()
+        assert said == [("kafka", 9092), ("localhost", 29092), ("127.0.0.1", ports[2])]
 
 
 async def test_every_answer_with_an_address_tells_the_same(data_dir: Path) -> None:
@@ -68,8 +100,8 @@ async def test_every_answer_with_an_address_tells_the_same(data_dir: Path) -> No
     ],
 )
 def test_an_address_is_read_and_shown(text: str, address: tuple[str, int], shown: str) -> None:
-    found = parse_address(text, "x")
-    assert found == Address(*address)
+    name, found = parse_address(text, "x")
+    assert (name, found) == ("PLAINTEXT", Address(*address))
     assert str(found) == shown
 
 
@@ -81,22 +113,39 @@ def test_an_address_that_is_none_is_refused_with_its_name(text: str) -> None:
         parse_address(text, "--what")
 
 
-MAP = "listener.security.protocol.map"
-CONTROLLERS = "controller.listener.names"
-LISTENERS: dict[str, tuple[dict[str, str], list[tuple[str, int]]]] = {
-    "none": ({}, []),
-    "one": ({"listeners": "PLAINTEXT://h:1"}, [("h", 1)]),
-    "every address": ({"listeners": "PLAINTEXT://:9092"}, [("", 9092)]),
-    "two": ({"listeners": "PLAINTEXT://a:1, HOST://b:2"}, [("a", 1), ("b", 2)]),
-    "the controller's is not for clients": ({"listeners": "C://a:1,PLAINTEXT://b:2", CONTROLLERS: "C"}, [("b", 2)]),
-    "a name in the map": ({"listeners": "INSIDE://a:1", MAP: "INSIDE:PLAINTEXT,C:SSL"}, [("a", 1)]),
+LISTENERS: dict[str, tuple[dict[str, str], list[tuple[str, str, int]]]] = {
+    "none": ({}, [("PLAINTEXT", "localhost", 9092)]),
+    "one": ({"listeners": "PLAINTEXT://h:1"}, [("PLAINTEXT", "h", 1)]),
+    "every address": ({"listeners": "PLAINTEXT://:9092"}, [("PLAINTEXT", "", 9092)]),
+    "two": ({"listeners": "PLAINTEXT://a:1, host://b:2"}, [("PLAINTEXT", "a", 1), ("HOST", "b", 2)]),
+    "one port for IPv4 and IPv6": (
+        {"listeners": "PLAINTEXT://1.2.3.4:1,HOST://[::1]:1"},
+        [("PLAINTEXT", "1.2.3.4", 1), ("HOST", "::1", 1)],
+    ),
+    "the controller's is not for clients": (
+        {"listeners": "C://a:1,PLAINTEXT://b:2", "advertised.listeners": "C://a:1", CONTROLLERS: "C"},
+        [("PLAINTEXT", "b", 2)],
+    ),
+    "a name in the map": ({"listeners": "INSIDE://a:1", MAP: "INSIDE:PLAINTEXT,C:SSL"}, [("INSIDE", "a", 1)]),
+    "an advertised one alone": ({"advertised.listeners": "HOST://a:1"}, [("HOST", "localhost", 9092)]),
 }
 
 
 @pytest.mark.parametrize("what", LISTENERS)
 def test_listeners_are_those_that_clients_can_come_by(what: str) -> None:
-    properties, addresses = LISTENERS[what]
-    assert client_listeners(BrokerConfig(properties)) == addresses
+    properties, expected = LISTENERS[what]
+    assert [(each.name, each.host, each.port) for each in listeners_of(BrokerConfig(properties))] == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "expected"),
+    [(None, None, ("h", 1)), ("", 0, ("", 0)), (None, 7, ("h", 7)), ("::1", None, ("::1", 1))],
+)
+def test_the_command_line_wins_over_the_only_listener(
+    host: str | None, port: int | None, expected: tuple[str, int]
+) -> None:
+    (only,) = listeners_of(BrokerConfig({"listeners": "HOST://h:1"}), host, port)
+    assert (only.name, only.host, only.port) == ("HOST", *expected)
 
 
 @pytest.mark.parametrize(
@@ -107,18 +156,19 @@ def test_listeners_are_those_that_clients_can_come_by(what: str) -> None:
         ({"listeners": "INSIDE://:1", MAP: "INSIDE:SASL_SSL"}, "only PLAINTEXT"),
         ({"listeners": "INSIDE://:1"}, f"{MAP} has no protocol for INSIDE"),
         ({MAP: "INSIDE"}, f"{MAP}: 'INSIDE' is not NAME:PROTOCOL"),
+        ({"listeners": "HOST://a:1,host://b:2"}, "listeners: two listeners have the name HOST"),
+        ({"listeners": "HOST://a:1,DOCKER://b:1"}, "listeners: two listeners have the port 1"),
+        ({"listeners": "C://a:1", CONTROLLERS: "C"}, "has listeners of the controller only"),
+        ({"advertised.listeners": "HOST://a:1,HOST://b:1"}, "advertised.listeners: two listeners have the name HOST"),
+        ({"advertised.listeners": "HOST://a:1,DOCKER://b:1"}, "HOST, DOCKER, and listeners is not set"),
+        ({"listeners": "HOST://a:1", "advertised.listeners": "DOCKER://a:1"}, "listeners has no DOCKER"),
+        ({"advertised.listeners": "HOST://0.0.0.0:1"}, "HOST://0.0.0.0:1: no client can connect to that"),
+        ({"advertised.listeners": "HOST://:1"}, "no client can connect to that"),
     ],
 )
-def test_a_listener_that_would_not_be_served_is_refused(properties: dict[str, str], said: str) -> None:
+def test_listeners_that_would_not_be_served_are_refused(properties: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        client_listeners(BrokerConfig(properties))
-
-
-def test_the_map_of_protocols_counts_for_the_advertised_address_too(tmp_path: Path) -> None:
-    config = BrokerConfig({"advertised.listeners": "INSIDE://kafka:1", MAP: "INSIDE:PLAINTEXT"})
-    broker = Broker(config, str(tmp_path / "data"))
-    assert broker.advertised.for_client(("::1", 1), "::1") == ("kafka", 1)
-    broker.data_dir.abandon()
+        listeners_of(BrokerConfig(properties))
 
 
 @pytest.mark.parametrize(

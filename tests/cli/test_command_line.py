@@ -57,7 +57,7 @@ WRONG = {
     ),
     "more listeners than one": (
         ["serve", "--port", "0", "--set", "listeners=HOST://:0,DOCKER://:1"],
-        "give --host and --port",
+        "--host and --port are for one listener, and listeners has 2: leave them out",
     ),
     "a listener that is no address": (
         ["serve", "--port", "0", "--set", "advertised.listeners=garbage"],
@@ -338,6 +338,26 @@ def test_listeners_say_where_to_listen_when_no_option_does() -> None:
         assert broker.end() == (0, "", "")
     with serving(*listeners, "--host", "127.0.0.3") as broker:
         assert broker.address[0] == "127.0.0.3"
+
+
+def test_each_of_several_listeners_is_told_and_answers(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    listeners = ("--set", "listeners=HOST://127.0.0.1:0,DOCKER://127.0.0.2:0", "--ready-file", str(ready))
+    with serving(*listeners) as broker:
+        facts = json.loads(ready.read_text())
+        assert facts["kafka"] == facts["listener.HOST"] != facts["listener.DOCKER"]
+        for name, host in (("listener.HOST", "127.0.0.1"), ("listener.DOCKER", "127.0.0.2")):
+            at = facts[name].rpartition(":")
+            assert at[0] == host
+            with Peer((host, int(at[2]))) as peer:
+                assert peer.ask(ApiVersionsRequest(), 0).error_code == 0
+        assert broker.end() == (0, "", "")
+
+
+def test_a_listener_that_cannot_be_had_is_named_with_where_it_was_given() -> None:
+    done = run("serve", "--set", "listeners=HOST://127.0.0.1:0,DOCKER://198.51.100.77:0")
+    assert done.returncode == 1
+    assert "cannot listen on 198.51.100.77:0" in done.stderr and "another host in listeners" in done.stderr
 
 
 def test_wait_exits_0_when_a_broker_answers_and_1_when_none_does() -> None:

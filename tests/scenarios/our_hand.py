@@ -86,7 +86,7 @@ class OurHand:
 
     @property
     def address(self) -> str:
-        at = self._rig.broker.addresses[0]
+        at = self._rig.broker.listeners[0].addresses[0]
         return f"{at.host}:{at.port}"
 
     @property
