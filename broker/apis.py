@@ -1,18 +1,11 @@
 """What the broker answers: key -> versions and handler. ApiVersions advertises this table, and nothing else is answered.
 
-A house test holds it against the handlers' own VERSIONS. Handlers and codecs are loaded at the first request of their kind.
+A house test holds it against the handlers' own VERSIONS. How a request finds its handler: router.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
-from stuntbroker.protocol.api_keys import APIS
-
-if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+from typing import Final
 
 SERVED: Final[dict[int, tuple[int, int, str]]] = {
     0: (3, 13, "k00_produce"),
@@ -72,82 +65,3 @@ ONLY_APPEND: Final = frozenset({0, 8, 10, 12, 22, 24, 25, 26, 28})
 """Requests that write to logs and read none."""
 NO_ANSWER: Final = object()
 """What a handler returns for a request that gets no response at all (Produce with acks=0)."""
-
-Handler = Callable[["Connection", Any, int], Any]
-
-
-class Route:
-    """One version of one API: how to read it, what to do, how to answer."""
-
-    __slots__ = ("decode", "flexible_request", "flexible_response", "handle", "in_parts", "key", "reads", "version")
-
-    def __init__(
-        self,
-        key: int,
-        version: int,
-        decode: Callable[..., Any],
-        handle: Handler,
-        *,
-        flexible: bool,
-        in_parts: bool,
-        reads: bool,
-    ) -> None:
-        self.key = key
-        self.version = version
-        self.decode = decode
-        """The request's own, or one that its handler brings."""
-        self.handle = handle
-        self.flexible_request = flexible
-        """The request header ends with tagged fields."""
-        self.flexible_response = flexible and key != API_VERSIONS
-        self.in_parts = in_parts
-        """The response carries records, which are never copied into it."""
-        self.reads = reads
-        """It may look at files: what this turn has appended must be in them."""
-
-
-_routes: dict[int, Route] = {}
-_counting = False
-
-
-def count_requests() -> None:
-    """From now on `Broker.request_counts` is kept. Whoever never asks for it pays nothing."""
-    global _counting
-    _counting = True
-    _routes.clear()
-
-
-def _counted(handle: Handler, code: int) -> Handler:
-    def counted(connection: Connection, request: Any, version: int) -> Any:
-        counts = connection.broker.request_counts
-        if counts is not None:
-            counts[code] += 1
-        return handle(connection, request, version)
-
-    return counted
-
-
-def route(key: int, version: int) -> Route | None:
-    """None for what is not served. The table that it fills is the connection's: `key << 16 | version`."""
-    served = SERVED.get(key)
-    if served is None or not served[0] <= version <= served[1]:
-        return None
-    api = APIS[key]
-    name = api.module
-    request = getattr(import_module(f"stuntbroker.protocol.messages.{name}_request"), f"{api.name}Request")
-    response = getattr(import_module(f"stuntbroker.protocol.messages.{name}_response"), f"{api.name}Response")
-    handler = import_module(f"stuntbroker.broker.handlers.{served[2]}")
-    resolved = Route(
-        key,
-        version,
-        getattr(handler, "decode", request.decode),
-        _counted(handler.handle, key << 16 | version) if _counting else handler.handle,
-        flexible=version >= api.flexible_from,
-        in_parts=hasattr(response, "encode_parts"),
-        reads=key not in ONLY_APPEND,
-    )
-    ROUTES[key << 16 | version] = resolved
-    return resolved
-
-
-ROUTES: Final[dict[int, Route]] = _routes

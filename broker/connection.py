@@ -18,9 +18,10 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER, ROUTES, Route, route
+from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER
 from stuntbroker.broker.read_pace import READ_AT_ONCE
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
+from stuntbroker.broker.router import Route
 from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.turn import deliver
@@ -78,6 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         "_leaving",
         "_low",
         "_paused",
+        "_routes",
         "_seen_high",
         "_turn",
         "_view",
@@ -111,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._cutting = False
         self._paused = False
         self._turn = broker.turn
+        self._routes = broker.router.routes
         self._client_id_raw: bytes = NO_CLIENT_ID
         """As it came, with its length: nearly every request brings the same."""
         self._client_id_stop = HEADER_MIN
@@ -299,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
             self.fail("request_malformed", reason="the frame is shorter than a request header")
             return False
         frame: Buffer = self._view[low:stop].tobytes() if size < COPIED_BELOW else self._view[low:stop]
-        served = ROUTES.get(key << 16 | version) or route(key, version)
+        served = self._routes.get(key << 16 | version) or self.broker.router.resolve(key, version)
         try:
             pos = self._client_id_stop
             if frame[CLIENT_ID_AT:pos] != self._client_id_raw:

@@ -7,20 +7,21 @@ A metric that Kafka has bears the name that the JMX exporter gives its MBean, in
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import Metric, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from stuntbroker.broker.apis import count_requests
 from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase
 from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.router import Handler
     from stuntbroker.broker.server import Broker
 
 SLICE: Final = 2_000
@@ -44,8 +45,13 @@ class Metrics:
         self._process = ProcessCollector(registry=None)
         self._started_ms = broker.clock.now_ms()
         self._began_ms = broker.clock.monotonic_ms()
-        broker.request_counts = defaultdict(int)
-        count_requests()
+        self._requests: Counter[tuple[int, int]] = Counter()
+        """By API key and version."""
+        broker.router.add_interceptor(self._count)
+
+    def _count(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        self._requests[connection.route.key, version] += 1
+        return handle(connection, request, version)
 
     async def text(self) -> bytes:
         """A whole scrape. Long tables are read in slices, and put into words beside the event loop."""
@@ -65,8 +71,8 @@ class Metrics:
             "Requests that were handed to their handler",
             labels=("request", "version"),
         )
-        for code, count in (broker.request_counts or {}).items():
-            requests.add_metric((APIS[code >> 16].name, str(code & 0xFFFF)), count)
+        for (key, version), count in self._requests.items():
+            requests.add_metric((APIS[key].name, str(version)), count)
         sessions = broker.fetch_sessions.sessions.values()
         return [
             requests,

@@ -20,6 +20,7 @@ from stuntbroker.broker.listener import Listener, listeners_of
 from stuntbroker.broker.quotas import ClientQuotas
 from stuntbroker.broker.read_pace import ReadPace
 from stuntbroker.broker.request_memory import RequestMemory
+from stuntbroker.broker.router import Router
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.topics import OFFSETS, Topics
 from stuntbroker.broker.transactions import ProducerIds, Transactions
@@ -76,8 +77,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
         self.long_requests: deque[tuple[Connection, Steps]] = deque()
         """Of which more is to be done (slices.py)."""
-        self.request_counts: dict[int, int] | None = None
-        """Requests by `key << 16 | version`, while somebody wants to know (apis.count_requests)."""
+        self.router = Router()
         self.broken = False
         """What is in memory is not what is on the disk."""
         self.failed: Callable[[str], None] | None = None

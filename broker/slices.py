@@ -19,8 +19,8 @@ from stuntbroker.protocol.primitives import write_uvarint
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.apis import Route
     from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.router import Route
     from stuntbroker.broker.server import Broker
 
 
