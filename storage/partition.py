@@ -171,14 +171,8 @@ class PartitionLog(SegmentedLog):
         else:
             _stamp.pack_into(batch, 0, base_offset)
             _stamp_epoch.pack_into(batch, 12, LEADER_EPOCH)
-        last_offset, segment = base_offset + delta, self.active
-        stop = segment.size + size
-        if stop <= segment.fast_path_size_max and max_timestamp <= segment.max_timestamp and self.dirty:
-            segment.pending_batches.append(batch)  # As `_write` does it, when there is nothing to note.
-            segment.size = stop
-            self.next_offset = last_offset + 1
-        else:
-            self._write(batch, size, last_offset, max_timestamp)
+        last_offset = base_offset + delta
+        self._write(batch, size, last_offset, max_timestamp)
         if producer is not None:
             if producer.txn_first_offset < 0:
                 producer.txn_first_offset = self.producers.open_txns[producer_id] = base_offset
@@ -241,17 +235,9 @@ class PartitionLog(SegmentedLog):
         """Gives the records of the broker's own their batches and offsets. Raises StorageError."""
         records, self.records = self.records, []
         for key, value, timestamp_ms in records:
-            offset, segment = self.next_offset, self.active
+            offset = self.next_offset
             batch = self.batch_of(offset, LEADER_EPOCH, timestamp_ms, key, value)
-            stop = segment.size + len(batch)
-            if stop <= segment.fast_path_size_max and timestamp_ms <= segment.fast_path_timestamp_max:
-                segment.pending_batches.append(batch)  # As `_write` does it.
-                segment.size = stop
-                if timestamp_ms > segment.max_timestamp:
-                    segment.max_timestamp, segment.max_timestamp_offset = timestamp_ms, offset
-                self.next_offset = offset + 1
-            else:
-                self._write(batch, len(batch), offset, timestamp_ms, settled=True)
+            self._write(batch, len(batch), offset, timestamp_ms, True)
 
     def settle(self) -> None:
         """Writes everything that was gathered, whether the turn is over or not."""
@@ -282,16 +268,8 @@ class PartitionLog(SegmentedLog):
         ):
             return self._append_other_marker(marker)
         # As that does it, for what nearly every marker is: the commit of an open transaction, which bumps the epoch.
-        offset, segment = self.next_offset, self.active
-        stop = segment.size + MARKER_SIZE
-        if stop <= segment.fast_path_size_max and now_ms <= segment.max_timestamp and self.dirty:
-            segment.pending_batches.append(
-                _pack_offset(offset) + body
-            )  # As `_write` does it, when there is nothing to note.
-            segment.size = stop
-            self.next_offset = offset + 1
-        else:
-            self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)
+        offset = self.next_offset
+        self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)
         producer.epoch, producer.batches, producer.next_sequence = epoch, [], 0
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = now_ms
@@ -317,14 +295,15 @@ class PartitionLog(SegmentedLog):
         return OK
 
     def _write(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, settled: bool = False) -> None:
-        """Every append ends here, but for those above that find nothing to note, roll or tell.
+        """Put a batch at the end of the active segment: every append ends here. Raises StorageError.
 
-        Small ones are gathered for the end of the turn, which is told unless it is being `settled`.
+        Small batches are kept for the end of the turn, which is told of them unless it is ending (`settled`). As long as a
+        segment's fast path limits hold, a batch needs neither an index entry nor another segment.
         """
         segment = self.active
         stop = segment.size + size
         if stop <= segment.fast_path_size_max and max_timestamp <= segment.fast_path_timestamp_max:
-            segment.pending_batches.append(batch)  # As below, while there is nothing to index.
+            segment.pending_batches.append(batch)
             segment.size = stop
             if max_timestamp > segment.max_timestamp:
                 segment.max_timestamp = max_timestamp
