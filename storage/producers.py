@@ -168,10 +168,10 @@ class ProducerStates:
     def _admit_unresolved(self, header: BatchHeader) -> RememberedBatch | ErrorCode:
         """As `admit`, for a producer whose transaction has an unresolved first batch here."""
         producer_id = header.producer_id
-        mark_unresolved = self.unresolved_batches.pop(producer_id)
-        verdict = self.admit(header, mark_unresolved.starts_at_zero)
-        self.unresolved_batches[producer_id] = mark_unresolved
-        if header.base_sequence > mark_unresolved.lowest_sequence and verdict in (OK, ErrorCode.INVALID_TXN_STATE):
+        unresolved = self.unresolved_batches.pop(producer_id)
+        verdict = self.admit(header, unresolved.starts_at_zero)
+        self.unresolved_batches[producer_id] = unresolved
+        if header.base_sequence > unresolved.lowest_sequence and verdict in (OK, ErrorCode.INVALID_TXN_STATE):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return verdict
 
@@ -264,8 +264,8 @@ class ProducerStates:
         The producer's unresolved first batch is forgotten, unless Produce 12 or later sent it and the marker has its epoch:
         EndTxn 5 raises the epoch with every transaction, so such a marker belongs to the transaction before (KIP-890).
         """
-        mark_unresolved = self.unresolved_batches.get(producer_id)
-        if mark_unresolved is not None and not (mark_unresolved.starts_at_zero and mark_unresolved.epoch == epoch):
+        unresolved = self.unresolved_batches.get(producer_id)
+        if unresolved is not None and not (unresolved.starts_at_zero and unresolved.epoch == epoch):
             del self.unresolved_batches[producer_id]
         producer = self.producers.get(producer_id)
         if producer is None:
@@ -296,9 +296,9 @@ class ProducerStates:
         for producer_id in old:
             del self.producers[producer_id]
         self.unresolved_batches = {
-            producer_id: mark_unresolved
-            for producer_id, mark_unresolved in self.unresolved_batches.items()
-            if now_ms - mark_unresolved.since_ms < expiration_ms
+            producer_id: unresolved
+            for producer_id, unresolved in self.unresolved_batches.items()
+            if now_ms - unresolved.since_ms < expiration_ms
         }
 
     # Unlike Kafka: at a start it forgets a producer all of whose records lie below the log start, its open transaction too.
