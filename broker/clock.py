@@ -1,4 +1,4 @@
-"""The only place that reads a clock.
+"""The only place that reads a clock, and a clock that a test moves.
 
 | reading | for | a step of the machine's clock |
 |---|---|---|
@@ -25,3 +25,28 @@ class Clock:
     def monotonic_ms(self) -> int:
         """Since some moment; never goes back."""
         return time.monotonic_ns() // 1_000_000
+
+
+class ManualClock(Clock):
+    """A clock that stands still until it is moved. `Timers.pass_time` moves it and makes the calls that become due."""
+
+    __slots__ = ("ms", "stepped_ms")
+
+    def __init__(self, start_ms: int) -> None:
+        self.ms = start_ms
+        """The time since 1970."""
+        self.stepped_ms = start_ms
+        """How far the wall clock is ahead of the monotonic one, which begins at 0."""
+
+    def now_ms(self) -> int:
+        """The time that it was moved to."""
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        """The time that has passed since it was made."""
+        return self.ms - self.stepped_ms
+
+    def step(self, ms: int) -> None:
+        """Set the wall clock forward or back, as an administrator does: no time passes."""
+        self.ms += ms
+        self.stepped_ms += ms

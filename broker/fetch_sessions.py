@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Final
 
+from stuntbroker.broker.chance import Chance
 from stuntbroker.protocol.errors import ErrorCode
 
 EPOCH_MAX: Final = 2**31 - 1
@@ -13,7 +13,7 @@ INITIAL_EPOCH: Final = 0
 
 
 class FetchedPartition:
-    """What the session knows of one partition: the request's wish, and what was last answered."""
+    """What the session knows of one partition: what the request asks for, and what was last answered."""
 
     __slots__ = ("high_watermark", "last_stable_offset", "log_start_offset", "fetch_partition")
 
@@ -43,8 +43,9 @@ class FetchSession:
 class FetchSessions:
     """At most `slots` of them, the least lately used goes first."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, chance: Chance) -> None:
         self.slots = slots
+        self._chance = chance
         self.sessions: dict[int, FetchSession] = {}
 
     def new(self, uses_ids: bool) -> FetchSession | None:
@@ -55,7 +56,7 @@ class FetchSessions:
             del self.sessions[next(iter(self.sessions))]
         session_id = 0
         while session_id == 0 or session_id in self.sessions:
-            session_id = int.from_bytes(os.urandom(4), "big") & 0x7FFF_FFFF
+            session_id = int.from_bytes(self._chance.random_bytes(4), "big") & 0x7FFF_FFFF
         session = self.sessions[session_id] = FetchSession(session_id, uses_ids)
         return session
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from typing import TYPE_CHECKING
 
+from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.topics import OFFSETS, Topic
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.coordinator import GroupCoordinator
@@ -26,9 +27,9 @@ class OffsetsLog:
         return self.topic.partitions[partition].append_own(batch)
 
 
-def new_member_id(prefix: str) -> str:
-    """As Kafka makes them: the client's name and a random UUID."""
-    h = os.urandom(16).hex()
+def new_member_id(chance: Chance, prefix: str) -> str:
+    """Return a member id as Kafka makes it: the client's name and a random UUID."""
+    h = chance.random_bytes(16).hex()
     return f"{prefix}-{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
@@ -54,7 +55,7 @@ def make_groups(broker: Broker) -> GroupCoordinator:
             offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
             offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
         ),
-        new_member_id,
+        partial(new_member_id, broker.chance),
         events,
     )
     for index, log in enumerate(topic.partitions):

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.clock import Clock
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.connection import Connection
@@ -64,17 +65,19 @@ class Broker:
         clock: Clock | None = None,
         truncate_damaged: bool = False,
         listeners: list[Listener] | None = None,
+        chance: Chance | None = None,
     ) -> None:
         self.config = config
         self.events = events or Events()
         self.clock = clock or Clock()
+        self.chance = chance or Chance()
         self.node_id: int = config["node.id"]
         self.frame_size_max: int = config["socket.request.max.bytes"]
         self.listeners = listeners_of(config) if listeners is None else listeners
         self.connections: set[Connection] = set()
         self.request_memory = RequestMemory(config["queued.max.request.bytes"], self.connections, self.events.warning)
         self.read_pace = ReadPace(self._in_next_turn)
-        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"])
+        self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.chance)
         self.long_requests: deque[tuple[Connection, Steps]] = deque()
         """Of which more is to be done (slices.py)."""
         self.router = Router()
@@ -104,7 +107,7 @@ class Broker:
         if self.syncer is not None and self._is_new:
             self.syncer.path_created(os.path.dirname(os.path.abspath(self.data_dir.path)))
         self.turn = Turn(self._in_next_turn, self._write_failed)
-        self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn)
+        self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.chance)
         try:
             image = image_of(self.data_dir.read_journal())
         except ImageError as fault:
@@ -139,7 +142,11 @@ class Broker:
         from stuntbroker.storage.ownership import uuid_text
 
         properties = self.data_dir.properties()
-        cluster_id = properties.get("cluster.id") or self.config["stuntbroker.cluster.id"] or uuid_text(os.urandom(16))
+        cluster_id = (
+            properties.get("cluster.id")
+            or self.config["stuntbroker.cluster.id"]
+            or uuid_text(self.chance.random_bytes(16))
+        )
         known = properties.get("node.id")
         self._is_new = known is None
         if known is not None and known != str(self.node_id) and "node.id" in self.config.given:

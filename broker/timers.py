@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-from stuntbroker.broker.clock import Clock
+from stuntbroker.broker.clock import Clock, ManualClock
 
 
 class TimerHandle:
@@ -69,9 +69,12 @@ class Timers:
             return
         self._armed_at = self._heap[0][0]
         delay_ms = max(0, self._armed_at - self.now_ms())
-        self._armed = self.loop.call_later(delay_ms / 1_000, self._fire)
+        self._armed = self.loop.call_later(delay_ms / 1_000, self.run_due)
 
-    def _fire(self) -> None:
+    def run_due(self) -> None:
+        """Make the calls whose time has come."""
+        if self._armed is not None:
+            self._armed.cancel()
         self._armed = None
         now_ms = self.now_ms()
         heap = self._heap
@@ -82,6 +85,14 @@ class Timers:
                     callback()
         finally:
             self._arm()
+
+    def pass_time(self, clock: ManualClock, ms: int) -> None:
+        """Move a manual clock on, which must be the one of these timers, and make the calls that have become due.
+
+        They are made in the order of their times, and all of them see the time to which the clock was moved.
+        """
+        clock.ms += ms
+        self.run_due()
 
     def close(self) -> None:
         """Cancel all calls."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.config import TOPIC, BrokerConfig, ConfigError, check_topic_config
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError
@@ -65,11 +65,14 @@ def check_name(name: str) -> None:
 class Topics:
     """Every topic by name and by id."""
 
-    def __init__(self, data_dir: DataDir, config: BrokerConfig, syncer: Syncer | None, turn: Turn) -> None:
+    def __init__(
+        self, data_dir: DataDir, config: BrokerConfig, syncer: Syncer | None, turn: Turn, chance: Chance
+    ) -> None:
         self.data_dir = data_dir
         self.config = config
         self.syncer = syncer
         self.turn = turn
+        self._chance = chance
         self.by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}
@@ -202,10 +205,11 @@ class Topics:
 
     # --- inside
 
-    @staticmethod
-    def new_id() -> bytes:
+    def new_id(self) -> bytes:
         """Return a random id for a topic: 16 bytes."""
-        random_bytes = bytearray(os.urandom(16))  # A random UUID (version 4) whose text does not begin with a dash.
+        random_bytes = bytearray(
+            self._chance.random_bytes(16)
+        )  # A random UUID (version 4) whose text does not begin with a dash.
         random_bytes[0] &= 0x7F
         random_bytes[6] = random_bytes[6] & 0x0F | 0x40
         random_bytes[8] = random_bytes[8] & 0x3F | 0x80

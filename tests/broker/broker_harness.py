@@ -11,7 +11,7 @@ from struct import pack, unpack_from
 from traceback import format_exception
 from typing import Any
 
-from stuntbroker.broker.clock import Clock
+from stuntbroker.broker.clock import ManualClock
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.connection import Connection
 from stuntbroker.broker.events import Events
@@ -23,26 +23,6 @@ from stuntbroker.protocol.primitives import Message
 API_VERSIONS = 18
 START_MS = 1_700_000_000_000
 KEYS = {api.name: key for key, api in APIS.items()}
-
-
-class ManualClock(Clock):
-    """Stands still until it is told otherwise: time passes by `ms += n`, `step` sets the machine's clock."""
-
-    __slots__ = ("ms", "stepped_ms")
-
-    def __init__(self) -> None:
-        self.ms = START_MS
-        self.stepped_ms = 0
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms - self.stepped_ms - START_MS
-
-    def step(self, ms: int) -> None:
-        self.ms += ms
-        self.stepped_ms += ms
 
 
 class KeptEvents(Events):
@@ -245,9 +225,8 @@ class Rig:
         return self.broker.transactions.find(transactional_id)
 
     def pass_time(self, ms: int) -> None:
-        """Moves the clock on; what is due happens now."""
-        self.clock.ms += ms
-        self.broker.timers._fire()
+        """Move the clock on; what is due happens now."""
+        self.broker.timers.pass_time(self.clock, ms)
 
 
 class SyncedAtOnce:
@@ -270,7 +249,7 @@ async def rig(
 
     `executor` stands for the thread that syncs; `executor.rest()` ends what is under way.
     """
-    clock, events = ManualClock(), KeptEvents()
+    clock, events = ManualClock(START_MS), KeptEvents()
     config = BrokerConfig(properties or {})
     listeners = listeners_of(config, port=None if config["listeners"] else 0)
     broker = Broker(config, str(data_dir), durability, events, clock, truncate_damaged, listeners)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from broker_harness import ManualClock
+from broker_harness import START_MS, ManualClock
 
 from stuntbroker.broker.events import LINES_PER_WINDOW, WINDOW_MS, Events
 
@@ -35,7 +35,7 @@ def test_a_traceback_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None
 def test_an_event_that_comes_too_often_is_counted_and_the_others_are_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    clock = ManualClock()
+    clock = ManualClock(START_MS)
     events = Events(clock=clock)
     for _ in range(LINES_PER_WINDOW + 7):
         events.warning("frame_refused", size=1)

@@ -26,7 +26,7 @@ NEVER = {
 OURS = {
     "stuntbroker", "stuntbroker.broker", "stuntbroker.cli", "stuntbroker.cli.main", "stuntbroker.cli.serve",
     "stuntbroker.coordinator", "stuntbroker.protocol", "stuntbroker.storage", "stuntbroker.broker.apis",
-    "stuntbroker.broker.clock", "stuntbroker.broker.config", "stuntbroker.broker.connection",
+    "stuntbroker.broker.chance", "stuntbroker.broker.clock", "stuntbroker.broker.config", "stuntbroker.broker.connection",
     "stuntbroker.broker.events", "stuntbroker.broker.fetch_sessions", "stuntbroker.broker.features",
     "stuntbroker.broker.fences", "stuntbroker.broker.fencing", "stuntbroker.broker.file_limits",
     "stuntbroker.broker.housekeeping", "stuntbroker.broker.image", "stuntbroker.broker.listener", "stuntbroker.broker.quotas",

@@ -1,0 +1,30 @@
+"""The only place that makes random bytes: ids of topics, clusters, members and fetch sessions."""
+
+from __future__ import annotations
+
+import os
+
+
+class Chance:
+    """The system's source of random bytes."""
+
+    __slots__ = ()
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return so many random bytes."""
+        return os.urandom(count)
+
+
+class SeededChance(Chance):
+    """The same bytes in every run with the same seed: for tests whose ids must be repeatable."""
+
+    __slots__ = ("_random",)
+
+    def __init__(self, seed: int) -> None:
+        from random import Random  # Only tests need it, and it takes longer to load than the broker's own modules.
+
+        self._random = Random(seed)
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return the next bytes of the sequence that the seed begins."""
+        return self._random.randbytes(count)
