@@ -48,7 +48,7 @@ TEMPORARY_PREFIX = "stuntbroker-"
 
 def _temporary_folder() -> str:
     """As tempfile makes them, without the time that it takes to load."""
-    path = f"{os.environ.get('TMPDIR') or '/tmp'}/{TEMPORARY_PREFIX}{os.urandom(6).hex()}"
+    path = f"{os.environ.get('TMPDIR') or '/tmp'}/{TEMPORARY_PREFIX}{Chance().random_bytes(6).hex()}"
     os.mkdir(path, 0o700)
     return path
 
