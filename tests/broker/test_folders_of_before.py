@@ -1,0 +1,71 @@
+"""A data folder that an earlier version wrote opens with everything in it. folders/make.py makes one."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_harness import Rig, rig
+from group_requests import init
+
+from stuntbroker.coordinator.state import Phase
+from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequestTopics as FetchTopics
+from stuntbroker.protocol.records import HEADER_SIZE, read_records
+from stuntbroker.storage.compression import decompress
+
+ARCHIVES = sorted((Path(__file__).parent / "folders").glob("*.tar.gz"))
+
+
+def values(made: Rig, topic: str, index: int) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of the records that are no markers."""
+    found = []
+    for header, batch in made.log(topic, index).batches():
+        if not header.control:
+            payload = decompress(header.codec, batch[HEADER_SIZE:], 1 << 20) if header.codec else batch[HEADER_SIZE:]
+            found += [(record.offset, record.value) for record in read_records(header, payload)]
+    return found
+
+
+def logs_in(folder: Path) -> dict[str, str]:
+    """What is in the log files, by their names."""
+    files = sorted(folder.glob("*/*.log"))
+    return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def committed(made: Rig, group: str) -> Any:
+    topics = [FetchTopics("orders", partition_indexes=[1])]
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)])
+    return made.client().ask(asked, 8).groups[0].topics[0].partitions[0].committed_offset
+
+
+def test_there_are_folders() -> None:
+    assert ARCHIVES
+
+
+@pytest.mark.parametrize("kind", ["clean", "killed"])
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name)
+async def test_a_folder_of_before_opens_unchanged(archive: Path, kind: str, tmp_path: Path) -> None:
+    subprocess.run(["tar", "-xf", archive, "-C", tmp_path], check=True)
+    folder = tmp_path / kind
+    before = logs_in(folder)
+    async with rig(folder, {"transaction.max.timeout.ms": "900000"}) as made:
+        assert logs_in(folder) == before
+        paid = [b"pay-1-True-%d" % number for number in range(3)]
+        refused = [b"pay-2-False-%d" % number for number in range(3)]
+        still_open = [b"open-0", b"open-1"]
+        assert [value for _, value in values(made, "orders", 0)] == [*paid, *refused, *paid, *still_open]
+        assert values(made, "orders", 1) == [(number, b"plain-%d" % number) for number in range(500)]
+        assert [value for _, value in values(made, "state", 0)[-5:]] == [b"value-%d" % n for n in range(45, 50)]
+        log = made.log("orders", 0)
+        assert (log.last_stable_offset, log.next_offset) == (12, 14)
+        assert [(entry.first_offset, entry.last_offset) for entry in log.aborted] == [(4, 7)]
+        assert (committed(made, "billing"), committed(made, "plain-group")) == (100, 7)
+        phases = {name: made.actor(name).txn.phase for name in ("pay-1", "pay-2", "open")}
+        assert phases == {"pay-1": Phase.COMPLETE_COMMIT, "pay-2": Phase.COMPLETE_ABORT, "open": Phase.ONGOING}
+        assert made.broker.topics.get("state").configs == {"cleanup.policy": "compact"}
+        init(made.client(), "open")
+        assert log.last_stable_offset == log.next_offset == 15
