@@ -53,7 +53,7 @@ $(VENV)/dev: $(VENV)/run
 run: $(VENV)/run  ## start a broker on localhost:9092 (ARGS="--port 9093 ..." for more)
 	@exec $(BIN)/stuntbroker serve $(ARGS)
 
-demo: $(VENV)/pipeline need-java  ## orders become payments on Spark while everything is killed, then the books (ARGS="--open")
+demo: $(VENV)/pipeline need-java  ## orders become payments on Spark while everything is killed, then the audit (ARGS="--open")
 	@$(BIN)/python demo/run.py $(ARGS)
 
 test: $(VENV)/dev check-java  ## all tests (ARGS="tests/groups -k name" for some)

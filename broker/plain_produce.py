@@ -31,7 +31,7 @@ FENCED: Final = (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT)
 RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 SETS_MAX: Final = 1_000
 _sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
-"""Of partitions that were added together just now: what is the same object need not be compared, several times on its way."""
+"""Sets of partitions that were added together lately: interned sets compare by identity, several times on their way."""
 _new = tuple.__new__
 
 AcceptedBatch = tuple[int, PartitionLog, Buffer, HeaderFields, Producer | None]

@@ -91,7 +91,7 @@ class Cluster:
         self._sleep = sleep
         self._deadline = Deadline(timeout_s, now_s)
         self.patient = False
-        """An address that has never answered is tried again too: somebody else was answered there."""
+        """An address that has never answered is tried again too: it answered another client."""
         self._reached = False
         self._connections: dict[Address, Link] = {}
         self._addresses: dict[int, Address] = {}

@@ -1,4 +1,4 @@
-"""`make demo`: orders become payments on Spark, while tasks, workers, drivers and the broker are killed; then the books.
+"""`make demo`: orders become payments on Spark, while tasks, workers, drivers and the broker are killed; then the audit.
 
     orders (topic) -> Spark -> payments (topic), exactly once -> audit of the broker's folder -> report
 

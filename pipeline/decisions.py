@@ -37,7 +37,7 @@ SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,180}")
 KEPT: Final = 100
 """Decided batches that the folder remembers."""
 LOCK_WAIT_S: Final = 30.0
-"""Who takes a sink has its folder locked for some milliseconds. After so long something is wrong with him."""
+"""Taking a sink locks its folder for some milliseconds. After this time the holder is stuck."""
 LOOK_AGAIN_S: Final = 0.02
 WRITE_IDS_MAX: Final = 1_000
 """Of one sink: every decision names all of them."""

@@ -29,7 +29,7 @@ _new = tuple.__new__
 
 
 class Walked(NamedTuple):
-    """What was found, by rank: Kafka tells the first of these."""
+    """What was found, in order of precedence; Kafka reports the first."""
 
     steps: int
     """That are left."""

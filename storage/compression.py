@@ -23,7 +23,7 @@ XERIAL: Final = b"\x82SNAPPY\x00"
 XERIAL_SIZE: Final = 16
 GZIP_LEVEL: Final = 6
 GZIP_SLOW_MAX: Final = 1 << 20
-"""More bytes are compressed in less time, and less."""
+"""Above this size: a faster, weaker level."""
 GZIP_MAGIC: Final = b"\x1f\x8b"
 LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 LZ4_INDEPENDENT, LZ4_BLOCK_CHECKSUM, LZ4_SIZE, LZ4_CHECKSUM, LZ4_DICTIONARY = 0x20, 0x10, 0x08, 0x04, 0x01

@@ -443,7 +443,7 @@ class Segment:
         return end == self.size
 
     def write_indexes(self) -> None:
-        """Closes the books: what `load` needs. All the files, so that one that is missing is missed."""
+        """Write the index files that `load` needs: all of them, so that a missing one is noticed."""
         base = self.base_offset
         times = self.index_times.copy()
         if self.max_timestamp > (times[-1][0] if times else -1):

@@ -364,7 +364,7 @@ def _read_partition(
         if taken:
             data.records = parts[0] if len(parts) == 1 else b"".join(parts)
     if not committed or (offset < end and limit > 0 and not taken):
-        data.aborted_transactions = None  # Neither with records of which the first does not fit.
+        data.aborted_transactions = None  # Also null when the first batch does not fit.
     else:
         data.aborted_transactions = [
             AbortedTransaction(entry.producer_id, entry.first_offset)

@@ -78,7 +78,7 @@ def _each(connection: Connection, request: ListOffsetsRequest, version: int) -> 
 
 
 def _unreadable(request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """For an isolation level that does not exist: it spoils everything, as often as it was asked for."""
+    """For an isolation level that does not exist: it fails every partition, each as often as it is named."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(

@@ -16,8 +16,8 @@ def marked_files() -> set[str]:
 
 
 def listed_files() -> set[str]:
-    """First cells of the tables of the document that name a file."""
-    cells = re.findall(r"^\|\s*`?([\w/]+\.py)`?\s*\|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    """The files that the last column of a table names."""
+    cells = re.findall(r"\|\s*`([\w/]+\.py)`\s*\|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
     return set(cells)
 
 
