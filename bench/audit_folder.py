@@ -18,10 +18,10 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch, marker_body, read_header, seal
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
-from stuntbroker.protocol.records import TRANSACTIONAL, build_batch, marker_body, read_header, seal
 
 Array = npt.NDArray[Any]
 TOPICS = ("orders", "payments")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Part, Steps
-from stuntbroker.protocol.batch_check import records_fill_in_steps
+from stuntbroker.protocol.batches.check import records_fill_in_steps
+from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches
-from stuntbroker.protocol.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, LargeBatch
 from stuntbroker.storage.partition import PartitionLog

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply
 from stuntbroker.coordinator.state import TopicPartition
-from stuntbroker.protocol.batch_check import plain_header
+from stuntbroker.protocol.batches.check import plain_header
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, HeaderFields
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, ProduceFields, pack_one_topic, pack_partition
-from stuntbroker.protocol.records import TRANSACTIONAL, BatchHeader, HeaderFields
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ATTRIBUTES, BASE_SEQUENCE, PRODUCER_EPOCH, PRODUCER_ID, Producer

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from stuntbroker.broker.read_budget import BYTES_MAX, BudgetExceeded, ReadBudget
-from stuntbroker.protocol.batch_check import READ_MAX, records_fill, small_records_wrong
+from stuntbroker.protocol.batches.budget import BYTES_MAX, BudgetExceeded, ReadBudget
+from stuntbroker.protocol.batches.check import READ_MAX, records_fill, small_records_wrong
+from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_APPEND_TIME, BatchHeader
+from stuntbroker.protocol.batches.walk import ANY_TIME, FAULTS_MAX, Walked, walk
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import BatchIndexAndErrorMessage
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.record_walk import ANY_TIME, FAULTS_MAX, Walked, walk
-from stuntbroker.protocol.records import CODEC_MASK, LOG_APPEND_TIME, BatchHeader
 from stuntbroker.storage.log_config import NO_LIMIT, LogConfig
 
 # Unlike Kafka: what is larger is stored unread, so that produce stays as fast as the network and a compression bomb costs little.

@@ -17,9 +17,8 @@ from stuntbroker.cli.main import UsageError
 from stuntbroker.coordinator.records import read_record as read_txn
 from stuntbroker.coordinator.state import Txn
 from stuntbroker.pipeline.counting import count
-from stuntbroker.protocol.crc import crc32c
-from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.compression import CompressionError, decompress
+from stuntbroker.protocol.batches.records import (
     CODECS,
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -29,7 +28,8 @@ from stuntbroker.protocol.records import (
     read_header,
     read_records,
 )
-from stuntbroker.storage.compression import CompressionError, decompress
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.primitives import DecodeError
 
 UNFINISHED = (".swap", ".cleaned", ".deleted", ".new")
 LOGS = (".log", ".checkpoint")

@@ -44,6 +44,7 @@ from stuntbroker.client.transactions import (
     init_producer,
     transaction_version,
 )
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, add_sequence, read_header, seal
 from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -52,7 +53,6 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
 from stuntbroker.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
-from stuntbroker.protocol.records import TRANSACTIONAL, add_sequence, read_header, seal
 
 ADD_PARTITIONS_TO_TXN: Final = 24
 ADD_PARTITIONS_CLIENT_MAX: Final = 3

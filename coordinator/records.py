@@ -10,11 +10,7 @@ from collections.abc import Iterable
 from struct import Struct, pack
 
 from stuntbroker.coordinator.state import MAY_EXPIRE, Phase, TopicPartition, Txn
-from stuntbroker.protocol.crc import crc32c
-from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
-from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
-from stuntbroker.protocol.primitives import DecodeError, write_compact_string, write_uvarint
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     CONTROL,
     HEADER_SIZE,
     ONE_RECORD,
@@ -29,6 +25,10 @@ from stuntbroker.protocol.records import (
     pack_times,
     read_records,
 )
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
+from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+from stuntbroker.protocol.primitives import DecodeError, write_compact_string, write_uvarint
 
 CACHED_MAX = 1_000
 _encoded_keys: dict[str, tuple[bytes, int]] = {}

@@ -39,9 +39,9 @@ from stuntbroker.groups.requests import (
     SyncReply,
 )
 from stuntbroker.groups.state import Group, GroupState, members_bytes
+from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import BatchHeader
 
 GROUP_TYPE = "classic"
 _COMMITS_KEEP_ALIVE = (GroupState.STABLE, GroupState.PREPARING_REBALANCE)

@@ -18,9 +18,7 @@ from stuntbroker.groups.records import (
 )
 from stuntbroker.groups.requests import OffsetCommit
 from stuntbroker.groups.state import Group
-from stuntbroker.protocol.hashing import partition_for
-from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     TRANSACTIONAL,
     BatchHeader,
@@ -28,6 +26,8 @@ from stuntbroker.protocol.records import (
     marker_of,
     read_records,
 )
+from stuntbroker.protocol.hashing import partition_for
+from stuntbroker.protocol.primitives import Buffer
 
 TIME_MAX_MS = 2**63 - 1
 _Record = tuple[bytearray, bytearray | None]

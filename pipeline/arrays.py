@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from stuntbroker.protocol.records import HEADER, HEADER_SIZE, BatchHeader
+from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, BatchHeader
 
 Array = npt.NDArray[Any]
 

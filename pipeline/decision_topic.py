@@ -28,7 +28,7 @@ from stuntbroker.pipeline.decisions import (
     is_new,
     to_json,
 )
-from stuntbroker.protocol.records import build_batch
+from stuntbroker.protocol.batches.records import build_batch
 
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(4 << 20), "min.cleanable.dirty.ratio": "0.1"}
 ATTEMPTS: Final = 5

@@ -17,9 +17,7 @@ import pyarrow as pa
 from stuntbroker.pipeline.arrays import Array, byte_strings, headers_at
 from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
 from stuntbroker.pipeline.payloads import PayloadError, open_payload
-from stuntbroker.protocol.crc import crc32c
-from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
     HEADER_SIZE,
@@ -27,6 +25,8 @@ from stuntbroker.protocol.records import (
     LOG_OVERHEAD,
     TRANSACTIONAL,
 )
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.primitives import Buffer
 
 OPEN_BYTES_MAX: Final = 1 << 24
 """Of compressed batches opened at once, unless one is larger."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from stuntbroker.protocol.records import CODECS, HEADER, HEADER_SIZE, LOG_OVERHEAD
+from stuntbroker.protocol.batches.records import CODECS, HEADER, HEADER_SIZE, LOG_OVERHEAD
 
 BATCH_BYTES_MAX: Final = 1_000_000
 """Below Kafka's own limit, `max.message.bytes`, which is 1048588."""

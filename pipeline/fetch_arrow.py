@@ -13,9 +13,9 @@ from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
 from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, list_offsets
 from stuntbroker.client.reader import EARLIEST, READ_COMMITTED
 from stuntbroker.pipeline.decode import BadBatch, Batches, Columns, aborted_rows, decode, find_batches
+from stuntbroker.protocol.batches.records import CONTROL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_response import PartitionData
-from stuntbroker.protocol.records import CONTROL
 
 RECORD_BYTES_GUESS: Final = 1_024
 """Of a partition of which nothing has been read yet."""

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stuntbroker.pipeline.arrays import FAR, Array, varints
+from stuntbroker.protocol.batches.records import unzigzag
 from stuntbroker.protocol.primitives import Buffer, DecodeError
-from stuntbroker.protocol.records import unzigzag
 
 RECORD_SIZE_MIN: Final = 7
 _REST_MIN: Final = RECORD_SIZE_MIN - 1

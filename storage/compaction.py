@@ -31,10 +31,18 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Final
 
+from stuntbroker.protocol.batches.compression import CompressionError, TooLarge, compress, decompress
+from stuntbroker.protocol.batches.records import (
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    BatchHeader,
+    only_record,
+    seal,
+)
+from stuntbroker.protocol.batches.walk import Span, spans
 from stuntbroker.protocol.primitives import Buffer, DecodeError
-from stuntbroker.protocol.record_walk import Span, spans
-from stuntbroker.protocol.records import CONTROL, HEADER, HEADER_SIZE, TRANSACTIONAL, BatchHeader, only_record, seal
-from stuntbroker.storage.compression import CompressionError, TooLarge, compress, decompress
 from stuntbroker.storage.disk import open_file
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import OPEN_FILES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stuntbroker.protocol.records import marker_body
+from stuntbroker.protocol.batches.records import marker_body
 from stuntbroker.storage.log_config import LEADER_EPOCH
 
 MARKER_SIZE: Final = 78

@@ -10,9 +10,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
 
-from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     SEQUENCE_MAX,
@@ -23,6 +21,8 @@ from stuntbroker.protocol.records import (
     read_header,
     with_append_time,
 )
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.disk import replace_file
 from stuntbroker.storage.errors import StorageError, TooManyOpenFiles, storage_error
 from stuntbroker.storage.large_batch import LargeBatch

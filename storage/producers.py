@@ -10,11 +10,11 @@ from bisect import bisect_left
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, BatchHeader, HeaderFields, add_sequence
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import SEQUENCE_MAX, TRANSACTIONAL, BatchHeader, HeaderFields, add_sequence
 
 BATCHES_REMEMBERED: Final = 5
 EPOCH_MAX: Final = 32_767

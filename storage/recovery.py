@@ -22,9 +22,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from stuntbroker.protocol.batches.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer, DecodeError
-from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
 from stuntbroker.storage.disk import not_regular, read_file
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import SUFFIX as LARGE

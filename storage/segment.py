@@ -26,9 +26,9 @@ from os import pwrite
 from struct import Struct
 from typing import Final
 
+from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, HeaderFields
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, HeaderFields
 from stuntbroker.storage.disk import open_file, read_file, replace_file
 from stuntbroker.storage.errors import StorageError, storage_error
 from stuntbroker.storage.large_batch import LargeBatch

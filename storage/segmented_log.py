@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import BatchHeader
 from stuntbroker.storage.producers import AbortedTxn, aborted_between
 from stuntbroker.storage.segment import Segment
 

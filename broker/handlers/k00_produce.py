@@ -12,15 +12,15 @@ from stuntbroker.broker import plain_produce
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.broker.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce_checks import check_content
-from stuntbroker.broker.read_budget import ReadBudget
 from stuntbroker.broker.slices import run_in_slices
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
-from stuntbroker.protocol.batch_check import check_batch, plain_header
+from stuntbroker.protocol.batches.budget import ReadBudget
+from stuntbroker.protocol.batches.check import check_batch, plain_header
+from stuntbroker.protocol.batches.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches, read_request
-from stuntbroker.protocol.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.partition import PartitionLog

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.read_budget import BudgetExceeded, ReadBudget
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
+from stuntbroker.protocol.batches.budget import BudgetExceeded, ReadBudget
+from stuntbroker.protocol.batches.records import BatchHeader
+from stuntbroker.protocol.batches.walk import spans
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from stuntbroker.protocol.messages.list_offsets_response import (
@@ -18,8 +20,6 @@ from stuntbroker.protocol.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.record_walk import spans
-from stuntbroker.protocol.records import BatchHeader
 from stuntbroker.storage.log_config import LEADER_EPOCH
 from stuntbroker.storage.partition import PartitionLog
 

@@ -21,7 +21,7 @@ import stat
 from dataclasses import dataclass
 from typing import Final
 
-from stuntbroker.protocol.records import HEADER_SIZE, read_header
+from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
 
 START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEAN: Final = ".kafka_cleanshutdown"

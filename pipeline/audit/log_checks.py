@@ -18,7 +18,7 @@ from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, Finding, fin
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, running_max, values
 from stuntbroker.pipeline.audit.scan import END_FAULTS
 from stuntbroker.pipeline.counting import count
-from stuntbroker.protocol.records import SEQUENCE_MAX
+from stuntbroker.protocol.batches.records import SEQUENCE_MAX
 
 OF_FILES: Final = ("corrupt", "format", "torn_tail", "gone")
 """Kinds of what is no valid batch."""

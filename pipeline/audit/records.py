@@ -13,8 +13,7 @@ from stuntbroker.pipeline.audit.folder import Segment
 from stuntbroker.pipeline.audit.scan import as_record_batch, forget, map_file
 from stuntbroker.pipeline.lock_step import Places, find_headers, find_records
 from stuntbroker.pipeline.payloads import SIZE_MAX, PayloadError, open_payload
-from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
     HEADER_SIZE,
@@ -24,6 +23,7 @@ from stuntbroker.protocol.records import (
     BatchHeader,
     read_records,
 )
+from stuntbroker.protocol.primitives import DecodeError
 
 CHUNK_BYTES: Final = 1 << 24
 """Uncompressed records that are held at once, unless one batch has more."""

@@ -13,7 +13,7 @@ from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.folder import Partition
 from stuntbroker.pipeline.audit.grouping import codes, codes_of_both, find, follows, values
 from stuntbroker.pipeline.audit.txn_log import DEAD, TOPIC
-from stuntbroker.protocol.records import CODEC_MASK
+from stuntbroker.protocol.batches.records import CODEC_MASK
 
 FENCING: Final = pa.schema(
     {

@@ -24,9 +24,7 @@ import pyarrow as pa
 
 from stuntbroker.pipeline.arrays import Array, headers_at
 from stuntbroker.pipeline.audit.folder import Segment
-from stuntbroker.protocol.crc import crc32c
-from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CODECS,
     CONTROL,
@@ -37,6 +35,8 @@ from stuntbroker.protocol.records import (
     read_header,
     read_records,
 )
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.primitives import DecodeError
 
 ROWS_MAX: Final = 65_536
 """Batches that are looked at together."""

@@ -35,8 +35,8 @@ from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.pipeline.spark.two_phase_sink import NoTwoPhaseCommit, check_two_phase_commit
 from stuntbroker.pipeline.spark.writing import Taken, TaskMessage, explaining_refused_sizes
+from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.records import build_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,6 +7,7 @@ from typing import Any
 from broker_harness import START_MS, Client, Rig
 from valid_requests import TOPIC
 
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -30,7 +31,6 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from stuntbroker.protocol.records import TRANSACTIONAL, build_batch
 
 GROUP = "g"
 TIMEOUT_MS = 60_000

@@ -15,7 +15,11 @@ from bystander import Bystander
 from stuntbroker.broker import produce_checks
 from stuntbroker.broker.handlers import k02_list_offsets
 from stuntbroker.broker.produce_checks import OPENED_BELOW, OPENED_MAX, check_content
-from stuntbroker.broker.read_budget import BYTES_PER_STEP, OPENING_STEPS, STEPS_MAX, BudgetExceeded, ReadBudget
+from stuntbroker.protocol.batches import compression
+from stuntbroker.protocol.batches.budget import BYTES_PER_STEP, OPENING_STEPS, STEPS_MAX, BudgetExceeded, ReadBudget
+from stuntbroker.protocol.batches.compression import XERIAL, compress
+from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, build_batch, read_header, seal, zigzag
+from stuntbroker.protocol.batches.walk import FAULTS_MAX
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -23,10 +27,6 @@ from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.protocol.record_walk import FAULTS_MAX
-from stuntbroker.protocol.records import HEADER, HEADER_SIZE, build_batch, read_header, seal, zigzag
-from stuntbroker.storage import compression
-from stuntbroker.storage.compression import XERIAL, compress
 from stuntbroker.storage.log_config import LogConfig
 
 OK, TOO_LARGE, AGAIN = ErrorCode.NONE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS

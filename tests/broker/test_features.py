@@ -15,6 +15,7 @@ from stuntbroker.broker.server import Broker
 from stuntbroker.broker.topics import TXN_STATE
 from stuntbroker.coordinator.records import read_record
 from stuntbroker.coordinator.state import Phase
+from stuntbroker.protocol.batches.records import HEADER_SIZE, read_records
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -25,7 +26,6 @@ from stuntbroker.protocol.messages.describe_configs_request import DescribeConfi
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from stuntbroker.protocol.records import HEADER_SIZE, read_records
 from stuntbroker.storage.errors import StorageError
 
 FEATURE = "transaction.version"

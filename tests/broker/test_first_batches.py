@@ -14,9 +14,9 @@ from test_two_phase_commit import TXN, Pair, end, pair
 from test_two_phase_more import add
 from valid_requests import TOPIC
 
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.protocol.records import TRANSACTIONAL, build_batch
 
 OK = ErrorCode.NONE
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -12,10 +12,10 @@ from broker_harness import Rig, rig
 from group_requests import init
 
 from stuntbroker.coordinator.state import Phase
+from stuntbroker.protocol.batches.compression import decompress
+from stuntbroker.protocol.batches.records import HEADER_SIZE, read_records
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequestTopics as FetchTopics
-from stuntbroker.protocol.records import HEADER_SIZE, read_records
-from stuntbroker.storage.compression import decompress
 
 ARCHIVES = sorted((Path(__file__).parent / "folders").glob("*.tar.gz"))
 

@@ -14,11 +14,8 @@ from bystander import Bystander
 from group_requests import init, pair
 from valid_requests import TOPIC
 
-from stuntbroker.protocol.batch_check import RECORDS_AT_ONCE, records_fill, records_fill_in_steps
-from stuntbroker.protocol.errors import ErrorCode as E
-from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
-from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.check import RECORDS_AT_ONCE, records_fill, records_fill_in_steps
+from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     TRANSACTIONAL,
@@ -27,6 +24,9 @@ from stuntbroker.protocol.records import (
     read_records,
     seal,
 )
+from stuntbroker.protocol.errors import ErrorCode as E
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, PIECE_SIZE, SUFFIX
 
 PROPERTIES = {"message.max.bytes": str(64 << 20)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from stuntbroker.broker.handlers.k02_list_offsets import BATCH_STEPS, RECORD_STEPS, _first_at
-from stuntbroker.broker.read_budget import STEPS_MAX, ReadBudget
-from stuntbroker.protocol.records import HEADER, HEADER_SIZE, build_batch, read_header, seal, zigzag
+from stuntbroker.protocol.batches.budget import STEPS_MAX, ReadBudget
+from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, build_batch, read_header, seal, zigzag
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.partition import PartitionLog
 

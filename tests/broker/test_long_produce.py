@@ -12,6 +12,7 @@ from group_requests import init, pair
 from valid_requests import TOPIC
 
 from stuntbroker.broker.long_produce import PARTITIONS_AT_ONCE
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -19,7 +20,6 @@ from stuntbroker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.protocol.records import TRANSACTIONAL, build_batch
 
 COUNT = 3 * PARTITIONS_AT_ONCE + 7
 OTHER = "other"

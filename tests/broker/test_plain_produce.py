@@ -16,11 +16,11 @@ from broker_harness import Client, Rig, decode, frame, rig
 from test_durability import Disk
 
 from stuntbroker.broker import plain_produce
+from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.primitives import Message
-from stuntbroker.protocol.records import build_batch
 
 STEPS = 150
 TOPICS: dict[str, dict[str, str]] = {

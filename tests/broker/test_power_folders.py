@@ -16,6 +16,7 @@ from group_requests import TIMEOUT_MS, pair
 from test_durability import Disk, numbers, produce
 from valid_requests import TOPIC, batch
 
+from stuntbroker.protocol.batches.records import HEADER_SIZE, read_records
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.delete_records_request import (
@@ -25,7 +26,6 @@ from stuntbroker.protocol.messages.delete_records_request import (
 )
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from stuntbroker.protocol.records import HEADER_SIZE, read_records
 from stuntbroker.storage.compaction import Cleaning
 
 PROPERTIES = {"transaction.state.log.num.partitions": "1"}

@@ -14,6 +14,7 @@ from bystander import Bystander
 from valid_requests import TOPIC, batch
 
 from stuntbroker.broker.topics import TXN_STATE
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, build_batch, read_header, seal
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -41,7 +42,6 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from stuntbroker.protocol.records import TRANSACTIONAL, BatchHeader, build_batch, read_header, seal
 
 Code = ErrorCode
 
@@ -150,7 +150,7 @@ async def test_a_batch_that_is_not_compressed_as_it_says_is_refused(codec: int, 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 async def test_a_compression_bomb_costs_bounded_memory(codec: int, policy: str, data_dir: Path) -> None:
     """200 MB of zeros in one record, in some kilobytes of batch (snappy: ten megabytes of them)."""
-    from stuntbroker.storage.compression import compress
+    from stuntbroker.protocol.batches.compression import compress
 
     payload = bytes(200_000_000)
     small = compress(codec, payload)

@@ -11,6 +11,14 @@ from test_durability import Disk
 from valid_requests import TOPIC
 
 from stuntbroker.coordinator.state import TIMEOUT_NONE
+from stuntbroker.protocol.batches.records import (
+    CONTROL,
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    build_batch,
+    read_header,
+    read_records,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -18,7 +26,6 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.protocol.records import CONTROL, HEADER_SIZE, TRANSACTIONAL, build_batch, read_header, read_records
 
 TXN = "payments"
 OK = ErrorCode.NONE

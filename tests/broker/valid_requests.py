@@ -10,8 +10,8 @@ from broker_harness import START_MS
 
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
-from stuntbroker.protocol.records import TRANSACTIONAL, build_batch
 
 GROUP: Final = "attacked-group"
 TXN: Final = "attacked-txn"

@@ -10,6 +10,7 @@ from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.connection import Answer
 from stuntbroker.client.errors import ClientError, UnsupportedVersion, check
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -31,7 +32,6 @@ from stuntbroker.protocol.messages.list_offsets_response import ListOffsetsRespo
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
 from stuntbroker.protocol.primitives import Message
-from stuntbroker.protocol.records import TRANSACTIONAL, build_batch
 
 TIMEOUT_S = 20.0
 ADD_PARTITIONS_V3, PRODUCE_V11, END_TXN_V4 = 3, 11, 4

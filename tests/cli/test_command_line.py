@@ -22,11 +22,11 @@ from valid_requests import TOPIC, batch
 
 from stuntbroker.cli.main import COMMANDS, SERVE_OPTIONS, WAIT_OPTIONS, is_compiled
 from stuntbroker.cli.serve import listening_advice
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch, read_header
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.protocol.records import TRANSACTIONAL, build_batch, read_header
 from stuntbroker.storage.producers import ProducerStates
 
 WRONG = {

@@ -16,7 +16,7 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.connection import Address
 from stuntbroker.client.reader import READ_COMMITTED, READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.client.topics import create_topic
-from stuntbroker.protocol.records import build_batch
+from stuntbroker.protocol.batches.records import build_batch
 
 DEADLINE_S = 30.0
 START_MS = 1_700_000_000_000

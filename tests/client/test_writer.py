@@ -19,7 +19,7 @@ from stuntbroker.client.errors import (
 from stuntbroker.client.reader import READ_UNCOMMITTED, LastValues, end_offset, read_partition
 from stuntbroker.client.transactions import NOBODY, End, PreparedState, end_all
 from stuntbroker.client.writer import TransactionalWriter
-from stuntbroker.protocol.records import build_batch
+from stuntbroker.protocol.batches.records import build_batch
 
 TOPIC = "t"
 

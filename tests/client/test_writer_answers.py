@@ -21,6 +21,7 @@ from stuntbroker.client.errors import (
 )
 from stuntbroker.client.transactions import END_TXN, INIT_PRODUCER_ID, PRODUCE
 from stuntbroker.client.writer import TransactionalWriter
+from stuntbroker.protocol.batches.records import add_sequence, read_header
 from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
@@ -34,7 +35,6 @@ from stuntbroker.protocol.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from stuntbroker.protocol.records import add_sequence, read_header
 
 TOPIC = "t"
 ADD_PARTITIONS = 24

@@ -86,7 +86,7 @@ def compare_cases(kafka: str, ours: str, *wanted: str) -> int:
             found = run_case(case, kafka, ours, f"{case.__name__}-{run}")
             took = time.monotonic() - began
             sys.stdout.write(f"== {group}.{case.__name__} {took:.2f} s\n")
-            failed += sum(not (one.is_order or one.is_text or one.read_budget) for one in found)
+            failed += sum(not (one.is_order or one.is_text or one.allowance) for one in found)
             told: Counter[str] = Counter()
             for line, versions in _by_version(found).items():
                 told[line.split(" | ")[0]] += 1
@@ -101,7 +101,7 @@ def _by_version(found: list[Difference]) -> dict[str, str]:
     """What is different, and at which versions."""
     lines: dict[str, list[str]] = {}
     for each in found:
-        kind = "order" if each.is_order else "text" if each.is_text else each.read_budget or "WRONG"
+        kind = "order" if each.is_order else "text" if each.is_text else each.allowance or "WRONG"
         version = re.search(r" v(\d+)", each.step)
         step = re.sub(r"^\d+: ", "", each.step).replace(version[0] if version else "", "", 1)
         path = re.sub(r"-v\d+", "", each.path)

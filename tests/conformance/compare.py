@@ -50,11 +50,11 @@ class Difference:
         return isinstance(self.kafka, Text) or isinstance(self.ours, Text)
 
     @property
-    def read_budget(self) -> str | None:
+    def allowance(self) -> str | None:
         """The name of what allows it."""
         where = f"{self.case} | {self.step} | {self.path}"
-        for name, read_budget in ALLOWANCES.items():
-            if re.search(read_budget.where, where) and read_budget.holds(self.kafka, self.ours):
+        for name, allowance in ALLOWANCES.items():
+            if re.search(allowance.where, where) and allowance.holds(self.kafka, self.ours):
                 return name
         return None
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from stuntbroker.coordinator.records import key_of, value_of
 from stuntbroker.coordinator.state import Phase, Txn
+from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
-from stuntbroker.protocol.records import build_batch
 from tests.conformance.random_acts import TRANSACTIONAL
 from tests.conformance.wire import APIS_BY_NAME, Link, header, read_reply, request_body
 

@@ -91,7 +91,7 @@ def run(
     if own:
         random.__name__ = "random_with_high_epochs"
     found = run_case(random, kafka, ours, own or f"random-{uuid4().hex[:8]}")
-    wrong = [each for each in found if not (each.is_text or each.is_order or each.read_budget)]
+    wrong = [each for each in found if not (each.is_text or each.is_order or each.allowance)]
     return Outcome(max(replies, default=0), wrong)
 
 

@@ -12,9 +12,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
+from stuntbroker.protocol.batches.records import HEADER_SIZE, LENGTH_AT, LOG_APPEND_TIME, LOG_OVERHEAD, read_header
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
-from stuntbroker.protocol.records import HEADER_SIZE, LENGTH_AT, LOG_APPEND_TIME, LOG_OVERHEAD, read_header
 from tests.conformance.batches import T0
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![\w-])[\w-]{22}(?![\w-])")

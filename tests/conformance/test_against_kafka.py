@@ -26,7 +26,7 @@ CASES = [pytest.param(case, id=f"{group}-{case.__name__}") for group, cases in G
 @pytest.mark.parametrize("case", CASES)
 def test_replies_are_those_of_kafka(pair: Pair, case: Case) -> None:
     found = run_case(case, pair.kafka, pair.ours, f"{case.__name__}-{uuid4().hex[:6]}")
-    wrong = [str(each) for each in found if not (each.is_text or each.is_order or each.read_budget)]
+    wrong = [str(each) for each in found if not (each.is_text or each.is_order or each.allowance)]
 
     assert wrong[:SHOWN_MAX] == [], f"{len(wrong)} differences"
 

@@ -25,9 +25,9 @@ from stuntbroker.coordinator.records import (
     value_of,
 )
 from stuntbroker.coordinator.state import Phase, TopicPartition, Txn
+from stuntbroker.protocol.batches.records import BatchHeader, Record, build_batch, read_header
 from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import BatchHeader, Record, build_batch, read_header
 
 NOW = 1_700_000_000_000
 T0 = frozenset({("t", 0)})

@@ -29,8 +29,8 @@ from stuntbroker.coordinator.requests import (
     WriteMarkers,
 )
 from stuntbroker.coordinator.state import COMPLETED, PREPARED, SUCCESSORS, TIMEOUT_NONE, Phase, Txn, new_txn
+from stuntbroker.protocol.batches.records import Record
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.records import Record
 
 OK = ErrorCode.NONE
 FIRST_PRODUCER = 10

@@ -61,8 +61,8 @@ from stuntbroker.coordinator.requests import (
     WriteMarkers,
 )
 from stuntbroker.coordinator.state import PREPARED, TIMEOUT_NONE, Phase, Txn, new_txn
+from stuntbroker.protocol.batches.records import Record
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.records import Record
 
 FENCING = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 ADMIN = InitProducerId(60_000)

@@ -47,8 +47,8 @@ from stuntbroker.coordinator.requests import (
     WriteMarkers,
 )
 from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase, TopicPartition, Txn, new_txn
+from stuntbroker.protocol.batches.records import Record
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.records import Record
 
 RULE = "----"
 TIMEOUT_MS = 60_000

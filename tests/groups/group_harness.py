@@ -18,16 +18,16 @@ from stuntbroker.groups.requests import (
     SyncReply,
 )
 from stuntbroker.groups.state import Group, GroupState, Protocol
-from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from stuntbroker.protocol.primitives import ZERO_UUID
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     BatchHeader,
     marker_body,
     read_header,
     read_records,
 )
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from stuntbroker.protocol.primitives import ZERO_UUID
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000

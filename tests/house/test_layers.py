@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli":         CORE | {"broker", "control", "client", "fixture", "pipeline"},
 }  # fmt: skip
 """A room and the rooms that it may import besides itself. Imports for type checkers only count too."""
-MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c"}}
+MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c", "cramjam"}}
 """Rooms that are held to the standard library, and what else they may import."""
 
 

@@ -41,7 +41,7 @@ from stuntbroker.pipeline.decisions import (
     open_decisions,
     writes_after,
 )
-from stuntbroker.protocol.records import build_batch
+from stuntbroker.protocol.batches.records import build_batch
 
 A, B = Transaction("s-0-0", 1, 2), Transaction("s-1-0", 3, 4)
 Open = Callable[[], Decisions]

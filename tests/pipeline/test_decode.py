@@ -13,9 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stuntbroker.pipeline.decode import BadBatch, aborted_rows, decode, find_batches
-from stuntbroker.protocol.crc import crc32c
-from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -25,6 +23,8 @@ from stuntbroker.protocol.records import (
     read_records,
     seal,
 )
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.primitives import DecodeError
 
 NOW_MS = 1_700_000_000_000
 CODECS = range(5)

@@ -21,7 +21,7 @@ from stuntbroker.pipeline.encode import (
     rows_by_partition,
     varints,
 )
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     CODECS,
     HEADER_SIZE,
     build_batch,

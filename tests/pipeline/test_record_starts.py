@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from stuntbroker.pipeline import lock_step, record_starts
 from stuntbroker.pipeline.decode import BadBatch, decode, find_batches
 from stuntbroker.pipeline.lock_step import find_records
+from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, seal, unzigzag, zigzag
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, seal, unzigzag, zigzag
 
 Row = tuple[int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
 """(attributes, offset delta, key, value, headers)."""

@@ -16,9 +16,19 @@ from message_samples import encoded
 from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.broker.handlers.k26_end_txn import answer_v5
 from stuntbroker.broker.produce_checks import check_content
-from stuntbroker.broker.read_budget import ReadBudget
-from stuntbroker.protocol import batch_check, produce_codec
-from stuntbroker.protocol.batch_check import check_batch, plain_header, records_fill
+from stuntbroker.protocol import produce_codec
+from stuntbroker.protocol.batches import check as batch_check
+from stuntbroker.protocol.batches.budget import ReadBudget
+from stuntbroker.protocol.batches.check import check_batch, plain_header, records_fill
+from stuntbroker.protocol.batches.records import (
+    BatchHeader,
+    build_batch,
+    marker_body,
+    one_record_batch,
+    read_header,
+    seal,
+    unzigzag,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
@@ -32,15 +42,6 @@ from stuntbroker.protocol.messages.produce_response import (
 )
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.produce_codec import Answer, ProduceFields, read_request
-from stuntbroker.protocol.records import (
-    BatchHeader,
-    build_batch,
-    marker_body,
-    one_record_batch,
-    read_header,
-    seal,
-    unzigzag,
-)
 from stuntbroker.storage.log_config import LogConfig
 
 NOW = 1_790_000_000_000

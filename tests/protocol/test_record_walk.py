@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stuntbroker.protocol import record_walk
-from stuntbroker.protocol.batch_check import small_records_wrong
+from stuntbroker.protocol.batches import walk as record_walk
+from stuntbroker.protocol.batches.check import small_records_wrong
+from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, BatchHeader, read_records, unzigzag32, zigzag
+from stuntbroker.protocol.batches.walk import FAULTS_MAX, UNUSUAL_STEPS, Walked, spans, walk
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.record_walk import FAULTS_MAX, UNUSUAL_STEPS, Walked, spans, walk
-from stuntbroker.protocol.records import LOG_APPEND_TIME, BatchHeader, read_records, unzigzag32, zigzag
 
 NOW: Final = 1_790_000_000_000
 HOUR: Final = 3_600_000

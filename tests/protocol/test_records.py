@@ -10,8 +10,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     ABORT_KEY,
     COMMIT_KEY,
     CONTROL,
@@ -32,6 +31,7 @@ from stuntbroker.protocol.records import (
     unzigzag,
     zigzag,
 )
+from stuntbroker.protocol.primitives import DecodeError
 
 NOW = 1_700_000_000_000
 

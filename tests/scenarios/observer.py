@@ -17,9 +17,9 @@ from txn_scenarios import record
 
 from stuntbroker.coordinator.records import read_record
 from stuntbroker.coordinator.state import PREPARED, Phase, Txn
+from stuntbroker.protocol.batches.records import HEADER_SIZE, BatchHeader, marker_of, read_header, read_records
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
-from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader, marker_of, read_header, read_records
 from tests.conformance.side import Side
 
 SETTLE_S_MAX: Final = 30.0

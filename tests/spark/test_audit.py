@@ -21,7 +21,7 @@ from stuntbroker.pipeline.audit.shares import PIECES
 from stuntbroker.pipeline.audit.tables import TableWriter
 from stuntbroker.pipeline.spark import audit as on_spark
 from stuntbroker.pipeline.spark.segments import BUNCH_BYTES, NAME, SegmentSource, bunches_of
-from stuntbroker.protocol.records import seal
+from stuntbroker.protocol.batches.records import seal
 from tests.peers.kafka_broker import apache_kafka
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from stuntbroker.pipeline.spark.sink import sink_of
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
 from stuntbroker.pipeline.spark.two_phase_sink import TooLate, TwoPhaseSink
 from stuntbroker.pipeline.spark.writing import Sink, write_once
-from stuntbroker.protocol.records import build_batch
+from stuntbroker.protocol.batches.records import build_batch
 
 if TYPE_CHECKING:
     from live_broker import LiveBroker

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from stuntbroker.pipeline.spark import rows as module
 from stuntbroker.pipeline.spark.rows import BadRows, check_schema, pieces
 from stuntbroker.pipeline.spark.sink_options import BadOption, SinkOptions, sink_options
-from stuntbroker.protocol.records import HEADER_SIZE, read_header, read_records
+from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header, read_records
 
 NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "sinkId": "orders"}
 

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.compression import compress, decompress
+from stuntbroker.protocol.batches.records import (
     CONTROL,
     HEADER_SIZE,
     TRANSACTIONAL,
@@ -20,8 +20,8 @@ from stuntbroker.protocol.records import (
     read_records,
     seal,
 )
+from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.storage.compaction import Cleaning
-from stuntbroker.storage.compression import compress, decompress
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog

@@ -27,10 +27,10 @@ from storage_harness import (
     view,
 )
 
-from stuntbroker.protocol.records import HEADER_SIZE, seal, zigzag
+from stuntbroker.protocol.batches.compression import compress
+from stuntbroker.protocol.batches.records import HEADER_SIZE, seal, zigzag
 from stuntbroker.storage import compaction
 from stuntbroker.storage.compaction import OPENED_MAX, RECORD_COST, RECORDS_MAX, SLICE_BYTES, Cleaning, groups
-from stuntbroker.storage.compression import compress
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.retention import apply_retention

@@ -32,10 +32,10 @@ from storage_harness import (
     view,
 )
 
-from stuntbroker.protocol.records import HEADER_SIZE, build_batch, read_header, read_records, seal
+from stuntbroker.protocol.batches.compression import decompress
+from stuntbroker.protocol.batches.records import HEADER_SIZE, build_batch, read_header, read_records, seal
 from stuntbroker.storage import compaction
 from stuntbroker.storage.compaction import DIRTY_MAX, close_for_cleaning, needs_cleaning
-from stuntbroker.storage.compression import decompress
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import aborted_between

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage_harness import NOW_MS, batch, killed, new_log
 
-from stuntbroker.protocol.records import read_header
+from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.storage import partition, segment
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog

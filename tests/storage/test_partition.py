@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from storage_harness import NOW_MS, OK, View, batch, files_of, killed, mark, new_log, put, reopened, try_put, view
 
+from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, build_batch, crc_of, read_header
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.records import LOG_APPEND_TIME, build_batch, crc_of, read_header
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import AbortedTxn, aborted_between

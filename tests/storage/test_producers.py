@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storage_harness import NOW_MS, OK, batch
 
+from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import SEQUENCE_MAX, TRANSACTIONAL, read_header
 from stuntbroker.storage.producers import AbortedTxn, ProducerStates
 
 PID = 7

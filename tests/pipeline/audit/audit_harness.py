@@ -15,11 +15,8 @@ from stuntbroker.pipeline.audit.run import Audit, audit
 from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.pipeline.audit.shares import read_segment
 from stuntbroker.pipeline.audit.txn_log import STATES
-from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
-from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
-from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
-from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.compression import compress
+from stuntbroker.protocol.batches.records import (
     HEADER,
     HEADER_SIZE,
     LENGTH_AT,
@@ -31,7 +28,10 @@ from stuntbroker.protocol.records import (
     seal,
     zigzag,
 )
-from stuntbroker.storage.compression import compress
+from stuntbroker.protocol.messages.offset_commit_key import OffsetCommitKey
+from stuntbroker.protocol.messages.offset_commit_value import OffsetCommitValue
+from stuntbroker.protocol.messages.transaction_log_key import TransactionLogKey
+from stuntbroker.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 
 NOW_MS = 1_700_000_000_000
 Field = bytes | None

@@ -8,6 +8,7 @@ from typing import Any
 
 from process_harness import DEADLINE_S, Peer
 
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode as E
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -24,7 +25,6 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from stuntbroker.protocol.records import TRANSACTIONAL, build_batch
 
 GROUP, COPY, OLD, SLOW, TWO_PHASE, FENCED = "copiers", "copy", "old", "slow", "two-phase", "fenced"
 INPUTS = [(b"k%d" % n, b"v%d" % n) for n in range(9)]

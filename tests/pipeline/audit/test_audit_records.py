@@ -16,8 +16,8 @@ from stuntbroker.pipeline import record_starts
 from stuntbroker.pipeline.arrays import varints
 from stuntbroker.pipeline.audit import records
 from stuntbroker.pipeline.audit.scan import scan
-from stuntbroker.protocol.primitives import DecodeError
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.compression import decompress
+from stuntbroker.protocol.batches.records import (
     CODECS,
     CONTROL,
     HEADER_SIZE,
@@ -28,7 +28,7 @@ from stuntbroker.protocol.records import (
     seal,
     zigzag,
 )
-from stuntbroker.storage.compression import decompress
+from stuntbroker.protocol.primitives import DecodeError
 
 FIELDS = st.none() | st.binary(max_size=300)
 ONE = st.tuples(FIELDS, FIELDS, st.lists(st.tuples(st.binary(max_size=5), FIELDS), max_size=3))

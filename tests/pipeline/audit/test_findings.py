@@ -10,7 +10,7 @@ import pytest
 from audit_harness import Log, World, batch_with_headers
 
 from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
-from stuntbroker.protocol.records import SEQUENCE_MAX, read_header
+from stuntbroker.protocol.batches.records import SEQUENCE_MAX, read_header
 
 A, B = ("t", 0), ("t", 1)
 PID, OTHER = 7, 8

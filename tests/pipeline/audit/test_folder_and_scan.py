@@ -10,7 +10,7 @@ from audit_harness import NOW_MS, Log, World, batch_with_headers, batches_of, co
 
 from stuntbroker.pipeline.audit.folder import FolderError, Skipped, read_folder
 from stuntbroker.pipeline.audit.scan import scan
-from stuntbroker.protocol.records import CODECS, CONTROL, TRANSACTIONAL, build_batch, read_header
+from stuntbroker.protocol.batches.records import CODECS, CONTROL, TRANSACTIONAL, build_batch, read_header
 
 UNFINISHED = "left by a compaction or deletion that was not finished"
 

@@ -23,7 +23,7 @@ from stuntbroker.pipeline.audit.reports import last_stable_offsets
 from stuntbroker.pipeline.audit.shares import read_segment
 from stuntbroker.pipeline.audit.tables import TableWriter
 from stuntbroker.pipeline.report import write_report
-from stuntbroker.protocol.records import read_header
+from stuntbroker.protocol.batches.records import read_header
 
 LOG = "__transaction_state"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from stuntbroker.protocol.batches.records import HEADER_SIZE, BatchHeader
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import HEADER_SIZE, BatchHeader
 
 STEPS_MAX: Final = 110_000
 """A record or a header is a step of 0.1 to 0.5 us, which makes less than 50 ms together."""
@@ -37,7 +37,7 @@ class ReadBudget:
         """The records of a batch, and where in that they begin. Raises Spent above `size_max` bytes, and CompressionError."""
         if not header.codec:
             return batch, HEADER_SIZE
-        from stuntbroker.storage.compression import CompressionError, TooLarge, measured
+        from stuntbroker.protocol.batches.compression import CompressionError, TooLarge, measured
 
         room = min((self.steps - OPENING_STEPS) * BYTES_PER_STEP, size_max)
         if room <= 0:

@@ -14,7 +14,7 @@ from aiokafka import codec as aiokafka_codec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stuntbroker.storage.compression import (
+from stuntbroker.protocol.batches.compression import (
     CHUNK,
     PIECE,
     XERIAL,

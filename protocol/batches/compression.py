@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from stuntbroker.protocol.batches.records import CODECS
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.protocol.records import CODECS
 
 GZIP, SNAPPY, LZ4, ZSTD = range(1, 5)
 CHUNK: Final = 1 << 16

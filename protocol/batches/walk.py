@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, BatchHeader, unzigzag, unzigzag32
 from stuntbroker.protocol.primitives import Buffer, DecodeError
-from stuntbroker.protocol.records import LOG_APPEND_TIME, BatchHeader, unzigzag, unzigzag32
 
 NEAR_MS: Final = 1 << 20
 """No record is further from its base timestamp than this whose difference takes at most three bytes."""

@@ -9,10 +9,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct, calcsize
 from typing import Final
 
-from stuntbroker.protocol.crc import crc32c
-from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.primitives import Buffer, DecodeError
-from stuntbroker.protocol.records import (
+from stuntbroker.protocol.batches.records import (
     CODEC_MASK,
     CONTROL,
     HEADER,
@@ -24,6 +21,9 @@ from stuntbroker.protocol.records import (
     unzigzag,
     unzigzag32,
 )
+from stuntbroker.protocol.crc import crc32c
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import Buffer, DecodeError
 
 ZSTD: Final = 4
 PRODUCE_ZSTD_FROM: Final = 7
