@@ -1,11 +1,12 @@
 """With pytest-xdist (`make test`): which tests share a process, and what begins first.
 
 A file stays together, and so does what a line of TOGETHER names: it shares something costly that is started once for a
-process. Without pytest-xdist nothing of that counts. And how Hypothesis plays.
+process. Without pytest-xdist nothing of that counts. And how Hypothesis plays, and where `tests.kit` is found.
 """
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 ROOT: Final = Path(__file__).parents[1]
+sys.path.extend(str(folder) for folder in (ROOT, ROOT / "tools") if str(folder) not in sys.path)
 TOGETHER: Final = (
     ("spark/test_audit_cluster",),  # A Spark cluster of its own.
     # A Spark session.

@@ -1,4 +1,4 @@
-"""Makes the helpers of this folder, and the message samples of the protocol's tests, importable."""
+"""A data folder for each test, and `pattern_answers` importable."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent / "protocol", HERE.parent.parent / "tools"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from broker_harness import frame, rig
-from group_requests import init
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
+from tests.kit.group_requests import init
+from tests.kit.rig import frame, rig
 
 OK, REFUSED = ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 DISABLED = ErrorCode.SECURITY_DISABLED

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, Rig, rig
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_partition_reassignments_request import (
@@ -28,6 +27,7 @@ from stuntbroker.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsTopics,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
+from tests.kit.rig import START_MS, Rig, rig
 
 NONE, UNKNOWN, NO_DIR = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LOG_DIR_NOT_FOUND
 TIMED_OUT, INVALID = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REQUEST

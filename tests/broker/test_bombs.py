@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from broker_harness import KEYS, START_MS, Client, decode, frame, rig, turn
-from bystander import Bystander
 
 from stuntbroker.broker import produce_checks
 from stuntbroker.broker.handlers import k02_list_offsets
@@ -28,6 +26,8 @@ from stuntbroker.protocol.messages.list_offsets_request import (
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.log_config import LogConfig
+from tests.kit.bystander import Bystander
+from tests.kit.rig import KEYS, START_MS, Client, decode, frame, rig, turn
 
 OK, TOO_LARGE, AGAIN = ErrorCode.NONE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4

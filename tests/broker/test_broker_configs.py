@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, Client, rig
-from valid_requests import TOPIC, batch
 
 from stuntbroker.broker.dynamic_config import APPEND, DELETE, MIN_ISR, SET, SUBTRACT
 from stuntbroker.protocol.errors import ErrorCode
@@ -21,6 +19,8 @@ from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.rig import START_MS, Client, rig
+from tests.kit.valid_requests import TOPIC, batch
 
 BROKER, TOPIC_KIND = 4, 2
 OK, INVALID_REQUEST, INVALID_CONFIG = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, SyncedAtOnce, rig
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import alter_client_quotas_request as alter_messages
 from stuntbroker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL
+from tests.kit.rig import Client, SyncedAtOnce, rig
 
 NONE, INVALID, UNSUPPORTED = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION
 PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, decode, frame, rig
-from group_requests import GROUP, TIMEOUT_MS, init, join, pair, write
-from test_id_expiry import AGE_MS, PROPERTIES, ids
-from test_produce_and_fetch import fetch
-from valid_requests import TOPIC
 
 from stuntbroker.broker.clock import Clock
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
+from tests.kit.group_requests import GROUP, TIMEOUT_MS, init, join, pair, write
+from tests.kit.id_expiry import AGE_MS, PROPERTIES, ids
+from tests.kit.produce_and_fetch import fetch
+from tests.kit.rig import Client, decode, frame, rig
+from tests.kit.valid_requests import TOPIC
 
 STEPS_MS = (-3_600_000, -8_000, 60_000)
 SESSION_MS = 30_000

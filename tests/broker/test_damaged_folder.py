@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, Client, Rig, rig
-from process_harness import run
-from valid_requests import batch
 
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -28,6 +25,9 @@ from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchReques
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, START_OFFSETS
+from tests.kit.process import run
+from tests.kit.rig import START_MS, Client, Rig, rig
+from tests.kit.valid_requests import batch
 
 TOPIC = "orders"
 FEW = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, decode, frame, rig
-from valid_requests import TOPIC as NAME
 
 from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from tests.kit.rig import Client, decode, frame, rig
+from tests.kit.valid_requests import TOPIC as NAME
 
 KEY = 32
 TOPIC, BROKER = 2, 4

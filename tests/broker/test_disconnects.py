@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, Rig, cut, decode, frame, rig
-from group_requests import GROUP, end, init, pair, write
-from valid_requests import TOPIC, batch
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -19,6 +16,9 @@ from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, J
 from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.kit.group_requests import GROUP, end, init, pair, write
+from tests.kit.rig import Client, Rig, cut, decode, frame, rig
+from tests.kit.valid_requests import TOPIC, batch
 
 PRODUCE, END_TXN, JOIN_GROUP, SYNC_GROUP = 0, 26, 11, 14
 

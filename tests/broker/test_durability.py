@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from struct import unpack_from
 from typing import Any
 
 import pytest
-from broker_harness import Client, decode, frame, rig
-from valid_requests import TOPIC, batch
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -24,58 +21,11 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
-from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage import segment
 from stuntbroker.storage.errors import StorageError
-
-TXN = "txn"
-
-
-class Disk:
-    """Stands for the thread beside the event loop."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
-        self.syncs = 0
-
-    def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        self.asked.append((work, done))
-
-    def sync(self) -> None:
-        """Ends the sync that runs."""
-        work, done = self.asked.pop(0)
-        work()
-        self.syncs += 1
-        done(None)
-
-    def rest(self) -> None:
-        while self.asked:
-            self.sync()
-
-    def refuse(self) -> None:
-        work, done = self.asked.pop(0)
-        work()
-        done(OSError(5, "Input/output error"))
-
-
-def produce(data: bytes, transactional_id: str | None = None, topic: str = TOPIC) -> ProduceRequest:
-    return ProduceRequest(
-        transactional_id, -1, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, data)])]
-    )
-
-
-def numbers(client: Client) -> list[int]:
-    return [unpack_from(">i", answer)[0] for answer in client.answers()]
-
-
-def owner_of(client: Client, disk: Disk | None, transactional_id: str = TXN) -> tuple[int, int]:
-    client.feed(frame(InitProducerIdRequest(transactional_id, 60_000), 4))
-    if disk is not None:
-        disk.rest()
-    (answer,) = client.answers()
-    made = decode(answer, 22, 4)
-    return made.producer_id, made.producer_epoch
+from tests.kit.disk_rig import TXN, Disk, numbers, owner_of, produce
+from tests.kit.rig import Client, decode, frame, rig
+from tests.kit.valid_requests import TOPIC, batch
 
 
 async def test_an_answer_waits_until_what_it_acknowledges_is_on_the_disk(data_dir: Path) -> None:

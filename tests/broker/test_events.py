@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from broker_harness import START_MS, ManualClock
 
 from stuntbroker.broker.events import LINES_PER_WINDOW, WINDOW_MS, Events
+from tests.kit.rig import START_MS, ManualClock
 
 HOSTILE = "\x1b[2J\r\nready kafka=evil \x07\x9b31m\u202e"
 

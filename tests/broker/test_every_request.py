@@ -12,17 +12,17 @@ from random import Random
 from struct import pack
 
 import pytest
-from broker_harness import Client, Rig, decode, frame, raw_frame, rig, turn
-from bystander import Bystander
-from message_samples import CASES as SAMPLE_CASES
-from message_samples import random_message
-from valid_requests import CASES, IDS, MAY_WAIT, TOPIC, TXN, valid_request
 
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import ProduceRequest
 from stuntbroker.protocol.primitives import DecodeError
+from tests.kit.bystander import Bystander
+from tests.kit.message_samples import CASES as SAMPLE_CASES
+from tests.kit.message_samples import random_message
+from tests.kit.rig import Client, Rig, decode, frame, raw_frame, rig, turn
+from tests.kit.valid_requests import CASES, IDS, MAY_WAIT, TOPIC, TXN, valid_request
 
 EXTREME_BYTES = (0x00, 0x7F, 0x80, 0xFF)
 EXTREME_WORDS = (pack(">i", 2**31 - 1), pack(">I", 2**32 - 1), pack(">i", -(2**31)), bytes(4), b"\xff\xff\xff\xff\x0f")

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, Rig, SyncedAtOnce, rig
-from valid_requests import TOPIC
 
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE
@@ -27,6 +25,8 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from stuntbroker.storage.errors import StorageError
+from tests.kit.rig import Client, Rig, SyncedAtOnce, rig
+from tests.kit.valid_requests import TOPIC
 
 FEATURE = "transaction.version"
 REFUSED = ErrorCode.INVALID_UPDATE_VERSION

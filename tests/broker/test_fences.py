@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, Rig, rig
-from group_requests import Pair, add_offsets, commit_in_txn, end, init, pair, write
-from valid_requests import TOPIC
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from tests.kit.group_requests import Pair, add_offsets, commit_in_txn, end, init, pair, write
+from tests.kit.rig import Client, Rig, rig
+from tests.kit.valid_requests import TOPIC
 
 ID = "pay-1"
 FENCED = {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH}

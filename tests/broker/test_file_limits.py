@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from process_harness import Peer, serving
-from valid_requests import batch
 
 from stuntbroker.broker.file_limits import RESERVE, share
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -19,6 +17,8 @@ from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.process import Peer, serving
+from tests.kit.valid_requests import batch
 
 OPEN_FILES_MAX = 256
 PARTITIONS = 300

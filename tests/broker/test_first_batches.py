@@ -8,15 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from broker_harness import START_MS, Client, rig
-from group_requests import init
-from test_two_phase_commit import TXN, Pair, end, pair
-from test_two_phase_more import add
-from valid_requests import TOPIC
 
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.group_requests import init
+from tests.kit.rig import START_MS, Client, rig
+from tests.kit.two_phase import TXN, Pair, end, pair
+from tests.kit.two_phase_more import add
+from tests.kit.valid_requests import TOPIC
 
 OK = ErrorCode.NONE
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

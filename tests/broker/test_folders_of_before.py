@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Rig, rig
-from group_requests import init
 
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.protocol.batches.compression import decompress
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_records
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequestTopics as FetchTopics
+from tests.kit.group_requests import init
+from tests.kit.rig import Rig, rig
 
 ARCHIVES = sorted((Path(__file__).parent / "folders").glob("*.tar.gz"))
 

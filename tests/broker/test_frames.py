@@ -9,11 +9,8 @@ from pathlib import Path
 from struct import pack
 
 import pytest
-from broker_harness import Client, Rig, decode, frame, raw_frame, rig, turn
-from bystander import Bystander
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from valid_requests import CASES, TOPIC, batch, valid_request
 
 from stuntbroker.broker.connection import FIRST_BUFFER, KEPT_BUFFER
 from stuntbroker.broker.read_pace import READ_AT_ONCE, READS_IN_A_TURN
@@ -22,6 +19,9 @@ from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchReq
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.primitives import ELEMENTS_MAX, TAGS_MAX, ZERO_UUID
+from tests.kit.bystander import Bystander
+from tests.kit.rig import Client, Rig, decode, frame, raw_frame, rig, turn
+from tests.kit.valid_requests import CASES, TOPIC, batch, valid_request
 
 CLIENT_HELLO = bytes.fromhex("160301020001000001fc0303") + bytes(200)
 HTTP = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"

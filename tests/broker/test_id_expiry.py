@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker_harness import Client, Rig, rig
-from group_requests import init, pair
+from tests.kit.group_requests import init, pair
+from tests.kit.id_expiry import AGE_MS, PROPERTIES, ids
+from tests.kit.rig import Rig, rig
 
-from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
-
-AGE_MS = 10_000
 STEP_MS = 100
-PROPERTIES = {"transactional.id.expiration.ms": str(AGE_MS)}
-
-
-def ids(client: Client) -> set[str]:
-    return {one.transactional_id for one in client.ask(ListTransactionsRequest(), 0).transaction_states}
 
 
 def pass_time(made: Rig, ms: int) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, KeptEvents, rig
-from valid_requests import batch
 
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.events import Events
@@ -23,6 +21,8 @@ from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, 
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, metadata_of
+from tests.kit.rig import START_MS, KeptEvents, rig
+from tests.kit.valid_requests import batch
 
 
 def opened(folder: Path) -> Broker:

@@ -9,10 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, rig, turn
-from bystander import Bystander
-from group_requests import init, pair
-from valid_requests import TOPIC
 
 from stuntbroker.protocol.batches.check import RECORDS_AT_ONCE, records_fill, records_fill_in_steps
 from stuntbroker.protocol.batches.records import (
@@ -28,6 +24,10 @@ from stuntbroker.protocol.errors import ErrorCode as E
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, PIECE_SIZE, SUFFIX
+from tests.kit.bystander import Bystander
+from tests.kit.group_requests import init, pair
+from tests.kit.rig import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, rig, turn
+from tests.kit.valid_requests import TOPIC
 
 PROPERTIES = {"message.max.bytes": str(64 << 20)}
 SIZE = LARGE_BATCH_SIZE + PIECE_SIZE + 7

@@ -7,7 +7,6 @@ from pathlib import Path
 from struct import unpack
 
 import pytest
-from broker_harness import KEYS, decode, frame, rig
 
 from stuntbroker.broker import listener
 from stuntbroker.broker.config import BrokerConfig, ConfigError
@@ -15,6 +14,7 @@ from stuntbroker.broker.listener import Address, bind, listeners_of, parse_addre
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
+from tests.kit.rig import KEYS, decode, frame, rig
 
 MAP = "listener.security.protocol.map"
 CONTROLLERS = "controller.listener.names"

@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, rig, turn
-from bystander import Bystander
-from group_requests import init, pair
-from valid_requests import TOPIC
 
 from stuntbroker.broker.long_produce import PARTITIONS_AT_ONCE
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
@@ -20,6 +16,10 @@ from stuntbroker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.bystander import Bystander
+from tests.kit.group_requests import init, pair
+from tests.kit.rig import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, rig, turn
+from tests.kit.valid_requests import TOPIC
 
 COUNT = 3 * PARTITIONS_AT_ONCE + 7
 OTHER = "other"

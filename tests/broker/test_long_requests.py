@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from broker_harness import KEYS, Client, Rig, decode, frame, rig, turn
-from bystander import Bystander
-from group_requests import init, pair
 
 from stuntbroker.broker.config import PARTITIONS_MAX
 from stuntbroker.broker.slices import ELEMENTS_AT_ONCE, MADE, SLICE_COST
@@ -36,6 +33,9 @@ from stuntbroker.protocol.messages.list_offsets_request import (
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.primitives import Message
 from stuntbroker.storage.errors import StorageError
+from tests.kit.bystander import Bystander
+from tests.kit.group_requests import init, pair
+from tests.kit.rig import KEYS, Client, Rig, decode, frame, rig, turn
 
 COUNT = 400
 PER_SLICE_MAX = SLICE_COST // MADE + 1

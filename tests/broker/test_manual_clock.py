@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from broker_harness import START_MS, rig
-from group_requests import init, pair
-from valid_requests import TOPIC
-
 from stuntbroker.broker.chance import SeededChance
 from stuntbroker.broker.clock import ManualClock
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.server import Broker
 from stuntbroker.broker.timers import Timers
 from stuntbroker.coordinator.state import Phase
+from tests.kit.group_requests import init, pair
+from tests.kit.rig import START_MS, rig
+from tests.kit.valid_requests import TOPIC
 
 
 async def test_calls_that_become_due_are_made_in_the_order_of_their_times() -> None:

@@ -12,10 +12,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from broker_harness import Client, Rig, rig
-from process_harness import run, serving
 from prometheus_client.parser import text_string_to_metric_families
-from valid_requests import TOPIC, batch
 
 from stuntbroker.broker.metrics import SLICE, Metrics
 from stuntbroker.broker.metrics_server import CLIENTS_MAX, HEAD_MAX, MetricsServer
@@ -27,6 +24,9 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.process import run, serving
+from tests.kit.rig import Client, Rig, rig
+from tests.kit.valid_requests import TOPIC, batch
 
 ROOT = Path(__file__).parents[2]
 COORDINATOR = "kafka_server_transaction_coordinator_metrics"

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, Client, rig
-from test_produce_and_fetch import GOOD, changed, fetch, produce
-from valid_requests import TOPIC, batch
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -43,6 +40,9 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.kit.produce_and_fetch import GOOD, changed, fetch, produce
+from tests.kit.rig import START_MS, Client, rig
+from tests.kit.valid_requests import TOPIC, batch
 
 Code = ErrorCode
 IMPLICIT_ADD, VERIFY = 12, 11

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from broker_harness import rig
 from hypothesis import given
 from hypothesis import strategies as st
 from pattern_answers import ANSWERS, TEXTS
@@ -15,6 +14,7 @@ from stuntbroker.broker.patterns import LENGTH_MAX, SIMPLE_STARS_MAX, Pattern, P
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from tests.kit.rig import rig
 
 ENDLESS = [
     "(a+)+$", "(a|a)*b", "(a*)*b", ".*.*.*.*.*.*.*b", "(a?){30}a{30}", "(.*a){999}", "((a*)*)*b", r"\pL{90}", "((.*)*)*" * 1_000,

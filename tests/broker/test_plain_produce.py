@@ -12,8 +12,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from broker_harness import Client, Rig, decode, frame, rig
-from test_durability import Disk
 
 from stuntbroker.broker import plain_produce
 from stuntbroker.protocol.batches.records import build_batch
@@ -21,6 +19,8 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.primitives import Message
+from tests.kit.disk_rig import Disk
+from tests.kit.rig import Client, Rig, decode, frame, rig
 
 STEPS = 150
 TOPICS: dict[str, dict[str, str]] = {

@@ -11,10 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, Rig, decode, frame, rig
-from group_requests import TIMEOUT_MS, pair
-from test_durability import Disk, numbers, produce
-from valid_requests import TOPIC, batch
 
 from stuntbroker.protocol.batches.records import HEADER_SIZE, read_records
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -27,6 +23,10 @@ from stuntbroker.protocol.messages.delete_records_request import (
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.storage.compaction import Cleaning
+from tests.kit.disk_rig import Disk, numbers, produce
+from tests.kit.group_requests import TIMEOUT_MS, pair
+from tests.kit.rig import Client, Rig, decode, frame, rig
+from tests.kit.valid_requests import TOPIC, batch
 
 PROPERTIES = {"transaction.state.log.num.partitions": "1"}
 TXN = "txn"

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, decode, frame, rig
-from test_durability import Disk
-from test_two_phase_commit import TXN, described, pair, produce
-from valid_requests import TOPIC
 
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.storage import syncer
+from tests.kit.disk_rig import Disk
+from tests.kit.rig import Client, decode, frame, rig
+from tests.kit.two_phase import TXN, described, pair, produce
+from tests.kit.valid_requests import TOPIC
 
 ONE_LOG = {"transaction.state.log.num.partitions": "1"}
 

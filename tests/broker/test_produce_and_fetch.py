@@ -9,9 +9,6 @@ from struct import pack
 from typing import Any
 
 import pytest
-from broker_harness import KEYS, START_MS, Client, Rig, decode, frame, rig, turn
-from bystander import Bystander
-from valid_requests import TOPIC, batch
 
 from stuntbroker.broker.topics import TXN_STATE
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, build_batch, read_header, seal
@@ -24,7 +21,7 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
-from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchTopic, ForgottenTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -36,45 +33,21 @@ from stuntbroker.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.kit.bystander import Bystander
+from tests.kit.produce_and_fetch import GOOD, changed, fetch, produce
+from tests.kit.rig import KEYS, START_MS, Client, Rig, decode, frame, rig, turn
+from tests.kit.valid_requests import TOPIC, batch
 
 Code = ErrorCode
 
 
-def produce(
-    data: bytes | None, name: str = TOPIC, acks: int = -1, transactional_id: str | None = None
-) -> ProduceRequest:
-    return ProduceRequest(
-        transactional_id, acks, 1_000, [TopicProduceData(name, partition_data=[PartitionProduceData(0, data)])]
-    )
-
-
 def error_of(client: Client, data: bytes | None, version: int = 9) -> ErrorCode:
     return ErrorCode(client.ask(produce(data), version).responses[0].partition_responses[0].error_code)
-
-
-def changed(data: bytes, at: int, new: bytes, *, sealed: bool = True) -> bytes:
-    """The batch with other bytes at a place, and its CRC right again."""
-    made = bytearray(data)
-    made[at : at + len(new)] = new
-    if sealed:
-        seal(made)
-    return bytes(made)
-
-
-def fetch(offset: int = 0, max_wait_ms: int = 60_000, **fields: Any) -> FetchRequest:
-    wish = FetchPartition(0, -1, offset, -1, -1, 1_000_000)
-    given: dict[str, Any] = {
-        "min_bytes": 1,
-        "max_bytes": 1_000_000,
-        "topics": [FetchTopic(TOPIC, partitions=[wish])],
-    } | fields
-    return FetchRequest(max_wait_ms=max_wait_ms, **given)
 
 
 def first(answers: list[bytes]) -> Any:
@@ -85,7 +58,6 @@ def first(answers: list[bytes]) -> Any:
 
 # --- corrupt batches
 
-GOOD = batch(3)
 CORRUPT = {
     "null": (None, Code.INVALID_RECORD),
     "empty": (b"", Code.INVALID_RECORD),

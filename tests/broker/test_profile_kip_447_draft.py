@@ -8,24 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Rig, decode, frame, rig
-from group_requests import (
-    GROUP,
-    Pair,
-    add_offsets,
-    commit,
-    commit_in_txn,
-    end,
-    epoch_of,
-    fetch_offset,
-    init,
-    join,
-    pair,
-    write,
-)
-from test_durability import Disk, owner_of
-from test_two_phase_commit import committed
-from valid_requests import TOPIC
 
 from stuntbroker.coordinator.actor import MAILBOX_LENGTH_MAX
 from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase
@@ -40,6 +22,24 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.kit.disk_rig import Disk, owner_of
+from tests.kit.group_requests import (
+    GROUP,
+    Pair,
+    add_offsets,
+    commit,
+    commit_in_txn,
+    end,
+    epoch_of,
+    fetch_offset,
+    init,
+    join,
+    pair,
+    write,
+)
+from tests.kit.rig import Rig, decode, frame, rig
+from tests.kit.two_phase import committed
+from tests.kit.valid_requests import TOPIC
 
 E = ErrorCode
 OK = ErrorCode.NONE

@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from broker_harness import Client, Rig, rig
-from group_requests import TIMEOUT_MS, Pair, add_offsets, commit_in_txn, end, init, pair, write
-from test_two_phase_commit import committed
-from valid_requests import TOPIC
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -17,6 +13,10 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from tests.kit.group_requests import TIMEOUT_MS, Pair, add_offsets, commit_in_txn, end, init, pair, write
+from tests.kit.rig import Client, Rig, rig
+from tests.kit.two_phase import committed
+from tests.kit.valid_requests import TOPIC
 
 TXN = "payments"
 OK = ErrorCode.NONE

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import KEYS, START_MS, Client, Rig, decode, frame, rig, turn
-from valid_requests import batch
 
 from stuntbroker.broker.config import BROKER, BrokerConfig, ConfigError
 from stuntbroker.broker.kafka_properties import KAFKA_4_3_1
@@ -33,6 +31,8 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.primitives import Message
+from tests.kit.rig import KEYS, START_MS, Client, Rig, decode, frame, rig, turn
+from tests.kit.valid_requests import batch
 
 MADE, FOUND = "made", "found"
 FEW = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}

@@ -6,9 +6,6 @@ from pathlib import Path
 from struct import pack
 
 import pytest
-from broker_harness import Client, Rig, decode, frame, rig
-from group_requests import GROUP
-from valid_requests import TOPIC, batch
 
 from stuntbroker.broker.config import BrokerConfig, ConfigError
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
@@ -17,6 +14,9 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.group_requests import GROUP
+from tests.kit.rig import Client, Rig, decode, frame, rig
+from tests.kit.valid_requests import TOPIC, batch
 
 MIB = 1 << 20
 LIMIT = 8 * MIB

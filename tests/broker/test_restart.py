@@ -9,10 +9,6 @@ from struct import unpack_from
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, decode, frame, rig
-from bystander import Bystander
-from process_harness import Peer, Process, serving
-from valid_requests import TOPIC, batch
 
 from stuntbroker.coordinator.state import Phase, Txn, advance
 from stuntbroker.protocol.hashing import partition_for
@@ -32,6 +28,10 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 )
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.bystander import Bystander
+from tests.kit.process import Peer, Process, serving
+from tests.kit.rig import START_MS, decode, frame, rig
+from tests.kit.valid_requests import TOPIC, batch
 
 TXN = "txn"
 TXN_LOG = "__transaction_state"

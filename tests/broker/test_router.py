@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import KEYS, Rig, decode, frame, rig
-from valid_requests import TOPIC, batch
 
 from stuntbroker.broker.apis import NO_ANSWER
 from stuntbroker.protocol.errors import ErrorCode
@@ -17,6 +15,8 @@ from stuntbroker.protocol.messages.api_versions_response import ApiVersionsRespo
 from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
 from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.rig import KEYS, Rig, decode, frame, rig
+from tests.kit.valid_requests import TOPIC, batch
 
 HEARTBEAT = KEYS["Heartbeat"]
 

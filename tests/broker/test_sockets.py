@@ -11,14 +11,13 @@ import struct
 from pathlib import Path
 from struct import pack
 
-from broker_harness import frame
-from process_harness import Peer, Process, serving, until
-from valid_requests import TOPIC, batch
-
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.process import Peer, Process, serving, until
+from tests.kit.rig import frame
+from tests.kit.valid_requests import TOPIC, batch
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: closing the socket resets the connection."""

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, rig
-from valid_requests import TOPIC
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import alter_configs_request as whole
@@ -45,6 +43,8 @@ from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from tests.kit.rig import Client, rig
+from tests.kit.valid_requests import TOPIC
 
 Code = ErrorCode
 NOT_ASKED = -(2**31)

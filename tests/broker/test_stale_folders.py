@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from process_harness import Peer, serving, until
 
 from stuntbroker.broker.stale_folders import remove_stale_folders
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from tests.kit.process import Peer, serving, until
 
 NAME = "stuntbroker-0123456789ab"
 

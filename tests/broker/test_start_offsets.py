@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, Client, Rig, rig
-from valid_requests import batch
 
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import (
@@ -21,6 +19,8 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage import data_dir as data_dir_module
 from stuntbroker.storage.ownership import START_OFFSETS
+from tests.kit.rig import START_MS, Client, Rig, rig
+from tests.kit.valid_requests import batch
 
 TOPICS = [f"t{number}" for number in range(5)]
 PARTITIONS = 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from broker_harness import rig
-from valid_requests import TOPIC
 
 from stuntbroker.broker.config import ConfigError, check_topic_config
+from tests.kit.rig import rig
+from tests.kit.valid_requests import TOPIC
 
 LAG = "min.compaction.lag.ms"
 LAG_MAX = "max.compaction.lag.ms"

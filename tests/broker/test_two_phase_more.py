@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import START_MS, Client, Rig, rig
-from test_two_phase_commit import NOBODY, OK, TXN, Pair, committed, described, end, init, kept, pair, prepared, write
-from valid_requests import TOPIC, batch
 
 from stuntbroker.broker.features import UNSAFE_DOWNGRADE, UPGRADE
 from stuntbroker.broker.topics import HISTORY_MS
 from stuntbroker.coordinator.state import Txn
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages import add_partitions_to_txn_request as adding
 from stuntbroker.protocol.messages import delete_records_request as deleting
 from stuntbroker.protocol.messages import offset_fetch_request as fetching
 from stuntbroker.protocol.messages import txn_offset_commit_request as committing
@@ -24,15 +20,16 @@ from stuntbroker.protocol.messages import write_txn_markers_request as marking
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
-from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from stuntbroker.storage import segment
 from stuntbroker.storage.compaction import Cleaning
+from tests.kit.rig import START_MS, Client, rig
+from tests.kit.two_phase import NOBODY, OK, TXN, Pair, committed, described, end, init, kept, pair, prepared, write
+from tests.kit.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
+from tests.kit.valid_requests import TOPIC
 
 GROUP = "readers"
-STALE = ErrorCode.INVALID_PRODUCER_EPOCH
 FENCED = ErrorCode.PRODUCER_FENCED
-OTHER = "other"
 DAY_MS = 86_400_000
 PROFILES = ("kafka", "kip-588", "kip-447-draft")
 
@@ -41,22 +38,6 @@ def set_level(client: Client, level: int) -> None:
     before = client.broker.features.transaction_version
     update = FeatureUpdateKey("transaction.version", level, True, UPGRADE if level > before else UNSAFE_DOWNGRADE)
     assert client.ask(UpdateFeaturesRequest(feature_updates=[update]), 2).error_code == OK
-
-
-def add(client: Client, owner: Pair, topic: str = TOPIC) -> int:
-    answer = client.ask(
-        adding.AddPartitionsToTxnRequest([], TXN, *owner, [adding.AddPartitionsToTxnTopic(topic, [0])]), 3
-    )
-    code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
-    return code
-
-
-def write_to(client: Client, owner: Pair, topic: str, version: int = 12) -> int:
-    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch(1, *owner, 0))])
-    code: int = (
-        client.ask(ProduceRequest(TXN, -1, 1_000, [data]), version).responses[0].partition_responses[0].error_code
-    )
-    return code
 
 
 def commit_offset(client: Client, owner: Pair, offset: int, version: int = 3) -> int:
@@ -85,15 +66,6 @@ def marker(client: Client, owner: Pair, commit: bool, version: int) -> int:
     one = marking.WritableTxnMarker(*owner, commit, [marking.WritableTxnMarkerTopic(TOPIC, [0])], 0, version)
     code: int = client.ask(marking.WriteTxnMarkersRequest([one]), 2).markers[0].topics[0].partitions[0].error_code
     return code
-
-
-def stable(made: Rig, topic: str = TOPIC) -> bool:
-    log = made.log(topic, 0)
-    return bool(log.last_stable_offset == log.next_offset)
-
-
-def refuses_late_records(client: Client, zombie: Pair) -> bool:
-    return {write(client, zombie, "late", 1, version) for version in (11, 12)} == {STALE}
 
 
 # --- who may do what

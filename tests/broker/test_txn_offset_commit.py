@@ -6,20 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_harness import Client, Rig, SyncedAtOnce, decode, frame, rig, turn
-from group_requests import (
-    GROUP,
-    Pair,
-    add_offsets,
-    commit,
-    commit_in_txn,
-    end,
-    fetch_offset,
-    init,
-    join,
-    pair,
-)
-from valid_requests import TOPIC
 
 from stuntbroker.broker.handlers.k28_txn_offset_commit import COMMITTED_AT_ONCE
 from stuntbroker.protocol.errors import ErrorCode
@@ -42,6 +28,20 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.kit.group_requests import (
+    GROUP,
+    Pair,
+    add_offsets,
+    commit,
+    commit_in_txn,
+    end,
+    fetch_offset,
+    init,
+    join,
+    pair,
+)
+from tests.kit.rig import Client, Rig, SyncedAtOnce, decode, frame, rig, turn
+from tests.kit.valid_requests import TOPIC
 
 E = ErrorCode
 OK = ErrorCode.NONE

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from broker_harness import rig
-from group_requests import add_offsets, commit_in_txn
-from group_requests import init as init_one_phase
-from test_two_phase_commit import OK, TXN, committed, end, init, pair, prepared, write
-from test_two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
-from valid_requests import TOPIC
 
 from stuntbroker.protocol.errors import ErrorCode
+from tests.kit.group_requests import add_offsets, commit_in_txn
+from tests.kit.group_requests import init as init_one_phase
+from tests.kit.rig import rig
+from tests.kit.two_phase import OK, TXN, committed, end, init, pair, prepared, write
+from tests.kit.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
+from tests.kit.valid_requests import TOPIC
 
 VERIFICATION_OFF = {"transaction.partition.verification.enable": "false"}
 

@@ -8,14 +8,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.extend(
-    str(folder)
-    for folder in (
-        Path(__file__).parent,
-        *(Path(__file__).parents[2] / name for name in ("tests/broker", "tests/protocol", "tools")),
-    )
-    if str(folder) not in sys.path
-)
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
 
 from producers import Hand
 

@@ -17,8 +17,6 @@ from pathlib import Path
 from struct import pack
 
 import pytest
-from process_harness import COMMAND, DEADLINE_S, Peer, run, serving
-from valid_requests import TOPIC, batch
 
 from stuntbroker.cli.main import COMMANDS, SERVE_OPTIONS, WAIT_OPTIONS, is_compiled
 from stuntbroker.cli.serve import listening_advice
@@ -28,6 +26,8 @@ from stuntbroker.protocol.messages.describe_configs_request import DescribeConfi
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.producers import ProducerStates
+from tests.kit.process import COMMAND, DEADLINE_S, Peer, run, serving
+from tests.kit.valid_requests import TOPIC, batch
 
 WRONG = {
     "no command": ([], "which command?"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from process_harness import Peer, run, serving
 
 from stuntbroker.cli.properties import parse_java
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from tests.kit.process import Peer, run, serving
 
 JAVA = {
     "equals sign": (b"a.b=c", {"a.b": "c"}),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import txn_scenarios
-from test_tables import TABLES
+from all_tables import TABLES
 from txn_scenarios import RULE, replay
 
 from stuntbroker.coordinator.machine import decide

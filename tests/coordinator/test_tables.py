@@ -8,10 +8,9 @@ from typing import Any, NamedTuple, get_args
 import pytest
 import table_kept
 import table_kip_588
-from table_by_itself import MARKERS_WRITTEN, NOT_ONGOING, TIME_OUT
-from table_end_txn import END_TXN_V4, END_TXN_V5
-from table_init_producer_id import ASKED_TIMEOUT_MS, INIT_PRODUCER_ID
-from table_partitions import ADD_PARTITIONS, VERIFY
+from all_tables import TABLES
+from table_by_itself import NOT_ONGOING
+from table_init_producer_id import ASKED_TIMEOUT_MS
 from txn_harness import ENDING, PRODUCER, SPARE, context, play, replies, txn_in, with_fields
 from txn_tables import Cell, Outcome, Table
 
@@ -19,9 +18,6 @@ from stuntbroker.coordinator.machine import RULES, decide
 from stuntbroker.coordinator.requests import AddPartitions, EndTxn, InitProducerId, MarkersWritten, Reply, Request
 from stuntbroker.coordinator.state import COMPLETED, EPOCH_LAST, TIMEOUT_NONE, Phase, Txn
 from stuntbroker.protocol.errors import ErrorCode
-
-PLAIN = (INIT_PRODUCER_ID, ADD_PARTITIONS, VERIFY, END_TXN_V4, END_TXN_V5, TIME_OUT, MARKERS_WRITTEN)
-TABLES = (*PLAIN, *table_kept.TABLES, *table_kip_588.TABLES)
 
 
 def cell_name(table: Table, cell: Cell) -> str:

@@ -10,25 +10,17 @@ from functools import partial
 from types import CellType, FunctionType, GeneratorType, MethodType
 
 import pytest
-from txn_harness import AUDIT, ID, ORDERS, PRODUCER, Refused, World, txn_in
+from txn_actors import ADD, ADD_AUDIT, COMMIT, COMMIT_TOLD, VERIFY, actor_in
+from txn_harness import ID, ORDERS, PRODUCER, Refused, World, txn_in
 
 from stuntbroker.coordinator.actor import MAILBOX_LENGTH_MAX, Actor
-from stuntbroker.coordinator.requests import AddPartitions, EndTxn, InitProducerId, Reply, Request, TimeOut, Verify
+from stuntbroker.coordinator.requests import AddPartitions, InitProducerId, Reply, Request, TimeOut
 from stuntbroker.coordinator.state import Phase, new_txn
 from stuntbroker.protocol.errors import ErrorCode
 
-ADD = AddPartitions(PRODUCER, 5, frozenset({ORDERS}), 2)
-ADD_AUDIT = AddPartitions(PRODUCER, 5, frozenset({AUDIT}), 2)
-COMMIT = EndTxn(PRODUCER, 5, True, 2)
-COMMIT_TOLD = ["append PREPARE_COMMIT", "markers commit", "append COMPLETE_COMMIT", "reply NONE"]
-VERIFY = Verify(PRODUCER, 5, ORDERS)
 COSTLY = (asyncio.Future, asyncio.Handle, FunctionType, MethodType, CellType, GeneratorType, partial)
 IDLE_BYTES_MAX = 400
 """Of an actor and its state, without the id, the numbers and the set of partitions, which others share."""
-
-
-def actor_in(phase: Phase) -> Actor:
-    return Actor(txn_in(phase), 0)
 
 
 def ask(actor: Actor, world: World, *requests: Request) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_txn_actor import ADD, ADD_AUDIT, COMMIT, COMMIT_TOLD, VERIFY, actor_in
+from txn_actors import ADD, ADD_AUDIT, COMMIT, COMMIT_TOLD, VERIFY, actor_in
 from txn_harness import Refused, World, txn_in
 
 from stuntbroker.coordinator.actor import Actor

@@ -14,11 +14,11 @@ from pathlib import Path
 import jars
 import pytest
 from confluent_kafka import Consumer
-from process_harness import serving
 
 from stuntbroker.cli.audit_spark import SparkError, need_java
+from tests.kit.process import serving
+from tests.peers.go_tool import go_tool
 from tests.peers.kafka_broker import class_path, java_tool
-from tests.peers.test_franz_go import go_tool
 
 ROOT = Path(__file__).parents[2]
 PRINTED = "localhost:9092"

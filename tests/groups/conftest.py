@@ -1,22 +1,10 @@
-"""Makes the harness of this folder importable."""
+"""A group coordinator for each test."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-from hypothesis import settings
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-
-from group_harness import World  # noqa: E402
-
-# A slow machine is no failure, and nothing is left behind in the checkout.
-settings.register_profile("stuntbroker", deadline=None, database=None)
-settings.load_profile("stuntbroker")
+from tests.kit.group_world import World
 
 
 @pytest.fixture

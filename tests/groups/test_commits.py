@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from group_harness import DiskFull, World, protocols
-from test_membership import group
 
 from stuntbroker.groups.commits import commit_error, missing_group_error
 from stuntbroker.groups.records import OffsetRecord
@@ -14,6 +12,8 @@ from stuntbroker.groups.requests import FetchedOffset, FetchedTopic, Leaver, Off
 from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
+from tests.kit.group_states import group
+from tests.kit.group_world import DiskFull, World, protocols
 
 S = GroupState
 E = ErrorCode

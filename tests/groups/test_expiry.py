@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from group_harness import World
-
 from stuntbroker.groups.requests import Leaver, OffsetCommit
 from stuntbroker.groups.state import GroupState
+from tests.kit.group_world import World
 
 DAY_MS = 24 * 3_600_000
 RETENTION_MS = 7 * DAY_MS

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from group_wire import Transcript, Wire, commit_fields, join_fields, leavers, message, sync_fields
 
+from tests.kit.group_wire import Transcript, Wire, commit_fields, join_fields, leavers, message, sync_fields
 from tests.peers.kafka_broker import apache_kafka
 from tests.peers.our_broker import our_broker
 

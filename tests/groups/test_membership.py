@@ -8,43 +8,17 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from group_harness import World, join, protocols, sync
 
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.membership import decide, heartbeat, member_error
 from stuntbroker.groups.requests import Answer, Decision, JoinReply, LeaveGroup, Leaver, LeaveReply, SyncReply
-from stuntbroker.groups.state import Group, GroupState, Member
+from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
+from tests.kit.group_states import S, group, member
+from tests.kit.group_world import World, join, protocols, sync
 
-S = GroupState
 E = ErrorCode
 CONFIG = GroupConfig()
-
-
-def member(member_id: str, instance_id: str | None = None, **changes: Any) -> Member:
-    fields: dict[str, Any] = {
-        "client_id": "c",
-        "client_host": "/127.0.0.1",
-        "rebalance_timeout_ms": 60_000,
-        "session_timeout_ms": 10_000,
-        "protocols": protocols("range"),
-    }
-    return Member(member_id, instance_id, **{**fields, **changes})
-
-
-def group(state: GroupState, **changes: Any) -> Group:
-    """Leader l, follower f and static member s (instance i), in generation 3; nobody if empty or dead."""
-    if state in (S.EMPTY, S.DEAD):
-        return Group("g", state=state, generation=3, protocol_type="consumer")
-    members = {one.member_id: one for one in (member("l"), member("f"), member("s", "i"))}
-    fields: dict[str, Any] = {
-        "protocol_type": "consumer",
-        "protocol_name": "range",
-        "generation": 3,
-        "leader_id": "l",
-        "members": members,
-    }
-    return Group("g", state=state, **{**fields, **changes})
 
 
 def answer_of(decision: Decision) -> Any:

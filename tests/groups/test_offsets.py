@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from group_harness import World
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -14,6 +13,7 @@ from stuntbroker.groups.offsets import OffsetStore
 from stuntbroker.groups.requests import FetchedOffset, FetchedTopic, OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
+from tests.kit.group_world import World
 
 E = ErrorCode
 

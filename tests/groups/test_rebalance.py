@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from group_harness import REBALANCE_MS, SESSION_MS, DiskFull, World, protocols
 
 from stuntbroker.groups.records import GroupRecord
 from stuntbroker.groups.requests import JoinedMember, JoinReply, Leaver, SyncReply
 from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
+from tests.kit.group_world import REBALANCE_MS, SESSION_MS, DiskFull, World, protocols
 
 S = GroupState
 E = ErrorCode

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from group_harness import SESSION_MS, World, protocols
-
 from stuntbroker.groups.records import GroupRecord
 from stuntbroker.groups.requests import JoinReply, Leaver, SyncReply
 from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
+from tests.kit.group_world import SESSION_MS, World, protocols
 
 S = GroupState
 E = ErrorCode

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from group_harness import World, join, protocols
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -11,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from stuntbroker.groups.requests import JoinReply, Leaver, SyncReply
 from stuntbroker.groups.state import SUCCESSORS, GroupState
 from stuntbroker.protocol.errors import ErrorCode
+from tests.kit.group_world import World, join, protocols
 
 S = GroupState
 INSTANCES = st.sampled_from([None, None, "i", "j"])

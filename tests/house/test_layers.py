@@ -81,3 +81,15 @@ def test_a_room_held_to_the_standard_library_imports_nothing_else(room: str) -> 
     ]
 
     assert wrong == []
+
+
+def test_nothing_is_imported_from_a_file_of_tests() -> None:
+    """What tests share is in `tests/kit/`, or in a helper beside them."""
+    wrong = [
+        f"{path}:{line} imports {name}"
+        for path in files_of("tests")
+        for line, name in imports_of(path)
+        if any(part.startswith("test_") for part in name.split(".")[:-1])
+    ]
+
+    assert wrong == []

@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import gc
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, ProducerFenced
 
+from tests.peers.aiokafka_steps import create_topic, send, transactional_producer, write
 from tests.peers.clusters import Clusters
 from tests.peers.judge import check_identities, check_nothing_is_open, identity_of
 
@@ -30,31 +30,6 @@ def garbage() -> Iterator[None]:
     """
     yield
     gc.collect()
-
-
-async def create_topic(bootstrap: str, topic: str, partitions: int = 1) -> str:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
-        await admin.create_topics([NewTopic(topic, partitions, 1)])
-    finally:
-        await admin.close()
-    return topic
-
-
-async def send(producer: AIOKafkaProducer, topic: str, values: Iterable[str], partition: int = 0) -> None:
-    """Produce, and wait until everything is acknowledged."""
-    sent = [await producer.send(topic, value.encode(), partition=partition) for value in values]
-    await asyncio.gather(*sent)
-
-
-async def write(bootstrap: str, topic: str, values: Iterable[str], partition: int = 0) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-        await send(producer, topic, values, partition)
-
-
-def transactional_producer(bootstrap: str, transactional_id: str, **options: int) -> AIOKafkaProducer:
-    return AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id, **options)
 
 
 async def read(bootstrap: str, topic: str, isolation: str, until: str) -> list[str]:

@@ -4,35 +4,16 @@ Needs a Go tool chain, and is skipped only where there is none. The program is b
 takes half a minute of computing from an empty cache, modules and Go's own library included, and nothing from then on.
 """
 
-import re
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from tests.peers.clusters import Clusters
+from tests.peers.go_tool import MODULE, go_tool
 from tests.peers.scenarios import Outcomes, build, build_folder, run_scenarios
 
-MODULE = Path(__file__).with_name("go")
 SOURCES = sorted([*MODULE.glob("*.go"), *MODULE.glob("go.*")])
 
 # The first run fetches the modules and compiles.
 pytestmark = pytest.mark.timeout(600)
-
-
-def go_tool() -> str:
-    """The path of `go`. Skips the test where there is none, or one that is older than go.mod asks for."""
-    path = shutil.which("go")
-    if path is None:
-        pytest.skip("needs a Go tool chain: there is no go")
-    wanted = re.search(r"^go (\d+)\.(\d+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
-    answer = subprocess.run([path, "version"], cwd="/", capture_output=True, text=True, check=True)
-    present = re.search(r"go(\d+)\.(\d+)", answer.stdout)
-    assert wanted is not None and present is not None
-    if tuple(map(int, present.groups())) < tuple(map(int, wanted.groups())):
-        pytest.skip(f"needs Go {wanted[1]}.{wanted[2]} or later: {path} is {present[1]}.{present[2]}")
-    return path
 
 
 # A client whose newest versions are those of Kafka 3.8 does the transactions of KIP-98, whatever the cluster.

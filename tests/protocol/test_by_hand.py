@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from message_samples import encoded
 
 from stuntbroker.broker.handlers import k26_end_txn
 from stuntbroker.broker.handlers.k26_end_txn import answer_v5
@@ -43,6 +42,7 @@ from stuntbroker.protocol.messages.produce_response import (
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.protocol.produce_codec import Answer, ProduceFields, read_request
 from stuntbroker.storage.log_config import LogConfig
+from tests.kit.message_samples import encoded
 
 NOW = 1_790_000_000_000
 SIZE_MAX = 1_000

@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from message_samples import CASES, IDS, class_of, encoded, random_message
 from schema import Message
 
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.produce_response import ProduceResponse
 from stuntbroker.protocol.messages.request_header import RequestHeader
 from stuntbroker.protocol.primitives import TAGS_MAX, DecodeError, write_uvarint
+from tests.kit.message_samples import CASES, IDS, class_of, encoded, random_message
 
 EXTREMES = [
     b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\xfe", b"\x80\x00\x00\x00",

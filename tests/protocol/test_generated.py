@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from codegen import module_of
-from message_samples import ROOT, encoded, random_struct
 from schema import Message, SchemaError, parse
 
 from stuntbroker.protocol.primitives import DecodeError
+from tests.kit.message_samples import ROOT, encoded, random_struct
 
 EVERYTHING = """
 request EverythingRequest key=999 versions=0-6 flexible=3+

@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from message_samples import encoded
 from schema import python_name
 
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.messages.request_header import RequestHeader
 from stuntbroker.protocol.messages.response_header import ResponseHeader
+from tests.kit.message_samples import encoded
 
 NOW = 1_700_000_000_000
 TOPIC_ID = bytes.fromhex("00000000000000010000000000000002")

@@ -17,10 +17,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
-from message_samples import CASES, class_of, encoded, module_of, random_plain
 from schema import Message, Range, python_name
 
 from stuntbroker.protocol.primitives import ZERO_UUID
+from tests.kit.message_samples import CASES, class_of, encoded, module_of, random_plain
 
 SAMPLES = 8
 UNKNOWN_TO_KIO = {

@@ -6,11 +6,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from message_samples import CASES, IDS, MESSAGES, class_of, encoded, module_of, random_message, random_struct
 from schema import Field, Message, Range, Struct
 
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from tests.kit.message_samples import CASES, IDS, MESSAGES, class_of, encoded, module_of, random_message, random_struct
 
 SAMPLES = 5
 cases = pytest.mark.parametrize(("message", "version"), CASES, ids=IDS)

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from broker_harness import Rig, rig
-
 from stuntbroker.coordinator.actor import Actor
 from tests.conformance.side import Side
+from tests.kit.rig import Rig, rig
 from tests.scenarios.observer import INTERNAL_PARTITIONS, Names, Observer
 from tests.scenarios.script import Command, Script
 

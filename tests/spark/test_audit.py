@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from audit_cases import CASES, A, B, clean
 from audit_harness import World, batch_with_headers
+from audit_tables import everything
 from audit_workload import GROUP, SETTINGS, tell
-from process_harness import serving
-from test_findings import CASES, A, B, clean
-from test_shares_and_tables import everything
 
 from stuntbroker.pipeline.audit import run
 from stuntbroker.pipeline.audit.eos import Chain
@@ -22,6 +21,7 @@ from stuntbroker.pipeline.audit.tables import TableWriter
 from stuntbroker.pipeline.spark import audit as on_spark
 from stuntbroker.pipeline.spark.segments import BUNCH_BYTES, NAME, SegmentSource, bunches_of
 from stuntbroker.protocol.batches.records import seal
+from tests.kit.process import serving
 from tests.peers.kafka_broker import apache_kafka
 
 if TYPE_CHECKING:

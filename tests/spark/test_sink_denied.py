@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from first_attempts import FirstAttempt, run
 from live_broker import LiveBroker, committed, held_back, make_topic
-from test_sink_guarantees import FirstAttempt, run
 
 from stuntbroker.client.admin import Admin
 from stuntbroker.pipeline.spark import single_sink, two_phase_sink

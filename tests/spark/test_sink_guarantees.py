@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from first_attempts import ROWS, FirstAttempt, another_process, run
 from live_broker import committed, held_back, make_topic
 
 from stuntbroker.client.admin import Admin
@@ -16,7 +17,7 @@ from stuntbroker.client.errors import ClientError, ProducerFenced, TimedOut
 from stuntbroker.client.topics import create_topic
 from stuntbroker.client.transactions import End, end_all
 from stuntbroker.client.writer import TransactionalWriter, now_ms
-from stuntbroker.pipeline.decisions import BatchWentBack, Decision, DecisionError, is_decided
+from stuntbroker.pipeline.decisions import BatchWentBack, Decision, DecisionError
 from stuntbroker.pipeline.spark import connections, single_sink, two_phase_sink
 from stuntbroker.pipeline.spark.rows import BadRows
 from stuntbroker.pipeline.spark.single_sink import NotAlone, SingleSink
@@ -30,25 +31,7 @@ if TYPE_CHECKING:
     from live_broker import LiveBroker
 
 DECISIONS = "stuntbroker-decisions"
-ROWS = [pa.record_batch({"value": pa.array(["row"])})]
 Open = Callable[..., SinkOptions]
-
-
-class FirstAttempt:
-    """The context of a task of a local session."""
-
-    @staticmethod
-    def get() -> FirstAttempt:
-        return FirstAttempt()
-
-    def partitionId(self) -> int:
-        return 0
-
-    def attemptNumber(self) -> int:
-        return 0
-
-    def getLocalProperty(self, name: str) -> str:
-        return "local[2]"
 
 
 @pytest.fixture(autouse=True)
@@ -72,25 +55,6 @@ def options(broker: LiveBroker, name: str) -> Open:
         return sink_options(given | {one.replace("_", "."): value for one, value in more.items()}, stream=True)
 
     return made
-
-
-def another_process() -> None:
-    """Nothing that was read is known any more."""
-    for store in connections._stores.values():
-        store.close()
-    connections._stores.clear()
-    connections._values.clear()
-
-
-def run(sink: Sink, batch_id: int) -> None:
-    """What a driver and its task do for one batch, each in a process of its own."""
-    another_process()
-    taken = sink.take()
-    if is_decided(taken.last, "query", batch_id):
-        return
-    message = sink.write(taken, "query", batch_id, ROWS)
-    another_process()
-    sink.commit([message], batch_id)
 
 
 def check(cluster: ChannelCluster, name: str, rows: int) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from storage_harness import batch, mark, new_log, put
+
+from tests.kit.logs import batch, mark, new_log, put
 
 TRANSACTIONS = 12
 

@@ -6,13 +6,13 @@ import tempfile
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storage_harness import NOW_MS, OK, batch, killed, new_log
 
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX, BatchHeader, read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
+from tests.kit.logs import NOW_MS, OK, batch, killed, new_log
 
 producers = st.integers(0, 1)
 epochs = st.integers(0, 2)

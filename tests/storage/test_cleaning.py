@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_harness import (
+
+from stuntbroker.protocol.batches.compression import compress
+from stuntbroker.protocol.batches.records import HEADER_SIZE, seal, zigzag
+from stuntbroker.storage import compaction
+from stuntbroker.storage.compaction import OPENED_MAX, RECORD_COST, RECORDS_MAX, SLICE_BYTES, Cleaning, groups
+from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.retention import apply_retention
+from stuntbroker.storage.segment import Segment
+from tests.kit.logs import (
     NOW_MS,
     batch,
     clean,
@@ -26,15 +35,6 @@ from storage_harness import (
     seen,
     view,
 )
-
-from stuntbroker.protocol.batches.compression import compress
-from stuntbroker.protocol.batches.records import HEADER_SIZE, seal, zigzag
-from stuntbroker.storage import compaction
-from stuntbroker.storage.compaction import OPENED_MAX, RECORD_COST, RECORDS_MAX, SLICE_BYTES, Cleaning, groups
-from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.retention import apply_retention
-from stuntbroker.storage.segment import Segment
 
 # --- in slices
 

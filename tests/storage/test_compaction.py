@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_harness import (
+
+from stuntbroker.protocol.batches.compression import decompress
+from stuntbroker.protocol.batches.records import HEADER_SIZE, build_batch, read_header, read_records, seal
+from stuntbroker.storage import compaction
+from stuntbroker.storage.compaction import DIRTY_MAX, close_for_cleaning, needs_cleaning
+from stuntbroker.storage.marker import new_marker
+from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.producers import aborted_between
+from tests.kit.logs import (
     NOW_MS,
     OK,
     Seen,
@@ -31,14 +39,6 @@ from storage_harness import (
     seen,
     view,
 )
-
-from stuntbroker.protocol.batches.compression import decompress
-from stuntbroker.protocol.batches.records import HEADER_SIZE, build_batch, read_header, read_records, seal
-from stuntbroker.storage import compaction
-from stuntbroker.storage.compaction import DIRTY_MAX, close_for_cleaning, needs_cleaning
-from stuntbroker.storage.marker import new_marker
-from stuntbroker.storage.partition import PartitionLog
-from stuntbroker.storage.producers import aborted_between
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 

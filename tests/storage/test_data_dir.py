@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_harness import batch, files_of, killed, put, view
 
 from stuntbroker.storage.data_dir import CLEAN, JOURNAL_SLACK, DataDir
 from stuntbroker.storage.errors import DataDirLocked, StorageError
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.ownership import JOURNAL, METADATA, START_OFFSETS, Deleted, metadata_of, uuid_text
 from stuntbroker.storage.partition import PartitionLog
+from tests.kit.logs import batch, files_of, killed, put, view
 
 TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes(range(1, 17))

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from storage_harness import batch, new_log, put, reopened
 
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.data_dir import CLEAN, DataDir
@@ -16,6 +15,7 @@ from stuntbroker.storage.disk import open_file, read_file, replace_file, write_f
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, START_OFFSETS
+from tests.kit.logs import batch, new_log, put, reopened
 
 TOPIC_ID = b"\1" * 16
 OUTSIDE = b"not the broker's\n" * 10

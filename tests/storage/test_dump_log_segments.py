@@ -14,10 +14,10 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from storage_harness import NOW_MS, batch, killed, mark, new_log, put, reopened
 
 from stuntbroker.protocol.batches.records import CODECS, read_header
 from stuntbroker.storage.compaction import Cleaning
+from tests.kit.logs import NOW_MS, batch, killed, mark, new_log, put, reopened
 from tests.peers.kafka_broker import class_path, java_tool
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_harness import NOW_MS, batch, ended, files_of, killed, mark, new_log, put, reopened, view
 
 from stuntbroker.storage import segment as segment_module
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.retention import apply_retention
 from stuntbroker.storage.segment import Segment
+from tests.kit.logs import NOW_MS, batch, ended, files_of, killed, mark, new_log, put, reopened, view
 
 SIZE = len(batch(1))
 

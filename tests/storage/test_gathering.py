@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storage_harness import NOW_MS, batch, killed, new_log
 
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.storage import partition, segment
@@ -18,6 +17,7 @@ from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.turn import Turn
+from tests.kit.logs import NOW_MS, batch, killed, new_log
 
 
 def facts(log: PartitionLog) -> list[Any]:

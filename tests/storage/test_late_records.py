@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from storage_harness import NOW_MS, batch, committed, killed, new_log, put, reopened
 
 from stuntbroker.storage import segment
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.turn import Turn
+from tests.kit.logs import NOW_MS, batch, committed, killed, new_log, put, reopened
 
 
 class Logs:

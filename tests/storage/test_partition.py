@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_harness import NOW_MS, OK, View, batch, files_of, killed, mark, new_log, put, reopened, try_put, view
 
 from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, build_batch, crc_of, read_header
 from stuntbroker.protocol.errors import ErrorCode
@@ -20,6 +19,7 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import AbortedTxn, aborted_between
 from stuntbroker.storage.segment import INDEX_INTERVAL, MAP_FROM
 from stuntbroker.storage.turn import Turn
+from tests.kit.logs import NOW_MS, OK, View, batch, files_of, killed, mark, new_log, put, reopened, try_put, view
 
 BIG = b"x" * 1_000
 

@@ -8,12 +8,12 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from storage_harness import NOW_MS, OK, batch
 
 from stuntbroker.protocol.batches.records import SEQUENCE_MAX, TRANSACTIONAL, read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.storage.producers import AbortedTxn, ProducerStates
+from tests.kit.logs import NOW_MS, OK, batch
 
 PID = 7
 OLD_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from storage_harness import NOW_MS, View, batch, ended, files_of, killed, mark, new_log, put, reopened, view
 
 from stuntbroker.storage import segment as segment_module
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.segment import CANDIDATE_READS_MAX, SCAN_BYTES, Segment
+from tests.kit.logs import NOW_MS, View, batch, ended, files_of, killed, mark, new_log, put, reopened, view
 
 SEGMENT_BYTES = 600
 Step = Callable[[PartitionLog], object]

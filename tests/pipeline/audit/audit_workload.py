@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from process_harness import DEADLINE_S, Peer
-
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode as E
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -25,6 +23,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.kit.process import DEADLINE_S, Peer
 
 GROUP, COPY, OLD, SLOW, TWO_PHASE, FENCED = "copiers", "copy", "old", "slow", "two-phase", "fenced"
 INPUTS = [(b"k%d" % n, b"v%d" % n) for n in range(9)]

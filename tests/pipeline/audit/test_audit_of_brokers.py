@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 from audit_workload import COPY, FENCED, GROUP, OLD, SETTINGS, SLOW, TWO_PHASE, tell
-from process_harness import serving
 
 from stuntbroker.pipeline.audit import run
 from stuntbroker.pipeline.audit.eos import Chain
 from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.reports import aborted_of, fencing_of, last_stable_offsets, latencies_of
 from stuntbroker.pipeline.audit.run import Audit, audit
+from tests.kit.process import serving
 from tests.peers.kafka_broker import apache_kafka
 
 TOPICS = ("in", "out", "other")

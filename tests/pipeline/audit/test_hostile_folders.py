@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from audit_cases import OTHER, PID, A, B, clean, flip, rewritten
 from audit_harness import Log, World, every_record
-from test_findings import OTHER, PID, A, B, clean, flip, rewritten
-from test_shares_and_tables import written
+from audit_tables import written
 
 from stuntbroker.cli.audit_report import SKIPPED_MAX, report_of, text_of
 from stuntbroker.pipeline.audit import run

@@ -5,25 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from audit_cases import CASES, A, B, clean
 from audit_harness import World, batch_with_headers, every_record
-from pyarrow import parquet
-from test_findings import CASES, A, B, clean
+from audit_tables import FIELDS, everything, written
 
 from stuntbroker.pipeline.audit import run, shares
 from stuntbroker.pipeline.audit.folder import Folder, FolderError, read_folder
-from stuntbroker.pipeline.audit.run import Audit, audit
+from stuntbroker.pipeline.audit.run import audit
 from stuntbroker.pipeline.audit.tables import OF_ALL, OF_SEGMENTS, TableWriter
-
-FIELDS = (
-    "batches", "txn_state", "offsets", "bounds", "transactions", "segments", "lasts", "fencing", "latencies", "committed",
-    "waiting", "unreadable", "known", "is_whole", "is_partial", "in_use",
-)  # fmt: skip
-
-
-def everything(found: Audit) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in FIELDS} | {"findings": found.findings()}
 
 
 def folder_of(world: World) -> Folder:
@@ -71,10 +61,6 @@ def test_a_large_folder_keeps_no_batches_and_has_the_same_findings(tmp_path: Pat
     assert large.findings() == whole.findings() and len(whole.findings())
     rest = [name for name in FIELDS if name not in ("batches", "txn_state", "offsets", "is_whole")]
     assert [name for name in rest if getattr(large, name) != getattr(whole, name)] == []
-
-
-def written(folder: Path) -> dict[str, pa.Table]:
-    return {one.name: parquet.read_table(one, partitioning=None) for one in sorted(folder.iterdir())}
 
 
 @pytest.mark.parametrize("with_records", [False, True])

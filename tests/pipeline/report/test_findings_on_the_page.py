@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from audit_cases import CASES, OTHER, PID, A, B, clean
 from audit_harness import World
 from report_harness import Page, page_of_world, read
-from test_findings import CASES, OTHER, PID, A, B, clean
 
 from stuntbroker.pipeline.audit import findings
 from stuntbroker.pipeline.audit.findings import FINDINGS, as_findings

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from audit_cases import OTHER, PID, A, B, clean, rewritten
 from audit_harness import World
 from report_harness import page_of_world
-from test_findings import OTHER, PID, A, B, clean, rewritten
 
 from stuntbroker.pipeline.audit.findings import FINDINGS, as_findings
 from stuntbroker.pipeline.audit.folder import read_folder

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
+from audit_cases import OTHER, PID, A, B, clean
 from audit_harness import NOW_MS, Log, World
 from report_harness import Page, page_at, page_of_world, read
-from test_findings import OTHER, PID, A, B, clean
 
 from stuntbroker.pipeline.audit.findings import FINDINGS, as_findings
 from stuntbroker.pipeline.audit.folder import read_folder

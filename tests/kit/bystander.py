@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker_harness import Client, Rig
-from valid_requests import batch
-
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.rig import Client, Rig
+from tests.kit.valid_requests import batch
 
 TOPIC = "calm"
 TXN = "calm-txn"

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from broker_harness import START_MS
-
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.primitives import ZERO_UUID, Message
+from tests.kit.rig import START_MS
 
 GROUP: Final = "attacked-group"
 TXN: Final = "attacked-txn"

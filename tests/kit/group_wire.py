@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from group_harness import subscription
+from tests.kit.group_world import subscription
 
 KEYS = {
     #                       key, first flexible version

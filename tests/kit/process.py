@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 from struct import unpack
 from typing import Any
 
-from broker_harness import KEYS, decode, frame
-
 from stuntbroker.protocol.primitives import Message
+from tests.kit.rig import KEYS, decode, frame
 
 DEADLINE_S = 20.0
 COMMAND = [sys.executable, "-m", "stuntbroker.cli"]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker_harness import START_MS, Client, Rig
-from valid_requests import TOPIC
-
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -31,6 +28,8 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.kit.rig import START_MS, Client, Rig
+from tests.kit.valid_requests import TOPIC
 
 GROUP = "g"
 TIMEOUT_MS = 60_000

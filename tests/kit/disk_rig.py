@@ -1,0 +1,59 @@
+"""A disk whose syncs a test lets end, and what is acknowledged before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import unpack_from
+
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.rig import Client, decode, frame
+from tests.kit.valid_requests import TOPIC
+
+TXN = "txn"
+
+
+class Disk:
+    """Stands for the thread beside the event loop."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+        self.syncs = 0
+
+    def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.asked.append((work, done))
+
+    def sync(self) -> None:
+        """Ends the sync that runs."""
+        work, done = self.asked.pop(0)
+        work()
+        self.syncs += 1
+        done(None)
+
+    def rest(self) -> None:
+        while self.asked:
+            self.sync()
+
+    def refuse(self) -> None:
+        work, done = self.asked.pop(0)
+        work()
+        done(OSError(5, "Input/output error"))
+
+
+def produce(data: bytes, transactional_id: str | None = None, topic: str = TOPIC) -> ProduceRequest:
+    return ProduceRequest(
+        transactional_id, -1, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, data)])]
+    )
+
+
+def numbers(client: Client) -> list[int]:
+    return [unpack_from(">i", answer)[0] for answer in client.answers()]
+
+
+def owner_of(client: Client, disk: Disk | None, transactional_id: str = TXN) -> tuple[int, int]:
+    client.feed(frame(InitProducerIdRequest(transactional_id, 60_000), 4))
+    if disk is not None:
+        disk.rest()
+    (answer,) = client.answers()
+    made = decode(answer, 22, 4)
+    return made.producer_id, made.producer_epoch

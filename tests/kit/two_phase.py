@@ -1,0 +1,115 @@
+"""The steps of a two-phase commit, request by request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stuntbroker.protocol.batches.records import (
+    CONTROL,
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    build_batch,
+    read_header,
+    read_records,
+)
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.rig import START_MS, Client, Rig
+from tests.kit.valid_requests import TOPIC
+
+TXN = "payments"
+OK = ErrorCode.NONE
+Pair = tuple[int, int]
+NOBODY: Pair = (-1, -1)
+
+
+def init(client: Client, *, keep: bool = False, two_phase: bool = True, owner: Pair = NOBODY, version: int = 6) -> Any:
+    timeout_ms = 60_000  # Not looked at with Enable2Pc.
+    return client.ask(InitProducerIdRequest(TXN, timeout_ms, *owner, two_phase, keep), version)
+
+
+def pair(answer: Any) -> Pair:
+    assert answer.error_code == OK
+    return answer.producer_id, answer.producer_epoch
+
+
+def kept(answer: Any) -> Pair:
+    return answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch
+
+
+def write(client: Client, owner: Pair, value: str, sequence: int = 0, version: int = 12) -> int:
+    data = bytes(
+        build_batch(
+            [(b"k", value.encode())], START_MS, producer_id=owner[0], producer_epoch=owner[1], base_sequence=sequence,
+            attributes=TRANSACTIONAL,
+        )
+    )  # fmt: skip
+    asked = ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
+    code: int = client.ask(asked, version).responses[0].partition_responses[0].error_code
+    return code
+
+
+def end(client: Client, owner: Pair, commit: bool = True, version: int = 5) -> Any:
+    return client.ask(EndTxnRequest(TXN, *owner, commit), version)
+
+
+def committed(client: Client) -> list[str]:
+    """Values that a read_committed consumer of the partition gets, all aborted ones filtered as a client does."""
+    wish = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
+    asked = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=10_000_000,
+        isolation_level=1,
+        topics=[FetchTopic(TOPIC, partitions=[wish])],
+    )
+    part = client.ask(asked, 12).responses[0].partitions[0]
+    aborted = {(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()}
+    values, gone, at, data = [], set(), 0, bytes(part.records or b"")
+    while at < len(data):
+        header = read_header(data[at:])
+        size = header.length + 12
+        gone |= {who for who, first in aborted if who == header.producer_id and first == header.base_offset}
+        if header.attributes & CONTROL:
+            gone.discard(header.producer_id)
+        elif header.producer_id not in gone:
+            found = read_records(header, data[at : at + size], HEADER_SIZE)
+            values += [(record.value or b"").decode() for record in found]
+        at += size
+    return values
+
+
+def described(client: Client) -> Any:
+    (found,) = client.ask(DescribeTransactionsRequest([TXN]), 0).transaction_states
+    return found
+
+
+def prepared(rig_: Rig, *values: str) -> tuple[Client, Pair]:
+    """A client that has written, flushed and stored its pair somewhere: that is all that preparing is."""
+    rig_.topic(TOPIC)
+    client = rig_.client()
+    owner = pair(init(client))
+    for sequence, value in enumerate(values):
+        assert write(client, owner, value, sequence) == OK
+    return client, owner
+
+
+def produce(owner: Pair, version_value: bytes, *parts: tuple[int, int]) -> ProduceRequest:
+    """One batch in each (partition, sequence)."""
+    data = [
+        PartitionProduceData(
+            index,
+            bytes(
+                build_batch(
+                    [(b"k", version_value)], START_MS, producer_id=owner[0], producer_epoch=owner[1],
+                    base_sequence=sequence, attributes=TRANSACTIONAL,
+                )
+            ),
+        )
+        for index, sequence in parts
+    ]  # fmt: skip
+    return ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=data)])
