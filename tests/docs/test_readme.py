@@ -72,6 +72,7 @@ def test_every_block_is_run_here() -> None:
         ("", "make run"), ("", first_line_of_make_with_options()), ("python", "import asyncio"), ("xml", "<dependency>"),
         ("java", "import java.util.Properties;"), ("go", "package main"), ("", "go mod init payments"),
         ("python", "import subprocess, sys"), ("python", "import os, sys"),
+        ("", ".venv/bin/python -m pip install pytest confluent-kafka"),
         ("", "stuntbroker txn list --running-longer-than-ms 60000"), ("", "make test"),
     ])  # fmt: skip
 
@@ -125,12 +126,13 @@ def test_go(address: str, tmp_path: Path) -> None:
     assert committed_payment(address) == b"42 EUR"
 
 
-def test_a_broker_as_a_process(tmp_path: Path) -> None:
-    text = block("python", first_line="import subprocess, sys")
+def test_the_first_test(tmp_path: Path) -> None:
+    (tmp_path / "test_payments.py").write_text(block("python", first_line="import subprocess, sys"), encoding="utf-8")
+    install, test = block("", first_line=".venv/bin/python -m pip install").splitlines()
+    assert install.split()[-2:] == ["pytest", "confluent-kafka"]
+    assert test.startswith(".venv/bin/python ")
 
-    assert re.fullmatch(
-        r"127\.0\.0\.1:\d+\n", run([sys.executable, "-c", text + "broker.wait()\nprint(address)"], tmp_path)
-    )
+    assert "1 passed" in run([sys.executable, *shlex.split(test)[1:]], tmp_path)
 
 
 def test_spark(address: str, tmp_path: Path) -> None:
