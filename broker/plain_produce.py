@@ -17,7 +17,7 @@ from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, Hea
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import COUNT_MAX, TOPIC_IDS_FROM, ProduceFields, pack_one_topic, pack_partition
-from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.errors import LogDeleted, StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ATTRIBUTES, BASE_SEQUENCE, PRODUCER_EPOCH, PRODUCER_ID, Producer
 
@@ -163,6 +163,8 @@ def _write(
                 error, base_offset, stamped_ms = log.append_client(records, header, now_ms, True)
                 if error != RECORD_LIST_TOO_LARGE:
                     log_start_offset = log.log_start_offset
+        except LogDeleted:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         except StorageError as fault:
             connection.broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
             error = ErrorCode.KAFKA_STORAGE_ERROR

@@ -17,7 +17,7 @@ from stuntbroker.broker.events import Events
 from stuntbroker.broker.features import TRANSACTION_VERSION, Features
 from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.image import ImageError, image_of
-from stuntbroker.broker.listener import Listener, listeners_of
+from stuntbroker.broker.listener import CannotListen, Listener, listeners_of
 from stuntbroker.broker.quotas import ClientQuotas
 from stuntbroker.broker.read_pace import ReadPace
 from stuntbroker.broker.request_memory import RequestMemory
@@ -213,7 +213,10 @@ class Broker:
     async def _listen(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> None:
         backlog = self.config["socket.listen.backlog.size"]
         for bound in listener.bind():
-            server = await loop.create_server(lambda: Connection(self, listener), sock=bound, backlog=backlog)
+            try:
+                server = await loop.create_server(lambda: Connection(self, listener), sock=bound, backlog=backlog)
+            except OSError as fault:  # Somebody else listens since it was bound.
+                raise CannotListen(listener, fault) from fault
             self._servers.append(server)
 
     def _begin_housekeeping(self) -> None:

@@ -278,6 +278,7 @@ class Topics:
         left: StorageError | None = None
         for log in topic.partitions:
             del self.logs[log.name]
+            log.is_deleted = True
         self._being_removed.add(topic.name)
         try:
             for log in topic.partitions:

@@ -102,7 +102,7 @@ def serve(given: dict[str, list[str]]) -> int:
 
 def _listeners(given: dict[str, list[str]], config: BrokerConfig) -> list[Listener]:
     """Where to listen: `--host` and `--port`, and what is not given of them from the property `listeners`."""
-    host = single(given, "--host", "") or None
+    host = single(given, "--host", "") if "--host" in given else None
     port = number(given, "--port", 0, 0, 65_535) if "--port" in given else None
     return listeners_of(config, host, port)
 
@@ -171,26 +171,27 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
 
 async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[str]) -> str:
     """From start to stop in one run of the loop: a signal that comes between two runs would be lost."""
-    ready: dict[str, str] = {}
     try:
         await broker.start()
-        ready["kafka"] = str(broker.listeners[0].addresses[0].reachable())
-        if len(broker.listeners) > 1:
-            ready |= {f"listener.{each.name}": str(each.addresses[0].reachable()) for each in broker.listeners}
-        if listening.metrics_port is not None:
-            from stuntbroker.broker.metrics_server import MetricsServer  # Loads what only a scrape needs.
-
-            metrics = MetricsServer(broker)
-            host = listening.listeners[0].host
-            ready["metrics"] = str((await metrics.start(host, listening.metrics_port)).reachable())
-    except CannotListen:
+    except BaseException:
         await broker.stop()
         raise
-    except OSError as fault:
-        await broker.stop()
-        raise StorageError(
-            f"cannot listen on {host}:{listening.metrics_port}: {fault.strerror}; {listening_advice(fault, '--metrics-port')}"
-        ) from fault
+    ready = {"kafka": str(broker.listeners[0].addresses[0].reachable())}
+    if len(broker.listeners) > 1:
+        ready |= {f"listener.{each.name}": str(each.addresses[0].reachable()) for each in broker.listeners}
+    if listening.metrics_port is not None:
+        from stuntbroker.broker.metrics_server import MetricsServer  # Loads what only a scrape needs.
+
+        metrics = MetricsServer(broker)
+        host = listening.listeners[0].host
+        try:
+            ready["metrics"] = str((await metrics.start(host, listening.metrics_port)).reachable())
+        except OSError as fault:
+            await broker.stop()
+            advice = listening_advice(fault, "--metrics-port")
+            raise StorageError(
+                f"cannot listen on {host}:{listening.metrics_port}: {fault.strerror}; {advice}"
+            ) from fault
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -141,7 +141,7 @@ def initial_delay_over(group: Group, event: InitialDelayOver, work: Work) -> Gro
 
 
 def complete_if_all_joined(group: Group, work: Work) -> Group:
-    """Begin the next generation when a rebalance is under way and every member has joined."""
+    """Begin the next generation when every member has joined, unless it is the initial rebalance, which ends with its delay."""
     preparing = group.state is GroupState.PREPARING_REBALANCE
     if preparing and not group.is_initial_rebalance and group.all_joined:
         return complete_join(group, work)

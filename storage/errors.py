@@ -13,6 +13,10 @@ class DataDirLocked(StorageError):
     """Another process works on the data folder."""
 
 
+class LogDeleted(StorageError):
+    """The topic was deleted while a request waited that would append to it."""
+
+
 class TooManyOpenFiles(StorageError):
     """The process may not open another file now. Nothing was changed, and the same request may succeed later."""
 

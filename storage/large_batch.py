@@ -61,19 +61,21 @@ class LargeBatch:
         except OSError as fault:
             raise storage_error(f"cannot write {self._path}", fault) from fault
 
-    def become(self, path: str, head: Buffer) -> None:
-        """Give the written file its final header and the name `path`. Raises OSError, StorageError."""
-        fd = open_file(self._path, os.O_WRONLY)
+    def become(self, path: str, head: Buffer) -> int:
+        """Give the written file its final header and the name `path`; return its descriptor. Raises OSError, StorageError."""
+        fd = open_file(self._path, os.O_RDWR)
         try:
             os.pwrite(fd, head, 0)
-        finally:
+            os.replace(self._path, path)
+        except BaseException:
             os.close(fd)
-        os.replace(self._path, path)
+            raise
         self._path = ""
+        return fd
 
     def discard(self) -> None:
-        """Remove the file of a batch that was not appended."""
+        """Remove the file of a batch that was not appended. What cannot be removed goes at the next start."""
         if self._path:
-            with contextlib.suppress(FileNotFoundError):  # Its topic was deleted, and the folder with it.
+            with contextlib.suppress(OSError):  # Mostly its topic was deleted, and the folder with it.
                 os.unlink(self._path)
-            self._path = ""
+        self._path, self._written = "", 0

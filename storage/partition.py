@@ -24,7 +24,7 @@ from stuntbroker.protocol.batches.records import (
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.disk import replace_file
-from stuntbroker.storage.errors import StorageError, TooManyOpenFiles, storage_error
+from stuntbroker.storage.errors import LogDeleted, StorageError, TooManyOpenFiles, storage_error
 from stuntbroker.storage.large_batch import LargeBatch
 from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
@@ -63,6 +63,7 @@ class PartitionLog(SegmentedLog):
         "failed",
         "folder",
         "index",
+        "is_deleted",
         "large_batches",
         "deferred",
         "flush_first",
@@ -86,6 +87,8 @@ class PartitionLog(SegmentedLog):
         self.create = create
         """Makes the folder, before the first byte is written."""
         self.exists = False
+        self.is_deleted = False
+        """Its topic was deleted: nothing may be appended, and no file made, any more."""
         self.producers = ProducerStates()
         self.clean_size = 0
         """Bytes that the last compaction left."""
@@ -312,10 +315,8 @@ class PartitionLog(SegmentedLog):
         # Unlike Kafka: a large batch begins a segment, whatever room is left in the active one.
         segment = self._segment_for(size, last_offset, max_timestamp) if ahead is None else self._roll()
         try:
-            if ahead is None:
+            if ahead is None or not segment.take_file(ahead, last_offset, max_timestamp):
                 segment.append(batch, size, last_offset, max_timestamp)
-            else:
-                segment.take_file(ahead, last_offset, max_timestamp)
         except StorageError as fault:
             self.failed(fault)
             raise
@@ -328,7 +329,7 @@ class PartitionLog(SegmentedLog):
                 waiter()
 
     def find_large(self, batch: Buffer) -> LargeBatch | None:
-        """The large batch with these very bytes, when they are written ahead."""
+        """The large batch with these very bytes, when its request has it written ahead."""
         return next((large for large in self.large_batches if large.batch is batch), None)
 
     def _segment_for(self, size: int, last_offset: int, max_timestamp: int) -> Segment:
@@ -356,6 +357,8 @@ class PartitionLog(SegmentedLog):
 
     def _roll(self) -> Segment:
         """Closes the active segment and begins another at the end of the log. Raises StorageError."""
+        if self.is_deleted:
+            raise LogDeleted(f"the topic {self.topic} was deleted")
         if self.segments and not self.active.size:
             return self.active
         try:
@@ -438,7 +441,8 @@ class PartitionLog(SegmentedLog):
             segment.close()
 
     def delete(self) -> None:
-        """Delete all segments; the folder stays."""
+        """Delete all segments, for good; the folder stays."""
+        self.is_deleted = True
         for segment in self.segments:
             segment.delete()
         self.segments, self.active, self.records = [], NO_SEGMENT, []

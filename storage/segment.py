@@ -154,21 +154,22 @@ class Segment:
             raise self._undone(self.size, fault) from fault
         self.note(size, last_offset, max_timestamp)
 
-    def take_file(self, batch: LargeBatch, last_offset: int, max_timestamp: int) -> None:
+    def take_file(self, batch: LargeBatch, last_offset: int, max_timestamp: int) -> bool:
         """Make the file that a large batch was written to the log file of this segment, which must be empty.
 
-        Raises StorageError, and then the segment is empty still.
+        Returns False when that cannot be done, and then nothing has changed.
         """
         assert not self.size
-        self.close()
         try:
-            batch.become(self.path + ".log", memoryview(batch.batch)[:HEADER_SIZE])
-        except OSError as fault:
-            raise storage_error(f"cannot write to {self.path}.log", fault) from fault
+            fd = batch.become(self.path + ".log", memoryview(batch.batch)[:HEADER_SIZE])
+        except (OSError, StorageError):
+            return False
+        self.close()
+        self.fd, self.is_new = fd, True
+        OPEN_FILES.opened(self)
         self.first_timestamp = -1
         self.note(batch.size, last_offset, max_timestamp)
-        self.open()
-        self.is_new = True
+        return True
 
     def flush(self) -> None:
         """Writes what was gathered."""
@@ -459,9 +460,9 @@ class Segment:
         replace_file(self.path + ".crc", _CRC.pack(crc32c(b"".join(data))))
 
     def sync(self) -> None:
-        """Sync the log file. Raises OSError."""
-        if self.fd >= 0:
-            os.fdatasync(self.fd)
+        """Sync the log file, which may have been closed since it was written. Raises OSError, StorageError."""
+        if self.size:
+            os.fdatasync(self.open())
 
     def close(self) -> None:
         """Close the log file; it is opened again when it is used."""

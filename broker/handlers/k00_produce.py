@@ -21,7 +21,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, TopicProduceResponse
 from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, Answer, ProduceFields, TopicBatches, read_request
-from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.errors import LogDeleted, StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_ID
@@ -216,6 +216,10 @@ def _append_all(broker: Broker, accepted_batches: list[AcceptedBatch], now_ms: i
         opens = implicit and header[ATTRIBUTES] & TRANSACTIONAL != 0
         try:
             error, response.base_offset, response.log_append_time_ms = log.append_client(records, header, now_ms, opens)
+        except LogDeleted:
+            response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            failed = True
+            continue
         except StorageError as fault:
             broker.events.error("append_failed", topic=log.topic, partition=log.index, fault=str(fault))
             response.error_code = ErrorCode.KAFKA_STORAGE_ERROR

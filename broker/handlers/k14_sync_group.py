@@ -22,7 +22,7 @@ VERSIONS = range(6)
 
 
 def handle(connection: Connection, request: SyncGroupRequest, version: int) -> SyncGroupResponse | None:
-    """Give a member its assignment; None while the leader's assignment is awaited."""
+    """Give a member its assignment: the response comes when the group has it. An incomplete request is refused at once."""
     if version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     sync = SyncGroup(

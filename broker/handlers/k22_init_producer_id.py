@@ -34,7 +34,7 @@ TWO_PHASE_FROM: Final = 6
 
 
 def handle(connection: Connection, request: InitProducerIdRequest, version: int) -> InitProducerIdResponse | None:
-    """Give a producer its id and epoch; None when the response comes later."""
+    """Give a producer its id and epoch; None when the response comes later, or the connection had to be closed."""
     broker = connection.broker
     if version >= TWO_PHASE_FROM and not broker.config["transaction.two.phase.commit.enable"]:
         connection.fail("request_not_served", api_key=KEY, api_version=version)

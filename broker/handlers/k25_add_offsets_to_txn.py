@@ -24,7 +24,7 @@ FENCED_FROM: Final = 2
 
 
 def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse | None:
-    """Add the group's partition of `__consumer_offsets` to a transaction; the response comes later."""
+    """Add the group's partition of `__consumer_offsets` to a transaction; None when the response comes later."""
     broker = connection.broker
     transactional_id = request.transactional_id
     if not transactional_id:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -23,8 +24,9 @@ from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, 
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.storage import segment
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from tests.kit.disk_rig import TXN, Disk, numbers, owner_of, produce
-from tests.kit.rig import Client, decode, frame, rig
+from tests.kit.rig import START_MS, Client, decode, frame, rig, turn
 from tests.kit.valid_requests import TOPIC, batch
 
 
@@ -350,3 +352,63 @@ async def test_a_complete_record_that_finds_the_disk_full_ends_the_broker_with_o
         FullDisk(monkeypatch, "__transaction_state")
         made.pass_time(made.broker.config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
         assert (len(told), made.events.names().count("write_failed")) == (1, 1)
+
+
+@pytest.mark.parametrize("size", [10, LARGE_BATCH_SIZE])
+@pytest.mark.parametrize("written_before", [False, True])
+async def test_a_topic_that_is_deleted_while_its_transaction_is_waited_for_gets_nothing(
+    written_before: bool, size: int, data_dir: Path
+) -> None:
+    disk = Disk()
+    async with rig(data_dir, {"message.max.bytes": str(1 << 26)}, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        if written_before:
+            client.feed(frame(produce(batch(1)), 12))
+            disk.rest()
+            client.answers()
+        producer_id, epoch = owner_of(client, disk)
+        data = build_batch(
+            [(None, bytes(size))], START_MS, attributes=TRANSACTIONAL, producer_id=producer_id,
+            producer_epoch=epoch, base_sequence=0,
+        )  # fmt: skip
+        folder = made.log(TOPIC, 0).folder
+        client.feed(frame(produce(bytes(data), TXN), 12))
+        while not disk.asked:
+            await turn(1)
+        made.broker.topics.delete(made.broker.topics.get(TOPIC))
+        while client.connection.open:
+            disk.rest()
+            await turn(1)
+        (answer,) = client.answers()
+        response = decode(answer, 0, 12).responses[0].partition_responses[0]
+        assert response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert not made.broker.broken and not os.path.exists(folder)
+        made.topic(TOPIC)
+
+
+async def test_a_file_that_was_closed_since_it_was_written_is_synced_before_the_answer(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many open files close it; a new segment behind it must not let it be forgotten."""
+    disk, synced = Disk(), set()
+
+    def note(fd: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{fd}"))
+
+    monkeypatch.setattr("os.fdatasync", note)
+    async with rig(data_dir, durability="power", executor=disk) as made:
+        made.topic(TOPIC)
+        made.topic("other")
+        busy, client = made.client(), made.client()
+        busy.feed(frame(produce(batch(1), topic="other"), 9))
+        made.broker.turn.end()
+        client.feed(frame(produce(batch(1)), 9))
+        made.broker.turn.end()
+        log = made.log(TOPIC, 0)
+        (first,) = log.segments
+        first.close()
+        log.roll()
+        disk.rest()
+        assert len(client.answers()) == 1
+        assert f"{first.path}.log" in synced

@@ -203,6 +203,31 @@ async def test_a_disk_that_refuses_the_file_of_a_large_batch_has_it_written_at_o
         assert values(made) == [b"first", b"a", bytes(SIZE)]
 
 
+@pytest.mark.parametrize("call", ["open_file", "os.replace"])
+async def test_a_file_that_cannot_become_the_segment_has_the_batch_written_at_once(
+    call: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig(data_dir, PROPERTIES) as made:
+        made.topic(TOPIC)
+        client = made.client()
+        data = large()
+        client.feed(frame(request(data), 9))
+        while not (made.log(TOPIC, 0).large_batches and made.log(TOPIC, 0).large_batches[0].is_written):
+            await turn(1)
+
+        def refuse(*arguments: object) -> int:
+            raise OSError(24, "Too many open files")
+
+        monkeypatch.setattr(f"stuntbroker.storage.large_batch.{call}", refuse)
+        while client.connection.open:
+            await turn(1)
+        monkeypatch.undo()
+        answer = decode(client.answers()[0], KEYS["Produce"], 9).responses[0].partition_responses[0]
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert values(made) == [b"a", bytes(SIZE)]
+        assert left_over(made) == []
+
+
 async def test_what_a_crash_leaves_of_a_large_batch_goes_at_the_next_start(data_dir: Path, tmp_path: Path) -> None:
     crashed = tmp_path / "crashed"
     async with rig(data_dir, PROPERTIES) as made:

@@ -46,12 +46,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_entry_point_serves_and_the_health_check_says_so(installed: Path, tmp_path: Path) -> None:
     entry = instruction("ENTRYPOINT")
     entry[0] = str(installed / entry[0])
-    entry[entry.index("--port") + 1] = "0"
+    assert entry[entry.index("--set") + 1] == "listeners=PLAINTEXT://0.0.0.0:9092"
+    entry += ["--set", "listeners=HOST://0.0.0.0:0,DOCKER://127.0.0.1:0"]
     entry[entry.index("--data-dir") + 1] = str(tmp_path / "data")
     broker = subprocess.Popen(entry, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert broker.stdout is not None
-        port = broker.stdout.readline().rpartition(":")[2].strip()
+        port = broker.stdout.readline().split()[1].rpartition(":")[2]
         check = instruction(r"HEALTHCHECK.* CMD")
         check[0] = str(installed / check[0])
         check[check.index("--bootstrap") + 1] = f"127.0.0.1:{port}"
