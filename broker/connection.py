@@ -24,7 +24,6 @@ from stuntbroker.broker.request_memory import ALWAYS_GIVEN
 from stuntbroker.broker.router import Route
 from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.turn import deliver
 
 if TYPE_CHECKING:
     from stuntbroker.broker.listener import Listener
@@ -353,7 +352,7 @@ class Connection(asyncio.BufferedProtocol):
             from stuntbroker.broker.handlers.k18_api_versions import unsupported_version
 
             self.broker.turn.end()
-            deliver(self.transport, unsupported_version(self.correlation))
+            self._turn.deliver(self.transport, unsupported_version(self.correlation))
             return True
         self.fail("request_not_served", api_key=key, api_version=version)
         return False
@@ -376,13 +375,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.open:
             self.open = False
             self.on_close = None
-            turn = self._turn
-            if turn.armed:
-                turn.answer(
-                    self.transport, out
-                )  # As `_send_when_durable` does it: every transaction comes by here twice.
-            else:
-                self._send_when_durable(out)
+            self._send_when_durable(out)
             if not self._cutting and not self.open:
                 self._continue()
 
@@ -419,21 +412,21 @@ class Connection(asyncio.BufferedProtocol):
             return
         syncer = self.broker.syncer
         if syncer is None or syncer.settled:
-            deliver(self.transport, out)
+            self._turn.deliver(self.transport, out)
             return
         self.open = True
 
         def synced() -> None:
             if self.open:
                 self.open = False
-                deliver(self.transport, out)
+                self._turn.deliver(self.transport, out)
                 self._continue()
 
         syncer.when_synced(synced)
 
     def _write_lines(self, parts: list[Buffer]) -> None:
         if sum(map(len, parts)) < COPIED_BELOW:
-            deliver(self.transport, b"".join(parts))
+            self._turn.deliver(self.transport, b"".join(parts))
         elif not self.transport.is_closing():
             self.transport.writelines(parts)
 

@@ -117,7 +117,7 @@ class Metrics:
         all_ids = transactions.ids()
         for at in range(0, len(all_ids), SLICE):
             shown = map(transactions.phase_and_producer_id, all_ids[at : at + SLICE])
-            phases.update(state_shown[0] for state_shown in shown if state_shown is not None)
+            phases.update(state[0] for state in shown if state is not None)
             await asyncio.sleep(0)
         ids = GaugeMetricFamily("stuntbroker_transactional_ids", "Transactional ids by state", labels=("state",))
         for phase in Phase:

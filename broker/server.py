@@ -106,7 +106,7 @@ class Broker:
         self.cluster_id = self._identify()
         if self.syncer is not None and self._is_new:
             self.syncer.path_created(os.path.dirname(os.path.abspath(self.data_dir.path)))
-        self.turn = Turn(self._in_next_turn, self._write_failed)
+        self.turn = Turn(self._in_next_turn, self._write_failed, self._answer_refused)
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.chance)
         try:
             image = image_of(self.data_dir.read_journal())
@@ -307,6 +307,10 @@ class Broker:
         self.events.error("write_failed", fault=str(fault))
         if self.failed is not None:
             self.failed(str(fault))
+
+    def _answer_refused(self, fault: Exception) -> None:
+        """The connection is closed; what its client asked for was done."""
+        self.events.error("answer_refused", exc_info=fault)
 
     def _run_beside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         loop = asyncio.get_running_loop()

@@ -207,9 +207,8 @@ class Topics:
 
     def new_id(self) -> bytes:
         """Return a random id for a topic: 16 bytes."""
-        random_bytes = bytearray(
-            self._chance.random_bytes(16)
-        )  # A random UUID (version 4) whose text does not begin with a dash.
+        # A random UUID (version 4) whose text does not begin with a dash.
+        random_bytes = bytearray(self._chance.random_bytes(16))
         random_bytes[0] &= 0x7F
         random_bytes[6] = random_bytes[6] & 0x0F | 0x40
         random_bytes[8] = random_bytes[8] & 0x3F | 0x80

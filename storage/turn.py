@@ -52,17 +52,6 @@ class Receiver(Protocol):
         """Whether the connection is closed or being closed."""
 
 
-def deliver(receiver: Receiver, out: bytes | bytearray) -> None:
-    """Hand an answer to a client's transport, or close the connection: no client's failure may reach another client.
-
-    uvloop raises RuntimeError when the client has closed its end and the loop has not told the connection yet.
-    """
-    try:
-        receiver.write(out)
-    except Exception:
-        _close_refusing(receiver)
-
-
 def _close_refusing(receiver: Receiver) -> None:
     """Close the connection of a transport that refuses a write."""
     receiver.abort()
@@ -72,9 +61,14 @@ def _close_refusing(receiver: Receiver) -> None:
 class Turn:
     """What was appended and answered since the loop last came round."""
 
-    __slots__ = ("_answers", "_arm", "_broken", "_failed", "_following", "_deferred", "_leading", "armed")
+    __slots__ = ("_answers", "_arm", "_broken", "_failed", "_following", "_deferred", "_leading", "_refused", "armed")
 
-    def __init__(self, arm: Callable[[Callable[[], None]], object], failed: Callable[[StorageError], None]) -> None:
+    def __init__(
+        self,
+        arm: Callable[[Callable[[], None]], object],
+        failed: Callable[[StorageError], None],
+        refused: Callable[[Exception], None],
+    ) -> None:
         self.armed = False
         """Something is to be written: answers must wait for it."""
         self._broken = False
@@ -83,6 +77,8 @@ class Turn:
         """Has `end` called when this turn of the loop is over."""
         self._failed = failed
         """Told of the first write that failed."""
+        self._refused = refused
+        """Told of a transport that refuses an answer although its client is there."""
         self._leading: list[BufferedLog] = []
         self._following: list[BufferedLog] = []
         self._deferred: list[BufferedLog] = []
@@ -106,6 +102,18 @@ class Turn:
             answers[receiver] = out
         else:
             answers[receiver] += out  # It has sent several requests at once: their answers leave together.
+
+    def deliver(self, receiver: Receiver, out: bytes | bytearray) -> None:
+        """Hand an answer to a client's transport, or close the connection: no client's failure may reach another client.
+
+        uvloop raises RuntimeError when the client has closed its end and the loop has not told the connection yet.
+        """
+        try:
+            receiver.write(out)
+        except Exception as fault:
+            if not isinstance(fault, RuntimeError):
+                self._refused(fault)
+            _close_refusing(receiver)
 
     def flush(self) -> None:
         """Writes the files, in order. Raises StorageError, after which nothing of this turn is answered."""
@@ -155,4 +163,4 @@ class Turn:
         for log in deferred:  # Nobody waits for it: it is written with the next appends to its file.
             log.take_deferred()
         for receiver, out in answers.items():
-            deliver(receiver, out)
+            self.deliver(receiver, out)

@@ -106,3 +106,27 @@ def _only(client: Client) -> bytes:
     client.transport.sent.clear()
     assert len(found) == 1
     return found[0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "events"),
+    [(RuntimeError("the handler is closed"), []), (BufferError("a mistake of ours"), ["answer_refused"])],
+    ids=["a client that has gone", "any other fault"],
+)
+async def test_a_transport_that_refuses_an_answer_is_closed_and_a_fault_that_is_no_client_s_is_logged(
+    fault: Exception, events: list[str], data_dir: Path
+) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        refused, other = made.client(), made.client()
+        data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch(1))])]
+
+        def refuse(out: object) -> None:
+            raise fault
+
+        refused.transport.write = refuse  # type: ignore[method-assign]
+        refused.feed(frame(ProduceRequest(None, -1, 1_000, data), 9))
+        other.feed(frame(ProduceRequest(None, -1, 1_000, data), 9))
+        assert len(other.answers()) == 1
+        assert refused.transport.aborted
+        assert [name for name in made.events.names() if name == "answer_refused"] == events

@@ -22,12 +22,12 @@ ARCHIVES = sorted((Path(__file__).parent / "folders").glob("*.tar.gz"))
 
 def values(made: Rig, topic: str, index: int) -> list[tuple[int, bytes | None]]:
     """(offset, value) of the records that are no markers."""
-    found = []
+    records = []
     for header, batch in made.log(topic, index).batches():
         if not header.control:
             payload = decompress(header.codec, batch[HEADER_SIZE:], 1 << 20) if header.codec else batch[HEADER_SIZE:]
-            found += [(record.offset, record.value) for record in read_records(header, payload)]
-    return found
+            records += [(record.offset, record.value) for record in read_records(header, payload)]
+    return records
 
 
 def logs_in(folder: Path) -> dict[str, str]:
@@ -38,8 +38,8 @@ def logs_in(folder: Path) -> dict[str, str]:
 
 def committed(made: Rig, group: str) -> Any:
     topics = [FetchTopics("orders", partition_indexes=[1])]
-    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)])
-    return made.client().ask(asked, 8).groups[0].topics[0].partitions[0].committed_offset
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)])
+    return made.client().ask(request, 8).groups[0].topics[0].partitions[0].committed_offset
 
 
 def test_there_are_folders() -> None:

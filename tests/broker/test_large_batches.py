@@ -104,8 +104,8 @@ async def test_a_large_batch_of_a_transaction_is_fenced_committed_and_not_repeat
         first, turns = await finish(client, request(data, "txn"))
         assert (first.error_code, first.base_offset) == (0, 0)
         assert turns > SIZE // PIECE_SIZE
-        again, _ = await finish(client, request(data, "txn"))
-        assert (again.error_code, again.base_offset) == (0, 0)
+        repeated, _ = await finish(client, request(data, "txn"))
+        assert (repeated.error_code, repeated.base_offset) == (0, 0)
         assert made.log(TOPIC, 0).last_stable_offset == 0
         assert not client.ask(EndTxnRequest("txn", producer_id, epoch, True), 5).error_code
         assert made.log(TOPIC, 0).last_stable_offset == made.log(TOPIC, 0).next_offset == 3

@@ -20,6 +20,10 @@ from stuntbroker.storage.turn import Turn
 from tests.kit.logs import NOW_MS, batch, killed, new_log
 
 
+def refuse_faults(fault: Exception) -> None:
+    pytest.fail(str(fault))
+
+
 def facts(log: PartitionLog) -> list[Any]:
     return [
         [[getattr(one, name) for name in FIELDS] for one in log.segments],
@@ -65,7 +69,7 @@ def test_any_appends_in_turns_end_as_they_do_at_once(seed: int, own: bool, offse
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(partition, "OFFSETS_MAX", offsets_max)
         at_once, gathering = (new_log(f"{folder}/{name}", **config) for name in "ag")
-        turn = gathering.turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
+        turn = gathering.turn = Turn(lambda end: None, refuse_faults, refuse_faults)
         for _ in range(90):
             now_ms += random.choice([0, 0, 0, 1, -1, 3, -20, 50])
             step = random.random()
@@ -85,7 +89,7 @@ def test_what_is_gathered_is_written_whole_though_the_disk_takes_it_in_pieces(
     write = segment.pwrite
     monkeypatch.setattr(segment, "pwrite", lambda fd, data, position: write(fd, bytes(data)[:50], position))
     log = new_log(tmp_path / "t-0")
-    log.turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
+    log.turn = Turn(lambda end: None, refuse_faults, refuse_faults)
     for value in (b"1" * 100, b"2"):
         log.append_record(b"a", value, NOW_MS)
     log.turn.end()
@@ -95,7 +99,7 @@ def test_what_is_gathered_is_written_whole_though_the_disk_takes_it_in_pieces(
 
 def test_who_reads_a_log_finds_a_record_that_has_no_batch_yet(tmp_path: Path) -> None:
     log = new_log(tmp_path / "t-0")
-    log.turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
+    log.turn = Turn(lambda end: None, refuse_faults, refuse_faults)
     log.append_record(b"a", b"1", NOW_MS)
     log.append_deferred(b"a", b"2", NOW_MS)
     log.turn.end()

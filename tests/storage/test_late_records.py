@@ -23,7 +23,7 @@ class Logs:
     def __init__(self, folder: Path) -> None:
         self.ends: list[Callable[[], None]] = []
         self.faults: list[StorageError] = []
-        self.turn = Turn(self.ends.append, self.faults.append)
+        self.turn = Turn(self.ends.append, self.faults.append, self.faults.append)
         self.folder = folder
         self.txns, self.partition = new_log(folder / "txns"), new_log(folder / "partition")
         self.txns.flush_first = True

@@ -24,6 +24,10 @@ from tests.kit.logs import NOW_MS, OK, View, batch, files_of, killed, mark, new_
 BIG = b"x" * 1_000
 
 
+def refuse_faults(fault: Exception) -> None:
+    pytest.fail(str(fault))
+
+
 def read_all(log: PartitionLog, offset: int, max_bytes: int = 1 << 30, end: int | None = None, **how: bool) -> bytes:
     return b"".join(map(bytes, log.read(offset, max_bytes, log.next_offset if end is None else end, **how).parts))
 
@@ -428,7 +432,7 @@ def test_a_log_that_gathers_its_turn_ends_as_one_that_does_not(
 ) -> None:
     folder = tmp_path_factory.mktemp("turn")
     plain, gathering = new_log(folder / "a", segment_bytes=20_000), new_log(folder / "b", segment_bytes=20_000)
-    turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
+    turn = Turn(lambda end: None, refuse_faults, refuse_faults)
     gathering.turn = turn
     sent = [0, 0, 0, 0]
     for pid, size, kind in steps:
@@ -472,7 +476,7 @@ def test_a_segment_that_is_older_than_its_topic_lets_it_be_is_closed_with_the_ne
         killed(log)
         log = reopened(tmp_path / name, segment_ms=10)
         if name == "gathering":
-            log.turn = Turn(lambda end: None, lambda fault: pytest.fail(str(fault)))
+            log.turn = Turn(lambda end: None, refuse_faults, refuse_faults)
         for at in (5, 50):
             put(log, batch(at=NOW_MS + at))
         assert bases(log) == [0, 3], name
