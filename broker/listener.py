@@ -105,7 +105,8 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
             f"advertised.listeners: listeners has no {', '.join(sorted(unknown))}: the names must be the same in both"
         )
     for name, address in advertised.items():
-        if address.host in EVERY_ADDRESS or not address.host:
+        # Unlike Kafka: it refuses 0.0.0.0 only.
+        if address.host in EVERY_ADDRESS:
             raise ConfigError(
                 f"advertised.listeners: {name}://{address}: no client can connect to that: give a host that clients can reach"
             )
@@ -215,8 +216,8 @@ class Listener:
         """Return the address that a client is told. `local`: the address that it has connected to."""
         host, port = local
         if self._advertised is not None:
-            return self._advertised if self._advertised.port else Address(self._advertised.host, port)
-        # Unlike Kafka: without an advertised address, the one by which the client came.
+            return Address(self._advertised.host or host.removeprefix("::ffff:"), self._advertised.port or port)
+        # Unlike Kafka: without an advertised address, or a host in it, the one by which the client came.
         if self._gateway is not None and peer_host == self._gateway and not host.startswith("127."):
             return Address("localhost", self._mapped_port or port)
         return Address(host.removeprefix("::ffff:"), port)

@@ -41,6 +41,14 @@ TABLE = {
         "10.0.0.9",
         ("kafka", 9092),
     ),
+    "as configured, with the host by which it came": (
+        "HOST://:1",
+        0,
+        None,
+        ("10.0.0.5", 9092),
+        "10.0.0.9",
+        ("10.0.0.5", 1),
+    ),
     "as configured, with a name": ("HOST://kafka:29092", 0, None, ("::1", 1), "::1", ("kafka", 29092)),
     "as configured, IPv6": ("PLAINTEXT://[fe80::1]:9", 0, None, ("::1", 1), "::1", ("fe80::1", 9)),
     "as configured, mapped port or not": ("kafka:1", 2, GATEWAY, ("172.17.0.2", 9092), GATEWAY, ("kafka", 1)),
@@ -163,7 +171,7 @@ def test_the_command_line_wins_over_the_only_listener(
         ({"advertised.listeners": "HOST://a:1,DOCKER://b:1"}, "HOST, DOCKER, and listeners is not set"),
         ({"listeners": "HOST://a:1", "advertised.listeners": "DOCKER://a:1"}, "listeners has no DOCKER"),
         ({"advertised.listeners": "HOST://0.0.0.0:1"}, "HOST://0.0.0.0:1: no client can connect to that"),
-        ({"advertised.listeners": "HOST://:1"}, "no client can connect to that"),
+        ({"advertised.listeners": "HOST://[::]:1"}, "no client can connect to that"),
     ],
 )
 def test_listeners_that_would_not_be_served_are_refused(properties: dict[str, str], said: str) -> None:
