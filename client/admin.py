@@ -202,9 +202,19 @@ class Admin:
                         described[state.transactional_id] = _description(state, node_id)
         return described
 
-    def _open(self, partitions: Sequence[TopicPartition], node_id: int) -> list[OpenTransaction]:
-        """What one broker, which holds all these partitions, knows of open transactions in them."""
-        transactions = []
+    def describe_producers(self, topic: str, index: int, broker_id: int | None = None) -> list[ProducerState]:
+        """The producers that a partition remembers, as its leader knows them, or a broker that has a replica."""
+
+        def attempt() -> list[ProducerState]:
+            node_id = self._cluster.leader(topic, index) if broker_id is None else broker_id
+            return [state for _, _, state in self._producers([(topic, index)], node_id)]
+
+        return self._cluster.retrying(attempt)
+
+    def _producers(
+        self, partitions: Sequence[TopicPartition], node_id: int
+    ) -> Iterator[tuple[str, int, ProducerState]]:
+        """(topic, partition, state) of the producers that one broker, which holds all these partitions, knows."""
         for some in _batches(partitions):
             topics: dict[str, list[int]] = {}
             for name, index in some:
@@ -215,12 +225,16 @@ class Admin:
                 for partition in topic.partitions:
                     what = f"the producers of {topic.name}-{partition.partition_index}"
                     check(what, partition.error_code, partition.error_message)
-                    transactions += [
-                        _open_transaction(topic.name, partition.partition_index, producer)
-                        for producer in partition.active_producers
-                        if producer.current_txn_start_offset >= 0
-                    ]
-        return transactions
+                    for producer in partition.active_producers:
+                        yield topic.name, partition.partition_index, producer
+
+    def _open(self, partitions: Sequence[TopicPartition], node_id: int) -> list[OpenTransaction]:
+        """What one broker, which holds all these partitions, knows of open transactions in them."""
+        return [
+            _open_transaction(topic, index, producer)
+            for topic, index, producer in self._producers(partitions, node_id)
+            if producer.current_txn_start_offset >= 0
+        ]
 
     def find_hanging(
         self, topic: str | None, index: int | None, broker_id: int | None, max_transaction_timeout_ms: int

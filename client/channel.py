@@ -145,7 +145,7 @@ class Channel:
         self.transaction_version = 0
         """The level of the feature in the cluster; 0 when it has none."""
         self._loop = loop
-        self._versions: dict[int, tuple[int, int]] = {}
+        self.versions: dict[int, tuple[int, int]] = {}
         self._wire: AIOKafkaConnection | None = None
         try:
             self._loop.run(self._connect(max(WAIT_S_MIN, deadline.left_s(CONNECT_S_MAX))))
@@ -169,7 +169,7 @@ class Channel:
         first = min(API_VERSIONS_FIRST, self._wire._versions.get(API_VERSIONS, (0, 0))[1])
         answer = self.ask(API_VERSIONS, first, request, ApiVersionsResponse, deadline)
         check(f"ApiVersions to {self.address}", answer.error_code)
-        self._versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
         for entry in answer.finalized_features:
             if entry.name == TRANSACTION_VERSION:
                 self.transaction_version = entry.max_version_level
@@ -183,7 +183,7 @@ class Channel:
 
     def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int:
         """The highest version of an API that both sides have, from `least` to `most`. Raises UnsupportedVersion."""
-        return chosen_version(self.address, self._versions, key, least, most)
+        return chosen_version(self.address, self.versions, key, least, most)
 
     def send(self, key: int, version: int, request: Message, answer: type[Answer]) -> Pending[Answer]:
         """Puts a request on its way behind those that are. Raises ConnectionFailed."""

@@ -23,8 +23,8 @@ from stuntbroker.protocol.primitives import Message
 METADATA: Final = 3
 FIND_COORDINATOR: Final = 10
 MANY_KEYS_FROM: Final = 4
-TRANSACTION: Final = 1
-"""Key type of FindCoordinator."""
+GROUP, TRANSACTION = 0, 1
+"""Key types of FindCoordinator."""
 BACKOFF_S_MIN: Final = 0.05
 BACKOFF_S_MAX: Final = 1.0
 TIMEOUT_S: Final = 30.0
@@ -34,6 +34,9 @@ Result = TypeVar("Result")
 
 class Link(Protocol):
     """What a cluster needs of a connection: `connection.Connection` and `channel.Channel` are such."""
+
+    versions: dict[int, tuple[int, int]]
+    """API key -> (lowest, highest) version of the broker."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -95,7 +98,8 @@ class Cluster:
         self._reached = False
         self._connections: dict[Address, Link] = {}
         self._addresses: dict[int, Address] = {}
-        self._coordinators: dict[str, int] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+        """By key type and key."""
 
     def __enter__(self) -> Self:
         return self
@@ -142,6 +146,10 @@ class Cluster:
         """The highest version of an API that a broker and we have, `least` or later. Raises UnsupportedVersion."""
         return self._node(node_id).version(key, least)
 
+    def api_versions(self, node_id: int) -> dict[int, tuple[int, int]]:
+        """API key -> (lowest, highest) version of a broker."""
+        return dict(self._node(node_id).versions)
+
     def ask(
         self, node_id: int, key: int, request: Message, answer: type[Answer], least: int = 0, most: int = 0x7FFF
     ) -> Answer:
@@ -153,12 +161,12 @@ class Cluster:
 
     def broker_ids(self) -> list[int]:
         """All brokers that are alive."""
-        self._metadata([])
+        self.metadata([])
         return sorted(self._addresses)
 
     def controller_id(self) -> int:
         """The broker that makes topics; any one where the cluster does not say."""
-        answer = self._metadata([])
+        answer = self.metadata([])
         return answer.controller_id if answer.controller_id >= 0 else min(self._addresses)
 
     def partitions(self, topics: Collection[str] | None, create: bool = False) -> list[Partition]:
@@ -168,7 +176,7 @@ class Cluster:
         has leaders, a retriable BrokerError says so.
         """
         partitions = []
-        for topic in self._metadata(topics, create).topics:
+        for topic in self.metadata(topics, create).topics:
             name = topic.name or ""
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise NotFound(f"there is no topic {name!r}")
@@ -194,31 +202,39 @@ class Cluster:
             raise BrokerError(f"partition {partition}", ErrorCode.LEADER_NOT_AVAILABLE)
         return partition.leader_id
 
-    def coordinators(self, transactional_ids: Collection[str]) -> dict[str, int]:
-        """The brokers that coordinate these transactional ids."""
-        missing = [
-            transactional_id for transactional_id in transactional_ids if transactional_id not in self._coordinators
-        ]
+    def coordinators(self, keys: Collection[str], key_type: int = TRANSACTION) -> dict[str, int]:
+        """The brokers that coordinate these transactional ids, or with GROUP these consumer groups."""
+        missing = [key for key in keys if (key_type, key) not in self._coordinators]
         if missing:
             connection = self._any()
             version = connection.version(FIND_COORDINATOR, least=1)
-            many = version >= MANY_KEYS_FROM
-            for keys in [missing] if many else [[transactional_id] for transactional_id in missing]:
-                request = FindCoordinatorRequest(keys[0], TRANSACTION, keys)
+            is_batched = version >= MANY_KEYS_FROM
+            for some in [missing] if is_batched else [[key] for key in missing]:
+                request = FindCoordinatorRequest(some[0], key_type, some)
                 answer = connection.ask(FIND_COORDINATOR, version, request, FindCoordinatorResponse, self._deadline)
-                self._learn(keys, answer, many)
-        return {transactional_id: self._coordinators[transactional_id] for transactional_id in transactional_ids}
+                self._store_coordinators(key_type, some, answer, is_batched)
+        return {key: self._coordinators[key_type, key] for key in keys}
 
-    def _learn(self, keys: list[str], answer: FindCoordinatorResponse, many: bool) -> None:
-        for coordinator in answer.coordinators if many else [answer]:
+    def group_coordinator(self, group_id: str) -> int:
+        """The broker that coordinates a consumer group."""
+        return self.coordinators([group_id], GROUP)[group_id]
+
+    def _store_coordinators(
+        self, key_type: int, keys: list[str], answer: FindCoordinatorResponse, is_batched: bool
+    ) -> None:
+        for coordinator in answer.coordinators if is_batched else [answer]:
             key = getattr(coordinator, "key", keys[0])
             check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
             self._addresses[coordinator.node_id] = Address(coordinator.host, coordinator.port)
-            self._coordinators[key] = coordinator.node_id
-        if missing := [key for key in keys if key not in self._coordinators]:
+            self._coordinators[key_type, key] = coordinator.node_id
+        if missing := [key for key in keys if (key_type, key) not in self._coordinators]:
             raise ConnectionFailed(f"FindCoordinator was asked for {missing[0]!r} and said nothing of it")
 
-    def _metadata(self, topics: Collection[str] | None, create: bool = False) -> MetadataResponse:
+    def metadata(self, topics: Collection[str] | None, create: bool = False) -> MetadataResponse:
+        """The brokers, and these topics or with None all of them, as some broker knows them.
+
+        `create`: topics that are missing are created if the brokers do so (`auto.create.topics.enable`).
+        """
         wanted = None if topics is None else [MetadataRequestTopic(name=item) for item in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=create)
         connection = self._any()
@@ -237,7 +253,7 @@ class Cluster:
 
     def _node(self, node_id: int) -> Link:
         if node_id not in self._addresses:
-            self._metadata([])
+            self.metadata([])
         address = self._addresses.get(node_id)
         if address is None:
             raise NotFound(f"there is no broker {node_id}; there are {', '.join(map(str, sorted(self._addresses)))}")

@@ -73,7 +73,8 @@ class Connection:
             raise ConnectionFailed(f"cannot connect to {address}: {reason(fault)}") from fault
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            self._versions = self._agree(deadline)
+            self.versions = self._agree(deadline)
+            """API key -> (lowest, highest) version of the broker."""
         except BaseException:
             self.close()
             raise
@@ -84,7 +85,7 @@ class Connection:
 
     def version(self, key: int, least: int = 0, most: int = 0x7FFF) -> int:
         """The highest version of an API that both sides have, from `least` to `most`. Raises UnsupportedVersion."""
-        return chosen_version(self.address, self._versions, key, least, most)
+        return chosen_version(self.address, self.versions, key, least, most)
 
     def ask(self, key: int, version: int, request: Message, answer: type[Answer], deadline: Deadline) -> Answer:
         """Sends a request and waits for its answer. Raises ConnectionFailed."""

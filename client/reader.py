@@ -1,14 +1,24 @@
-"""What is in a partition, read from its start to its end as it is now: for small topics, and for those who check."""
+"""What is in a partition, decoded: to its end as it is now, for small topics, or on and on, for those who watch.
+
+It needs no more than a `Cluster` on plain sockets, so that a command which reads a few records starts quickly.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
-from aiokafka.record.memory_records import MemoryRecords
-
-from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, TimedOut, check
+from stuntbroker.protocol.batches.records import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    Headers,
+    marker_of,
+    read_header,
+    read_records,
+)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.fetch_response import FetchResponse, PartitionData
@@ -18,6 +28,7 @@ from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from stuntbroker.protocol.messages.list_offsets_response import ListOffsetsResponse
+from stuntbroker.protocol.primitives import DecodeError
 
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2
@@ -29,6 +40,8 @@ READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 FETCH_BYTES_MAX: Final = 8 << 20
 LOOK_AGAIN_S: Final = 0.02
+OPENED_SIZE_MAX: Final = 1 << 30
+"""Bytes that a compressed batch may open to."""
 
 
 class Row(NamedTuple):
@@ -38,21 +51,47 @@ class Row(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    headers: Headers = ()
 
 
-def end_offset(cluster: ChannelCluster, topic: str, partition: int, isolation: int = READ_COMMITTED) -> int:
+class Marker(NamedTuple):
+    """The end of a transaction in a partition, as a control record says it."""
+
+    offset: int
+    timestamp_ms: int
+    is_commit: bool
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+
+class Batch(NamedTuple):
+    """A batch as it was read: records, or one marker."""
+
+    header: BatchHeader
+    rows: list[Row]
+    """Empty for a control batch, and with READ_COMMITTED for a batch of an aborted transaction."""
+    marker: Marker | None
+
+
+def list_offset(cluster: Cluster, topic: str, partition: int, timestamp_ms: int, isolation: int) -> int:
+    """The first offset whose record is of that time or later, -1 for none; EARLIEST and LATEST stand for the log's ends."""
+    return cluster.retrying(lambda: _list_offset(cluster, topic, partition, timestamp_ms, isolation))
+
+
+def end_offset(cluster: Cluster, topic: str, partition: int, isolation: int = READ_COMMITTED) -> int:
     """The last stable offset, or with READ_UNCOMMITTED the high watermark: the offset behind the last one to be read."""
-    return cluster.retrying(lambda: _offset(cluster, topic, partition, LATEST, isolation))
+    return list_offset(cluster, topic, partition, LATEST, isolation)
 
 
-def read_partition(cluster: ChannelCluster, topic: str, partition: int, isolation: int = READ_COMMITTED) -> list[Row]:
+def read_partition(cluster: Cluster, topic: str, partition: int, isolation: int = READ_COMMITTED) -> list[Row]:
     """All records up to the offset that was the end when it began. What was aborted is left out with READ_COMMITTED."""
-    start = cluster.retrying(lambda: _offset(cluster, topic, partition, EARLIEST, isolation))
+    start = list_offset(cluster, topic, partition, EARLIEST, isolation)
     return read_from(cluster, topic, partition, start, isolation)[0]
 
 
 def read_from(
-    cluster: ChannelCluster, topic: str, partition: int, start: int, isolation: int = READ_COMMITTED
+    cluster: Cluster, topic: str, partition: int, start: int, isolation: int = READ_COMMITTED
 ) -> tuple[list[Row], int]:
     """The records from this offset on, and the offset that was the end when it began."""
     at, rows = start, list[Row]()
@@ -60,9 +99,9 @@ def read_from(
     while at < end:
         part = cluster.retrying(lambda: _fetch(cluster, topic, partition, at, isolation))  # noqa: B023
         before = at
-        for next_offset, rows_of_batch in _batches(part, isolation):
-            rows += [row for row in rows_of_batch if before <= row.offset < end]
-            at = max(at, next_offset)
+        for batch in read_batches(part, isolation):
+            rows += [row for row in batch.rows if before <= row.offset < end]
+            at = max(at, batch.header.next_offset)
         if at == before:
             raise ConnectionFailed(f"{topic}-{partition}: no whole batch at offset {at}, though {end} is its end")
     return rows, end
@@ -71,7 +110,7 @@ def read_from(
 class LastValues:
     """The committed value that each key of a partition had last: for a compacted topic, read on from where it was."""
 
-    def __init__(self, cluster: ChannelCluster, topic: str, partition: int) -> None:
+    def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
         self.values: dict[bytes, bytes] = {}
         """Without the keys that were deleted."""
         self._cluster = cluster
@@ -97,7 +136,7 @@ class LastValues:
         """What is committed by now, as far as nobody's open transaction hides it. Raises NotFound."""
         cluster, (topic, partition) = self._cluster, self._where
         if self._next is None:
-            self._next = cluster.retrying(lambda: _offset(cluster, topic, partition, EARLIEST, READ_COMMITTED))
+            self._next = list_offset(cluster, topic, partition, EARLIEST, READ_COMMITTED)
         rows, self._next = read_from(cluster, topic, partition, self._next)
         for row in rows:
             if row.key is None:
@@ -108,7 +147,7 @@ class LastValues:
                 self.values[row.key] = row.value
 
 
-def _offset(cluster: ChannelCluster, topic: str, partition: int, which: int, isolation: int) -> int:
+def _list_offset(cluster: Cluster, topic: str, partition: int, which: int, isolation: int) -> int:
     node_id = cluster.leader(topic, partition)
     request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(topic, [ListOffsetsPartition(partition, -1, which)])])
     answer = cluster.ask(node_id, LIST_OFFSETS, request, ListOffsetsResponse, least=2)
@@ -117,7 +156,7 @@ def _offset(cluster: ChannelCluster, topic: str, partition: int, which: int, iso
     return part.offset
 
 
-def _fetch(cluster: ChannelCluster, topic: str, partition: int, offset: int, isolation: int) -> PartitionData:
+def _fetch(cluster: Cluster, topic: str, partition: int, offset: int, isolation: int) -> PartitionData:
     node_id = cluster.leader(topic, partition)
     wanted = FetchPartition(partition, -1, offset, partition_max_bytes=FETCH_BYTES_MAX)
     request = FetchRequest(
@@ -136,22 +175,118 @@ def _fetch(cluster: ChannelCluster, topic: str, partition: int, offset: int, iso
     return part
 
 
-def _batches(part: PartitionData, isolation: int) -> Iterator[tuple[int, list[Row]]]:
-    """(offset behind it, records that count) of every whole batch.
+def read_batches(part: PartitionData, isolation: int) -> Iterator[Batch]:
+    """Every whole batch of a Fetch response. Raises ConnectionFailed when the bytes are not what they say.
 
     An aborted transaction is named by its producer id and first offset, and goes until the marker of that producer.
     """
     aborted = sorted(part.aborted_transactions or (), key=lambda item: item.first_offset)
-    gone: set[int] = set()
-    records: Any = MemoryRecords(bytes(part.records or b""))
-    while records.has_next():
-        batch = records.next_batch()
-        while aborted and aborted[0].first_offset <= batch.base_offset:
-            gone.add(aborted.pop(0).producer_id)
-        if batch.is_control_batch:
-            gone.discard(batch.producer_id)
-            yield batch.next_offset, []
-        elif isolation == READ_COMMITTED and batch.is_transactional and batch.producer_id in gone:
-            yield batch.next_offset, []
+    dropped: set[int] = set()
+    data, at = memoryview(part.records or b""), 0
+    while len(data) - at >= HEADER_SIZE:
+        header = read_header(data, at)
+        if header.magic != 2:
+            raise BrokerError(f"a batch of format {header.magic}", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        if header.length + LOG_OVERHEAD < HEADER_SIZE:
+            raise ConnectionFailed(f"the batch at offset {header.base_offset} has a length of {header.length}")
+        if at + header.size > len(data):
+            return
+        while aborted and aborted[0].first_offset <= header.base_offset:
+            dropped.add(aborted.pop(0).producer_id)
+        batch = data[at : at + header.size]
+        at += header.size
+        if header.control:
+            dropped.discard(header.producer_id)
+            yield Batch(header, [], _marker(header, batch))
+        elif isolation == READ_COMMITTED and header.transactional and header.producer_id in dropped:
+            yield Batch(header, [], None)
         else:
-            yield batch.next_offset, [Row(item.offset, item.timestamp, item.key, item.value) for item in batch]
+            yield Batch(header, _rows(header, batch), None)
+
+
+def _rows(header: BatchHeader, batch: memoryview) -> list[Row]:
+    payload = batch[HEADER_SIZE:]
+    try:
+        if header.codec:
+            from stuntbroker.protocol.batches.compression import decompress
+
+            payload = memoryview(decompress(header.codec, payload, OPENED_SIZE_MAX))
+        return [Row(*record) for record in read_records(header, payload)]
+    except ValueError as fault:  # DecodeError and CompressionError are such.
+        raise ConnectionFailed(f"the batch at offset {header.base_offset} cannot be read: {fault}") from fault
+
+
+def _marker(header: BatchHeader, batch: memoryview) -> Marker | None:
+    """None for a control record that ends no transaction."""
+    try:
+        record = next(read_records(header, batch, HEADER_SIZE), None)
+    except DecodeError as fault:
+        raise ConnectionFailed(f"the control batch at offset {header.base_offset} cannot be read: {fault}") from fault
+    ending = None if record is None else marker_of(record)
+    if record is None or ending is None:
+        return None
+    is_commit, coordinator_epoch = ending
+    return Marker(
+        record.offset, record.timestamp, is_commit, header.producer_id, header.producer_epoch, coordinator_epoch
+    )
+
+
+class Tail:
+    """Several partitions, read on and on from given offsets.
+
+    `positions` are the offsets to read next; they advance with what `poll` returns.
+    """
+
+    def __init__(self, cluster: Cluster, positions: Mapping[tuple[str, int], int], isolation: int) -> None:
+        self.positions = dict(positions)
+        self._cluster = cluster
+        self._isolation = isolation
+
+    def poll(self, wait_ms: int) -> list[tuple[str, int, Batch]]:
+        """(topic, partition, batch) of what there is to be read; waits up to `wait_ms` for it. Raises ClientError.
+
+        The first batch of a partition may begin below the position: its rows from there on are the new ones.
+        """
+        return self._cluster.retrying(lambda: self._poll(wait_ms))
+
+    def _poll(self, wait_ms: int) -> list[tuple[str, int, Batch]]:
+        by_leader: dict[int, list[tuple[str, int]]] = {}
+        for known in self._cluster.partitions({topic for topic, _ in self.positions}):
+            if (known.topic, known.partition) in self.positions:
+                if known.leader_id < 0:
+                    raise BrokerError(f"partition {known}", ErrorCode.LEADER_NOT_AVAILABLE)
+                by_leader.setdefault(known.leader_id, []).append((known.topic, known.partition))
+        polled, advanced = [], {}
+        for node_id, places in by_leader.items():
+            for topic, partition, part in self._fetch(node_id, places, wait_ms // len(by_leader)):
+                position = self.positions[topic, partition]
+                for batch in read_batches(part, self._isolation):
+                    rows = [row for row in batch.rows if row.offset >= position]
+                    polled.append((topic, partition, batch._replace(rows=rows)))
+                    advanced[topic, partition] = batch.header.next_offset
+        self.positions |= advanced  # Only now: a fault above runs all of it again.
+        return polled
+
+    def _fetch(
+        self, node_id: int, places: list[tuple[str, int]], wait_ms: int
+    ) -> Iterator[tuple[str, int, PartitionData]]:
+        by_topic: dict[str, list[FetchPartition]] = {}
+        for topic, partition in places:
+            at = self.positions[topic, partition]
+            by_topic.setdefault(topic, []).append(
+                FetchPartition(partition, -1, at, partition_max_bytes=FETCH_BYTES_MAX)
+            )
+        topics = [FetchTopic(topic, partitions=partitions) for topic, partitions in by_topic.items()]
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES_MAX,
+            isolation_level=self._isolation,
+            topics=topics,
+        )
+        answer = self._cluster.ask(node_id, FETCH, request, FetchResponse, most=FETCH_NAMES_MAX)
+        check(f"Fetch from broker {node_id}", answer.error_code)
+        for fetched in answer.responses:
+            for part in fetched.partitions:
+                check(f"Fetch of {fetched.topic}-{part.partition_index}", part.error_code)
+                yield fetched.topic, part.partition_index, part

@@ -1,59 +1,137 @@
-"""Topics that a client needs for itself: made when they are missing, looked at when they are not."""
+"""Topics: what there is, and creating, growing and deleting them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import BrokerError, NotFound, check
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from stuntbroker.protocol.messages.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
 from stuntbroker.protocol.messages.create_topics_response import CreateTopicsResponse
-from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from stuntbroker.protocol.messages.describe_configs_response import DescribeConfigsResponse
+from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from stuntbroker.protocol.messages.delete_topics_response import DeleteTopicsResponse
 
 CREATE_TOPICS: Final = 19
-DESCRIBE_CONFIGS: Final = 32
-DEFAULT_REPLICATION_FROM: Final = 4
-"""CreateTopics leaves the replication factor to the cluster (KIP-464)."""
-TOPIC_RESOURCE: Final = 2
+DELETE_TOPICS: Final = 20
+CREATE_PARTITIONS: Final = 37
+DEFAULTS_FROM: Final = 4
+"""CreateTopics leaves the number of partitions and the replication factor to the cluster (KIP-464)."""
+REQUEST_TIMEOUT_MS: Final = 30_000
 
 
-def create_topic(cluster: Cluster, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-    """Makes a topic unless it is there, and waits until its partitions have leaders."""
+class PartitionDescription(NamedTuple):
+    """A partition of a topic, as a broker's metadata has it; brokers by id, -1 for no leader."""
 
-    def attempt() -> None:
-        wanted = [CreatableTopicConfig(name, value) for name, value in configs.items()]
-        request = CreateTopicsRequest([CreatableTopic(topic, partitions, -1, (), wanted)])
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+class TopicDescription(NamedTuple):
+    """A topic, with its partitions in order."""
+
+    name: str
+    topic_id: bytes
+    """16 bytes; zeros from a broker of before Kafka 2.8."""
+    is_internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+def describe_topics(cluster: Cluster, names: Collection[str] | None = None) -> list[TopicDescription]:
+    """These topics, or all there are, by name. Raises NotFound for the first that is missing."""
+
+    def attempt() -> list[TopicDescription]:
+        topics = []
+        for topic in cluster.metadata(names).topics:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise NotFound(f"there is no topic {topic.name!r}")
+            check(f"topic {topic.name!r}", topic.error_code)
+            partitions = (
+                PartitionDescription(
+                    each.partition_index,
+                    each.leader_id,
+                    each.leader_epoch,
+                    tuple(each.replica_nodes),
+                    tuple(each.isr_nodes),
+                )
+                for each in topic.partitions
+            )
+            name = topic.name or ""
+            topics.append(TopicDescription(name, topic.topic_id, topic.is_internal, tuple(sorted(partitions))))
+        return sorted(topics)
+
+    return cluster.retrying(attempt)
+
+
+def create_topic(
+    cluster: Cluster,
+    topic: str,
+    partitions: int = -1,
+    configs: Mapping[str, str] | None = None,
+    replication_factor: int = -1,
+    *,
+    if_not_exists: bool = False,
+) -> bool:
+    """Create a topic and wait until its partitions have leaders. False: with `if_not_exists` it was there.
+
+    -1 leaves the number of partitions, or the replication factor, to the cluster. Raises BrokerError.
+    """
+
+    def attempt() -> bool:
+        entries = [CreatableTopicConfig(name, value) for name, value in (configs or {}).items()]
+        request = CreateTopicsRequest([CreatableTopic(topic, partitions, replication_factor, (), entries)])
         node_id = cluster.controller_id()
-        answer = cluster.ask(node_id, CREATE_TOPICS, request, CreateTopicsResponse, DEFAULT_REPLICATION_FROM)
+        answer = cluster.ask(node_id, CREATE_TOPICS, request, CreateTopicsResponse, DEFAULTS_FROM)
         result = answer.topics[0]
-        if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            check(f"making topic {topic!r}", result.error_code, result.error_message)
+        if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+            return False
+        check(f"creating topic {topic!r}", result.error_code, result.error_message)
+        return True
 
-    def is_ready() -> None:
+    def check_leader() -> None:
         try:
             cluster.leader(topic, 0)
         except NotFound as fault:
             raise BrokerError(str(fault), ErrorCode.LEADER_NOT_AVAILABLE) from fault
 
+    is_new = cluster.retrying(attempt)
+    cluster.retrying(check_leader)
+    return is_new
+
+
+def delete_topic(cluster: Cluster, topic: str) -> None:
+    """Delete a topic. Raises NotFound, or BrokerError."""
+
+    def attempt() -> None:
+        # Versions up to 5 carry names, version 6 states.
+        request = DeleteTopicsRequest([DeleteTopicState(topic)], [topic], REQUEST_TIMEOUT_MS)
+        result = cluster.ask(cluster.controller_id(), DELETE_TOPICS, request, DeleteTopicsResponse).responses[0]
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise NotFound(f"there is no topic {topic!r}")
+        check(f"deleting topic {topic!r}", result.error_code, result.error_message)
+
     cluster.retrying(attempt)
-    cluster.retrying(is_ready)
 
 
-def topic_config(cluster: Cluster, topic: str, name: str) -> str | None:
-    """What one property of a topic is. Raises BrokerError when there is no such topic."""
+def grow_topic(cluster: Cluster, topic: str, partitions: int) -> None:
+    """Give a topic more partitions: `partitions` in all. Raises NotFound, or BrokerError."""
 
-    def attempt() -> str | None:
-        request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, topic, [name])])
-        answer = cluster.ask(cluster.controller_id(), DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
-        (result,) = answer.results
-        check(f"the configuration of topic {topic!r}", result.error_code, result.error_message)
-        return next((entry.value for entry in result.configs if entry.name == name), None)
+    def attempt() -> None:
+        request = CreatePartitionsRequest([CreatePartitionsTopic(topic, partitions, None)], REQUEST_TIMEOUT_MS)
+        answer = cluster.ask(cluster.controller_id(), CREATE_PARTITIONS, request, CreatePartitionsResponse)
+        result = answer.results[0]
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise NotFound(f"there is no topic {topic!r}")
+        check(f"adding partitions to topic {topic!r}", result.error_code, result.error_message)
 
-    return cluster.retrying(attempt)
+    cluster.retrying(attempt)

@@ -445,9 +445,17 @@ def _time_out(txn: Txn, request: TimeOut, context: Context) -> Decision:
     return Decision(after, (Append(after), WriteMarkers(after)), allocated)
 
 
+def expires_at_ms(txn: Txn) -> int | None:
+    """The first moment at which the transaction is open for longer than its time-out; None when it never will be."""
+    if txn.phase is not ONGOING or txn.timeout_ms == TIMEOUT_NONE:
+        return None
+    return txn.started_at_ms + txn.timeout_ms + 1
+
+
 def has_expired(txn: Txn, now_ms: int) -> bool:
     """Whether the transaction has been open for longer than its time-out."""
-    return txn.phase is ONGOING and txn.timeout_ms != TIMEOUT_NONE and txn.started_at_ms + txn.timeout_ms < now_ms
+    at_ms = expires_at_ms(txn)
+    return at_ms is not None and at_ms <= now_ms
 
 
 # --- completion

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.configs import topic_config
 from stuntbroker.client.errors import NotFound, ProducerFenced
 from stuntbroker.client.reader import LastValues
-from stuntbroker.client.topics import create_topic, topic_config
+from stuntbroker.client.topics import create_topic
 from stuntbroker.client.writer import TransactionalWriter, now_ms
 from stuntbroker.pipeline.decisions import (
     Decision,
@@ -150,7 +151,7 @@ class DecisionTopic:
 
 def make_decision_topic(cluster: ChannelCluster, topic: str) -> None:
     """Raises DecisionError when there is one that forgets."""
-    create_topic(cluster, topic, 1, CONFIGS)
+    create_topic(cluster, topic, 1, CONFIGS, if_not_exists=True)
     policy = topic_config(cluster, topic, "cleanup.policy")
     if policy != "compact":
         raise DecisionError(

@@ -326,6 +326,11 @@ def old_enough(log: PartitionLog, now_ms: int) -> list[Segment]:
     )
 
 
+def may_need_cleaning(log: PartitionLog) -> bool:
+    """Whether `needs_cleaning` or `close_for_cleaning` may find something to do, whatever the time is."""
+    return log.config.compact and (log.size - log.clean_size > DIRTY_MIN or log.active.size > DIRTY_MAX)
+
+
 def needs_cleaning(log: PartitionLog, quiet: bool, now_ms: int) -> bool:
     """Whether so much came since the last cleaning, and is old enough, that another pays.
 

@@ -14,9 +14,9 @@ from typing import Final
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.cluster import parse_bootstrap
+from stuntbroker.client.configs import topic_config
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, TimedOut
 from stuntbroker.client.reader import LastValues
-from stuntbroker.client.topics import topic_config
 from stuntbroker.pipeline.decisions import Decisions, open_decisions
 from stuntbroker.pipeline.encode import BATCH_BYTES_MAX
 from stuntbroker.pipeline.spark.sink_options import SinkOptions

@@ -23,7 +23,7 @@ varint value length and value (-1 for null), varint header count, and each heade
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -109,6 +109,10 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & CONTROL)
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+"""The headers of a record: (name, value), in order; a name may occur more than once."""
+
+
 class Record(NamedTuple):
     """A record: its timestamp is in ms, its headers are (name, value)."""
 
@@ -117,7 +121,7 @@ class Record(NamedTuple):
     """Milliseconds since 1970."""
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    headers: Headers = ()
 
 
 _unpack_header = HEADER.unpack_from
@@ -199,6 +203,7 @@ def build_batch(
     records: Iterable[tuple[Buffer | None, Buffer | None]],
     timestamp_ms: int,
     *,
+    headers: Sequence[Headers] | None = None,
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
@@ -206,7 +211,7 @@ def build_batch(
     base_offset: int = 0,
     leader_epoch: int = 0,
 ) -> bytearray:
-    """An uncompressed batch of (key, value) pairs, all of one time, without headers."""
+    """An uncompressed batch of (key, value) pairs, all of one time. `headers`: those of each record, in the same order."""
     out = bytearray(HEADER_SIZE)
     count = 0
     for key, value in records:
@@ -214,7 +219,13 @@ def build_batch(
         zigzag(body, count)
         _field(body, key)
         _field(body, value)
-        body.append(0)
+        if headers is None:
+            body.append(0)
+        else:
+            zigzag(body, len(headers[count]))
+            for name, header in headers[count]:
+                _field(body, name.encode())
+                _field(body, header)
         zigzag(out, len(body))
         out += body
         count += 1

@@ -60,7 +60,7 @@ class LiveBroker:
 
 
 def make_topic(cluster: ChannelCluster, topic: str, partitions: int = 1) -> None:
-    create_topic(cluster, topic, partitions, {})
+    create_topic(cluster, topic, partitions, if_not_exists=True)
 
 
 def batch(*values: str, key: bytes | None = None) -> bytearray:

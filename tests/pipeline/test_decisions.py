@@ -15,8 +15,9 @@ import pytest
 from live_broker import LiveBroker
 
 from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.configs import topic_config
 from stuntbroker.client.reader import read_partition
-from stuntbroker.client.topics import create_topic, topic_config
+from stuntbroker.client.topics import create_topic
 from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (

@@ -100,7 +100,7 @@ def test_pieces_together_are_the_records_that_a_consumer_gets(
     cluster: ChannelCluster, isolation: int, pieces: int
 ) -> None:
     """A piece may begin in the middle of a batch, and in the middle of an aborted transaction."""
-    expected = [tuple(row) for row in read_partition(cluster, "mixed", 0, isolation)]
+    expected = [tuple(row)[:4] for row in read_partition(cluster, "mixed", 0, isolation)]
     end = offset_of(cluster, MIXED, LATEST, isolation)
     bounds = [0, *sorted(random.Random(pieces).sample(range(1, end), pieces - 1)), end]
 

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from stuntbroker.protocol.batches.records import CODECS, read_header
 from stuntbroker.storage.compaction import Cleaning
 from tests.kit.logs import NOW_MS, batch, killed, mark, new_log, put, reopened
-from tests.peers.kafka_broker import class_path, java_tool
+from tests.peers.kafka_broker import java_tool, kafka_java
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 COMPLAINTS = re.compile(
@@ -159,8 +159,7 @@ class Said(NamedTuple):
 
 
 def dump(files: list[Path], *options: str) -> Said:
-    command = [java_tool("java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path()]
-    command += ["org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options]
+    command = [*kafka_java(), "org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=100)
     parts = re.split(r"^Dumping (.*)$", answer.stdout, flags=re.MULTILINE)
     by_file = dict(zip(parts[1::2], parts[2::2], strict=True))

@@ -1,0 +1,117 @@
+"""Configurations of topics, brokers and groups: reading and changing them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import NotFound, check
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from stuntbroker.protocol.messages.describe_configs_response import DescribeConfigsResponse
+from stuntbroker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from stuntbroker.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+
+DESCRIBE_CONFIGS: Final = 32
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+SET, DELETE = 0, 1
+"""Operations of IncrementalAlterConfigs (KIP-339)."""
+
+
+class ResourceType(IntEnum):
+    """Kafka's numbers of what can be configured."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Source(IntEnum):
+    """Where the value of a property comes from, by Kafka's numbers (DescribeConfigsResponse.ConfigSource)."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class ConfigEntry(NamedTuple):
+    """One property of a resource. `value` is None for a property without a value, or one that is sensitive."""
+
+    name: str
+    value: str | None
+    source: int
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[tuple[str, str | None, int], ...]
+    """(name, value, source) of each place that has a value for this property, the one in force first."""
+
+
+def describe_config(
+    cluster: Cluster, kind: ResourceType, name: str, keys: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """The properties of a resource, or those of `keys`, by name. Raises BrokerError, as when there is no such resource."""
+
+    def attempt() -> list[ConfigEntry]:
+        wanted = None if keys is None else list(keys)
+        request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, wanted)], include_synonyms=True)
+        answer = cluster.ask(_broker_of(cluster, kind, name), DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
+        (result,) = answer.results
+        check(f"the configuration of {kind.name.lower()} {name!r}", result.error_code, result.error_message)
+        entries = [
+            ConfigEntry(
+                entry.name,
+                entry.value,
+                entry.config_source,
+                entry.read_only,
+                entry.is_sensitive,
+                tuple((each.name, each.value, each.source) for each in entry.synonyms),
+            )
+            for entry in result.configs
+        ]
+        return sorted(entries)
+
+    return cluster.retrying(attempt)
+
+
+def alter_config(
+    cluster: Cluster, kind: ResourceType, name: str, values: Mapping[str, str], deleted: Collection[str] = ()
+) -> None:
+    """Set `values`, and put the properties in `deleted` back to their defaults. Raises NotFound, BrokerError."""
+    configs = [AlterableConfig(key, SET, value) for key, value in values.items()]
+    configs += [AlterableConfig(key, DELETE, None) for key in deleted]
+
+    def attempt() -> None:
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)])
+        node_id = _broker_of(cluster, kind, name)
+        answer = cluster.ask(node_id, INCREMENTAL_ALTER_CONFIGS, request, IncrementalAlterConfigsResponse)
+        (result,) = answer.responses
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise NotFound(f"there is no topic {name!r}")
+        check(f"changing the configuration of {kind.name.lower()} {name!r}", result.error_code, result.error_message)
+
+    cluster.retrying(attempt)
+
+
+def topic_config(cluster: Cluster, topic: str, name: str) -> str | None:
+    """What one property of a topic is. Raises BrokerError when there is no such topic."""
+    return next((entry.value for entry in describe_config(cluster, ResourceType.TOPIC, topic, [name])), None)
+
+
+def _broker_of(cluster: Cluster, kind: ResourceType, name: str) -> int:
+    """The broker to ask: a broker is asked about itself."""
+    is_broker = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+    return int(name) if is_broker and name.isdecimal() else cluster.controller_id()

@@ -1,0 +1,176 @@
+"""Writing a few records: for commands and tests, one request at a time and without a transaction.
+
+Transactions are `writer`'s, which takes the batches that `batches_by_partition` makes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, check
+from stuntbroker.protocol.batches.records import HEADER_SIZE, LOG_OVERHEAD, Headers, build_batch, seal
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.messages.produce_response import ProduceResponse
+
+PRODUCE: Final = 0
+PRODUCE_NAMES_MAX: Final = 12
+"""Later versions name topics by id."""
+TIMEOUT_MS: Final = 30_000
+BATCH_BYTES_MAX: Final = 512 << 10
+"""Keys and values in a batch, unless one record alone has more: below the default of `max.message.bytes`."""
+CREATION_S_MAX: Final = 5.0
+"""How long a topic may be unknown to a broker that may be creating it."""
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Compression, by Kafka's numbers."""
+
+
+class NewRecord(NamedTuple):
+    """A record to be written. `partition` None leaves the choice to Kafka's default partitioner."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+
+
+class Appended(NamedTuple):
+    """Where a batch went."""
+
+    partition: int
+    first_offset: int
+    """-1 when the broker did not say (acks=0)."""
+    records: int
+
+
+def produce(
+    cluster: Cluster,
+    topic: str,
+    records: Iterable[NewRecord],
+    *,
+    compression: str = "none",
+    timestamp_ms: int | None = None,
+    choose: Callable[[], int] = lambda: 0,
+) -> list[Appended]:
+    """Write records with acks=all, each partition's in order. Raises BrokerError, NotFound.
+
+    `choose`: see `batches_by_partition`.
+
+    After ConnectionFailed or TimedOut some may have been written: there is no producer id by which to tell.
+    """
+    partitions = partition_count(cluster, topic)
+    appended = []
+    for partition, batch, count in batches_by_partition(records, partitions, compression, timestamp_ms, choose):
+        appended.append(Appended(partition, _append(cluster, topic, partition, batch), count))
+    return appended
+
+
+def partition_count(cluster: Cluster, topic: str) -> int:
+    """How many partitions a topic has; it is created if the brokers do so (`auto.create.topics.enable`). Raises NotFound."""
+    give_up_s = time.monotonic() + CREATION_S_MAX
+
+    def attempt() -> int:
+        try:
+            return len(cluster.partitions([topic], create=True))
+        except NotFound as fault:
+            if time.monotonic() >= give_up_s:
+                raise
+            # A broker of Kafka says so too while it creates the topic.
+            raise BrokerError(f"topic {topic!r}", ErrorCode.LEADER_NOT_AVAILABLE) from fault
+
+    return cluster.retrying(attempt)
+
+
+def batches_by_partition(
+    records: Iterable[NewRecord],
+    partitions: int,
+    compression: str = "none",
+    timestamp_ms: int | None = None,
+    choose: Callable[[], int] = lambda: 0,
+) -> Iterable[tuple[int, bytearray, int]]:
+    """(partition, batch, number of records) for records in order, as few batches as BATCH_BYTES_MAX allows.
+
+    As Kafka's default partitioner: by murmur2 of the key. Records without a key go to one partition after the other,
+    a batch each, beginning with `choose()`.
+    """
+    queues: dict[int, list[NewRecord]] = {}
+    sizes: dict[int, int] = {}
+    sticky = choose()
+    now_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+    for record in records:
+        is_sticky = record.partition is None and record.key is None
+        if record.partition is not None:
+            partition = record.partition
+            if not 0 <= partition < partitions:
+                raise NotFound(f"there is no partition {partition}: the topic has {partitions}")
+        elif record.key is not None:
+            partition = (murmur2(record.key) & 0x7FFF_FFFF) % partitions
+        else:
+            partition = sticky % partitions
+        size = len(record.key or b"") + len(record.value or b"") + 64 * (1 + len(record.headers))
+        if queues.get(partition) and sizes[partition] + size > BATCH_BYTES_MAX:
+            yield partition, _batch(queues[partition], now_ms, compression), len(queues.pop(partition))
+            if is_sticky:
+                sticky += 1
+                partition = sticky % partitions
+        if partition not in queues:
+            queues[partition], sizes[partition] = [], 0
+        queues[partition].append(record)
+        sizes[partition] += size
+    for partition, queue in queues.items():
+        yield partition, _batch(queue, now_ms, compression), len(queue)
+
+
+def _batch(records: Sequence[NewRecord], now_ms: int, compression: str) -> bytearray:
+    headers = [record.headers for record in records] if any(record.headers for record in records) else None
+    codec = CODECS.index(compression)
+    batch = build_batch(((record.key, record.value) for record in records), now_ms, headers=headers, attributes=codec)
+    if codec:
+        from stuntbroker.protocol.batches.compression import compress
+
+        batch[HEADER_SIZE:] = compress(codec, bytes(batch[HEADER_SIZE:]))
+        batch[8:12] = (len(batch) - LOG_OVERHEAD).to_bytes(4, "big")
+        seal(batch)
+    return batch
+
+
+def _append(cluster: Cluster, topic: str, partition: int, batch: bytearray) -> int:
+    """The offset of the batch's first record."""
+
+    def attempt() -> int:
+        topics = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
+        request = ProduceRequest(None, -1, TIMEOUT_MS, topics)
+        node_id = cluster.leader(topic, partition)
+        answer = cluster.ask(node_id, PRODUCE, request, ProduceResponse, most=PRODUCE_NAMES_MAX)
+        if not answer.responses:
+            raise ConnectionFailed(f"Produce to {topic}-{partition}: the answer does not name the partition")
+        part = answer.responses[0].partition_responses[0]
+        check(f"Produce to {topic}-{partition}", part.error_code, part.error_message)
+        return part.base_offset
+
+    return cluster.retrying(attempt)
+
+
+def any_partition() -> int:
+    """Where records without a key begin, as with Kafka's clients: anywhere."""
+    return random.randrange(1 << 31)
+
+
+def murmur2(data: bytes) -> int:
+    """Return the hash of a key as Kafka's default partitioner computes it (Utils.murmur2), as 32 unsigned bits."""
+    mask, multiplier = 0xFFFF_FFFF, 0x5BD1_E995
+    length = len(data)
+    hashed = 0x9747_B28C ^ length
+    whole = length & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * multiplier & mask
+        word = (word ^ word >> 24) * multiplier & mask
+        hashed = (hashed * multiplier & mask) ^ word
+    if length & 3:
+        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * multiplier & mask
+    hashed = (hashed ^ hashed >> 13) * multiplier & mask
+    return hashed ^ hashed >> 15

@@ -1,0 +1,32 @@
+"""Which partition a record goes to, and what is in its batch."""
+
+from __future__ import annotations
+
+from aiokafka.partitioner import murmur2 as other_murmur2
+from hypothesis import given
+from hypothesis import strategies as some
+
+from stuntbroker.client.producing import BATCH_BYTES_MAX, NewRecord, any_partition, batches_by_partition, murmur2
+from stuntbroker.client.reader import READ_UNCOMMITTED, read_batches
+from stuntbroker.protocol.messages.fetch_response import PartitionData
+
+
+@given(some.binary(max_size=40))
+def test_the_hash_of_a_key_is_that_of_kafka_s_default_partitioner(key: bytes) -> None:
+    assert murmur2(key) == other_murmur2(key) & 0xFFFF_FFFF
+
+
+def test_records_without_a_key_begin_at_the_partition_that_is_chosen_and_stay_while_a_batch_has_room() -> None:
+    records = [NewRecord(None, b"x" * (BATCH_BYTES_MAX // 2)) for _ in range(4)]
+
+    assert [partition for partition, _, _ in batches_by_partition(records, 3, choose=lambda: 4)] == [1, 2, 0, 1]
+    assert {any_partition() % 8 for _ in range(200)} == set(range(8))
+
+
+def test_a_batch_has_its_records_whatever_its_compression() -> None:
+    records = [NewRecord(b"k", b"v", (("h", b"1"), ("none", None))), NewRecord(b"k", None)]
+    for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
+        ((_, batch, count),) = batches_by_partition(records, 1, compression, timestamp_ms=7)
+        (read,) = read_batches(PartitionData(0, records=bytes(batch)), READ_UNCOMMITTED)
+        assert count == 2
+        assert [row[1:] for row in read.rows] == [(7, b"k", b"v", (("h", b"1"), ("none", None))), (7, b"k", None, ())]

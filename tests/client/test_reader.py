@@ -1,0 +1,102 @@
+"""Reading partitions on and on: what is returned, what is left out, and what a fault in between costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from stuntbroker.client.cluster import Cluster, Partition
+from stuntbroker.client.errors import BrokerError, ConnectionFailed
+from stuntbroker.client.reader import READ_COMMITTED, READ_UNCOMMITTED, Tail, read_batches
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
+from stuntbroker.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+
+
+def batch(value: bytes, offset: int, **more: Any) -> bytes:
+    return bytes(build_batch([(None, value)], 1_000, base_offset=offset, **more))
+
+
+class TwoBrokers:
+    """Partition 0 is led by broker 1, partition 1 by broker 2, which fails as often as is asked for."""
+
+    def __init__(self, faults: int) -> None:
+        self.faults = faults
+
+    def retrying(self, attempt: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return attempt()
+            except ConnectionFailed:
+                continue
+
+    def partitions(self, topics: Any) -> list[Partition]:
+        return [Partition("t", 0, 1, (1,)), Partition("t", 1, 2, (2,))]
+
+    def ask(self, node_id: int, key: int, request: Any, answer: Any, **more: Any) -> FetchResponse:
+        if node_id == 2 and self.faults:
+            self.faults -= 1
+            raise ConnectionFailed("gone")
+        (wanted,) = request.topics[0].partitions
+        records = batch(b"%d" % node_id, 0) if wanted.fetch_offset == 0 else b""
+        return FetchResponse(
+            responses=[FetchableTopicResponse("t", partitions=[PartitionData(node_id - 1, records=records)])]
+        )
+
+
+@pytest.mark.parametrize("faults", [0, 1, 3])
+def test_a_fault_of_one_broker_loses_nothing_of_another(faults: int) -> None:
+    tail = Tail(cast(Cluster, TwoBrokers(faults)), {("t", 0): 0, ("t", 1): 0}, READ_UNCOMMITTED)
+
+    polled = tail.poll(0)
+
+    assert [(partition, each.rows[0].value) for _, partition, each in polled] == [(0, b"1"), (1, b"2")]
+    assert tail.positions == {("t", 0): 1, ("t", 1): 1}
+    assert tail.poll(0) == []
+
+
+def test_a_batch_that_begins_below_the_position_gives_its_later_records_only() -> None:
+    data = bytes(build_batch([(None, b"a"), (None, b"b"), (None, b"c")], 1_000))
+
+    class OneBroker(TwoBrokers):
+        def partitions(self, topics: Any) -> list[Partition]:
+            return [Partition("t", 0, 1, (1,))]
+
+        def ask(self, node_id: int, key: int, request: Any, answer: Any, **more: Any) -> FetchResponse:
+            return FetchResponse(responses=[FetchableTopicResponse("t", partitions=[PartitionData(0, records=data)])])
+
+    ((_, _, polled),) = Tail(cast(Cluster, OneBroker(0)), {("t", 0): 1}, READ_UNCOMMITTED).poll(0)
+
+    assert [row.value for row in polled.rows] == [b"b", b"c"]
+
+
+def test_aborted_records_are_left_out_until_the_marker_of_their_producer() -> None:
+    mine = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "attributes": TRANSACTIONAL}
+    data = batch(b"aborted", 0, **mine) + batch(b"plain", 1) + batch(b"aborted too", 2, **mine)
+    part = PartitionData(0, records=data, aborted_transactions=[AbortedTransaction(7, 0)])
+
+    assert [row.value for each in read_batches(part, READ_COMMITTED) for row in each.rows] == [b"plain"]
+    assert len([row for each in read_batches(part, READ_UNCOMMITTED) for row in each.rows]) == 3
+
+
+def test_a_batch_that_was_cut_short_is_not_there_yet() -> None:
+    part = PartitionData(0, records=batch(b"whole", 0) + batch(b"cut", 1)[:-1])
+
+    assert [row.value for each in read_batches(part, READ_UNCOMMITTED) for row in each.rows] == [b"whole"]
+
+
+def test_a_batch_that_cannot_be_read_is_said_and_not_passed_over() -> None:
+    broken = bytearray(batch(b"value", 5))
+    broken[61] = 0x7F  # The length of its record.
+    with pytest.raises(ConnectionFailed, match="the batch at offset 5 cannot be read"):
+        list(read_batches(PartitionData(0, records=bytes(broken)), READ_UNCOMMITTED))
+    old = bytearray(batch(b"value", 5))
+    old[16] = 1
+    with pytest.raises(BrokerError, match="a batch of format 1"):
+        list(read_batches(PartitionData(0, records=bytes(old)), READ_UNCOMMITTED))
