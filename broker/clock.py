@@ -26,6 +26,10 @@ class Clock:
         """Since some moment; never goes back."""
         return time.monotonic_ns() // 1_000_000
 
+    def client_ms(self) -> int:
+        """`monotonic_ms` as clients see it: how long one has been silent. A test that moves the clock does not move this."""
+        return self.monotonic_ms()
+
 
 class ManualClock(Clock):
     """A clock that stands still until it is moved. `Timers.pass_time` moves it and makes the calls that become due."""

@@ -110,6 +110,14 @@ def _gzip_level(text: str) -> int:
     return level
 
 
+def _address(text: str) -> str:
+    """`HOST:PORT`, or nothing."""
+    host, _, port = text.rpartition(":")
+    if text and not (host and port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65_536):
+        raise ConfigError(f"{text!r} is not HOST:PORT")
+    return text
+
+
 def _replicas(text: str) -> str:
     if text != "*" and not re.fullmatch(r"(\d+:\d+(,\d+:\d+)*)?", text):
         raise ConfigError(f"{text!r} is not '*' or a list of [partitionId]:[brokerId]")
@@ -215,7 +223,8 @@ BROKER: Final[dict[str, Property]] = {
     "stuntbroker.groups.max.bytes": _long(256 << 20, 1),
     "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
     "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
-    "stuntbroker.mapped.port": _int(0, 0, 65_535),
+    "stuntbroker.mapped.address": _string("", _address),
+    "stuntbroker.mapped.address.wait.ms": _int(0, 0),
     "stuntbroker.profile": _string("kafka", _one_of("kafka", "kip-588", "kip-447-draft")),
     # any: a replication factor above 1 is accepted, and one copy is kept; strict: it is refused, as Kafka with one broker does.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),

@@ -236,9 +236,13 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "id, which lets a test see the overflow.",
     "stuntbroker.initial.producer.id":
         "Smallest producer id that the broker allocates. A data folder that has allocated higher ones continues after them.",
-    "stuntbroker.mapped.port":
-        "Port on the host that a container maps to the broker. Clients that come through the gateway of the container get "
-        "localhost and this port; with 0 they get localhost and the port by which they came.",
+    "stuntbroker.mapped.address":
+        "HOST:PORT by which a container is reached from outside. Clients that come through the gateway of the container are "
+        "told that; without it localhost and the port by which they came. The command stuntbroker advertise changes it while "
+        "the broker runs.",
+    "stuntbroker.mapped.address.wait.ms":
+        "How many milliseconds after the start clients that come through the gateway of the container wait for "
+        "stuntbroker.mapped.address to be told.",
     "stuntbroker.profile":
         "Rules of transactions: kafka is Apache Kafka 4.3.1, kip-588 and kip-447-draft follow drafts of these proposals. The "
         "profile holds for the whole broker.",

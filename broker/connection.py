@@ -84,6 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         "_view",
         "_waits_to_read",
         "active_ms",
+        "before_reply",
         "broker",
         "client_id",
         "correlation",
@@ -128,10 +129,12 @@ class Connection(asyncio.BufferedProtocol):
         """A request is under way and not answered yet."""
         self.on_close: Callable[[], None] | None = None
         """Called when the client goes away while its request waits."""
+        self.before_reply: Callable[[Any], None] | None = None
+        """Called once, with the next answer that comes later or encoded, instead of sending it: for an interceptor."""
         self._leaving: Any = None
         """The transport of a connection that was closed and still sends what is left."""
         self.active_ms = 0
-        """When `was_active` last said that there was something, by the monotonic clock."""
+        """When `was_active` last said that there was something, by the clock's `client_ms`."""
         self._counted = 0
         self._seen_high = 0
         self._waits_to_read = False
@@ -363,6 +366,10 @@ class Connection(asyncio.BufferedProtocol):
         """Answers the request under way, which waited. Nothing happens when the client has gone."""
         if not self.open:
             return
+        if self.before_reply is not None:
+            before_reply, self.before_reply = self.before_reply, None
+            before_reply(response)
+            return
         self.open = False
         self.on_close = None
         if response is not NO_ANSWER:
@@ -373,6 +380,10 @@ class Connection(asyncio.BufferedProtocol):
     def reply_encoded(self, out: bytes) -> None:
         """`reply` with a response that is encoded already, from the frame's length on."""
         if self.open:
+            if self.before_reply is not None:
+                before_reply, self.before_reply = self.before_reply, None
+                before_reply(out)
+                return
             self.open = False
             self.on_close = None
             self._send_when_durable(out)

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.protocol.errors import ErrorCode
@@ -39,12 +40,30 @@ class Fence(NamedTuple):
     """Monotonic."""
 
 
+class Refusal(NamedTuple):
+    """An answer that told a producer that it is fenced."""
+
+    transactional_id: str
+    client_id: str
+    client: str
+    """Address of the producer that was refused."""
+    api_key: int
+    """Of the request that was refused."""
+    at_ms: int
+    """Since 1970."""
+    fence: Fence | None
+    """None where it is not known any more why."""
+    fenced_before_ms: int
+
+
 class Fences:
-    """The last fence of each transactional id, until it is logged."""
+    """The last fence of each transactional id."""
 
     def __init__(self) -> None:
         self._unlogged: dict[str, Fence] = {}
-        self._logged: dict[str, None] = {}
+        self._logged: dict[str, Fence | None] = {}
+        self.refused: Callable[[Refusal], None] | None = None
+        """Called with every answer that tells a producer that it is fenced, not only with the first that is logged."""
 
     def add(self, transactional_id: str, cause: str, connection: Connection | None, now_ms: int) -> None:
         """Note that the producers of this id are fenced from now on, by a client or by the broker itself."""
@@ -57,14 +76,28 @@ class Fences:
 
     def log_refusal(self, connection: Connection, transactional_id: str) -> None:
         """Write one line for a producer that is refused, the first time after it was fenced."""
-        if transactional_id in self._logged:
+        broker = connection.broker
+        is_first = transactional_id not in self._logged
+        fence = self._unlogged.pop(transactional_id, None) if is_first else self._logged[transactional_id]
+        if self.refused is not None:
+            before_ms = -1 if fence is None else broker.clock.monotonic_ms() - fence.at_ms
+            self.refused(
+                Refusal(
+                    transactional_id,
+                    connection.client_id,
+                    connection.peer,
+                    connection.route.key,
+                    broker.clock.now_ms(),
+                    fence,
+                    before_ms,
+                )
+            )
+        if not is_first:
             return
-        self._logged[transactional_id] = None
+        self._logged[transactional_id] = fence
         if len(self._logged) > FENCES_MAX:
             del self._logged[next(iter(self._logged))]
         facts: dict[str, object] = {"cause": "unknown"}
-        fence = self._unlogged.pop(transactional_id, None)
-        broker = connection.broker
         if fence is not None:
             facts = {"cause": fence.cause, "fenced_before_ms": broker.clock.monotonic_ms() - fence.at_ms}
             if fence.by_client:

@@ -49,6 +49,13 @@ class Housekeeping:
         if self._waiting:
             self._step()
 
+    def clean_wanted_at_ms(self) -> int | None:
+        """Before which time `clean` does nothing; None for as long as no client writes."""
+        from stuntbroker.storage.compaction import may_need_cleaning
+
+        logs = (log for topic in self.broker.topics for log in topic.partitions if log.size)
+        return 0 if any(map(may_need_cleaning, logs)) else None
+
     def _step(self) -> None:
         broker = self.broker
         if self._slices is None:
@@ -93,7 +100,7 @@ class Housekeeping:
 
     def idle_connections(self) -> None:
         """Closes clients that were silent for too long, and takes large buffers back from silent ones."""
-        now_ms, idle_ms = self.broker.clock.monotonic_ms(), self.broker.config["connections.max.idle.ms"]
+        now_ms, idle_ms = self.broker.clock.client_ms(), self.broker.config["connections.max.idle.ms"]
         for connection in list(self.broker.connections):
             connection.give_back()
             if connection.transport is None:

@@ -110,8 +110,7 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
             raise ConfigError(
                 f"advertised.listeners: {name}://{address}: no client can connect to that: give a host that clients can reach"
             )
-    mapped_port = config["stuntbroker.mapped.port"]
-    return [Listener(name, *address, advertised.get(name), mapped_port) for name, address in bound]
+    return [Listener(name, *address, config, advertised.get(name)) for name, address in bound]
 
 
 def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
@@ -184,14 +183,14 @@ def gateway() -> str | None:
 class Listener:
     """One of the broker's listeners: its name, where it listens, and which address its clients are told.
 
-    That is the configured address; for a client that came through a container's mapped port, localhost and that port;
-    else the very address by which the client came.
+    That is the configured address; for a client that came through a container's mapped port,
+    `stuntbroker.mapped.address`, or localhost and the same port; else the very address by which the client came.
     """
 
-    __slots__ = ("_advertised", "_gateway", "_mapped_port", "addresses", "host", "name", "port")
+    __slots__ = ("_advertised", "_config", "_gateway", "addresses", "host", "name", "port")
 
     def __init__(
-        self, name: str, host: str, port: int, advertised: Address | None = None, mapped_port: int = 0
+        self, name: str, host: str, port: int, config: BrokerConfig, advertised: Address | None = None
     ) -> None:
         self.name = name
         self.host = host
@@ -200,8 +199,8 @@ class Listener:
         self.addresses: list[Address] = []
         """Those of its sockets, once it listens."""
         self._advertised = advertised
-        self._gateway = gateway() if mapped_port or _in_container() else None
-        self._mapped_port = mapped_port
+        self._gateway = gateway() if config["stuntbroker.mapped.address"] or _in_container() else None
+        self._config = config
 
     def bind(self) -> list[socket.socket]:
         """Return bound sockets for every address of the host, all on one port. Raises CannotListen."""
@@ -218,9 +217,19 @@ class Listener:
         if self._advertised is not None:
             return Address(self._advertised.host or host.removeprefix("::ffff:"), self._advertised.port or port)
         # Unlike Kafka: without an advertised address, or a host in it, the one by which the client came.
-        if self._gateway is not None and peer_host == self._gateway and not host.startswith("127."):
-            return Address("localhost", self._mapped_port or port)
+        if self._is_mapped(host, peer_host):
+            mapped_host, _, mapped_port = self._config["stuntbroker.mapped.address"].rpartition(":")
+            return Address(mapped_host.strip("[]"), int(mapped_port)) if mapped_host else Address("localhost", port)
         return Address(host.removeprefix("::ffff:"), port)
+
+    def lacks_address(self, local: tuple[str, int], peer_host: str) -> bool:
+        """Whether a client came through a mapped port, and nobody has told yet which one it is."""
+        is_mapped = self._advertised is None and self._is_mapped(local[0], peer_host)
+        return is_mapped and not self._config["stuntbroker.mapped.address"]
+
+    def _is_mapped(self, host: str, peer_host: str) -> bool:
+        """Whether a client came through a mapped port of the container: by its gateway, and not within it."""
+        return self._gateway is not None and peer_host == self._gateway and not host.startswith("127.")
 
 
 def _in_container() -> bool:

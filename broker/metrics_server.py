@@ -7,11 +7,11 @@ and one scrape is made at a time.
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from stuntbroker.broker.http_hosts import is_private_host
 from stuntbroker.broker.listener import Address, bind
 from stuntbroker.broker.metrics import Metrics
 
@@ -22,8 +22,6 @@ WAIT_S: Final = 10.0
 HEAD_MAX: Final = 8_192
 CLIENTS_MAX: Final = 16
 PATH: Final = "/metrics"
-_IPV6: Final = re.compile(r"\[[0-9a-f:.]+\](:[0-9]+)?$")
-PRIVATE_DOMAINS: Final = (".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test")
 TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -86,7 +84,7 @@ class MetricsServer:
         words = lines[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return "400 Bad Request", TEXT, b"not HTTP/1.1\n"
-        if not all(_is_of_this_machine(line[5:]) for line in lines[1:] if line[:5].lower() == b"host:"):
+        if not all(is_private_host(line[5:]) for line in lines[1:] if line[:5].lower() == b"host:"):
             return (
                 "421 Misdirected Request",
                 TEXT,
@@ -98,15 +96,3 @@ class MetricsServer:
             return "404 Not Found", TEXT, b"there is only /metrics\n"
         async with self._one_at_a_time:
             return "200 OK", CONTENT_TYPE_LATEST, await self._metrics.text()
-
-
-def _is_of_this_machine(host: bytes) -> bool:
-    """Whether a Host header can mean this machine: an address, a name without a dot, or one of a domain that is never public.
-
-    A page of another site makes its reader's browser ask under that site's own name, when its name server says so.
-    """
-    name = host.decode("latin-1").strip().lower()
-    if name.startswith("["):
-        return bool(_IPV6.match(name))
-    name = name.partition(":")[0].rstrip(".")
-    return "." not in name or name.replace(".", "").isdigit() or name.endswith(PRIVATE_DOMAINS)

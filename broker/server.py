@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from stuntbroker.broker.chance import Chance
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.slices import Steps
     from stuntbroker.groups.coordinator import GroupCoordinator
     from stuntbroker.groups.state import Group
+    from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 IDLE_CHECK_MS = 10_000
 DESCRIPTORS_CHECK_MS = 1_000
@@ -85,6 +86,8 @@ class Broker:
         """What is in memory is not what is on the disk."""
         self.failed: Callable[[str], None] | None = None
         """Told when the broker cannot go on (a disk that refuses a sync)."""
+        self.on_config_change: list[Callable[[], None]] = []
+        """Called when properties were changed while it runs."""
         self._servers: list[asyncio.Server] = []
         self._keeper: Housekeeping | None = None
         self._temporary = data_dir is None
@@ -176,9 +179,14 @@ class Broker:
                 f"{self.data_dir.path}/{JOURNAL} sets a property of the broker that it cannot have: {refusal}; "
                 "put back a copy of that file, or give another --data-dir"
             ) from refusal
-        dynamic_config.changed = self.topics.reconfigure
+        dynamic_config.changed = self._config_changed
         self._dynamic_config = dynamic_config
         return dynamic_config
+
+    def _config_changed(self) -> None:
+        self.topics.reconfigure()
+        for look in list(self.on_config_change):
+            look()
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -197,8 +205,8 @@ class Broker:
 
     # --- start and stop
 
-    async def start(self) -> None:
-        """Take up the data, and listen. Raises CannotListen."""
+    async def start(self, topics: Collection[CreatableTopic] = ()) -> None:
+        """Take up the data, create those of `topics` that are missing, and listen. Raises CannotListen, ConfigError."""
         loop = asyncio.get_running_loop()
         self.timers = Timers(loop, self.clock)
         self.transactions.replay()
@@ -206,6 +214,14 @@ class Broker:
             self._load_groups()  # Its members have their session time-outs from now on.
         self.data_dir.mark_in_use()
         self.transactions.resume()
+        if topics:
+            from stuntbroker.broker.topic_creation import create_missing_topics
+
+            create_missing_topics(self, topics)
+        if wait_ms := self.config["stuntbroker.mapped.address.wait.ms"]:
+            from stuntbroker.broker.address_wait import AddressWait
+
+            AddressWait(self, wait_ms)
         for listener in self.listeners:
             await self._listen(loop, listener)
         self._begin_housekeeping()
@@ -224,13 +240,22 @@ class Broker:
 
         config, every = self.config, self.timers.every
         keeper = self._keeper = Housekeeping(self)
-        every(config["transaction.abort.timed.out.transaction.cleanup.interval.ms"], self.transactions.sweep)
-        every(config["transaction.remove.expired.transaction.cleanup.interval.ms"], self.transactions.expire)
-        every(lambda: config["log.cleaner.backoff.ms"], keeper.clean)
+        transactions = self.transactions
+        every(
+            config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
+            transactions.sweep,
+            transactions.sweep_wanted_at_ms,
+        )
+        every(
+            config["transaction.remove.expired.transaction.cleanup.interval.ms"],
+            transactions.expire,
+            transactions.expire_wanted_at_ms,
+        )
+        every(lambda: config["log.cleaner.backoff.ms"], keeper.clean, keeper.clean_wanted_at_ms)
         every(config["log.retention.check.interval.ms"], keeper.retain)
         every(config["producer.id.expiration.check.interval.ms"], keeper.expire_producers)
         every(IDLE_CHECK_MS, keeper.idle_connections)
-        every(DESCRIPTORS_CHECK_MS, keeper.look_at_descriptors)
+        every(DESCRIPTORS_CHECK_MS, keeper.look_at_descriptors, lambda: None)
 
     async def stop(self) -> None:
         """No new client, no new request; what was acknowledged is on the disk when this returns."""
@@ -278,7 +303,7 @@ class Broker:
         if len(self.connections) >= self.config["max.connections"]:
             self.events.warning("connection_refused", client=connection.peer, max_connections=len(self.connections))
             return False
-        connection.active_ms = self.clock.monotonic_ms()
+        connection.active_ms = self.clock.client_ms()
         self.connections.add(connection)
         self.request_memory.resize(connection, 0, connection.room)
         return True

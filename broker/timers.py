@@ -13,10 +13,13 @@ from stuntbroker.broker.clock import Clock, ManualClock
 class TimerHandle:
     """A call that is due at some time, and can be cancelled."""
 
-    __slots__ = ("callback",)
+    __slots__ = ("callback", "interval_ms", "wanted_at_ms")
 
     def __init__(self, callback: Callable[[], Any] | None) -> None:
         self.callback = callback
+        self.interval_ms = 0
+        self.wanted_at_ms: Callable[[], int | None] | None = None
+        """For calls that come again and again: before which time they do nothing; None is for as long as nobody acts."""
 
     def cancel(self) -> None:
         """Have the call not made. Nothing happens when it was made."""
@@ -34,6 +37,8 @@ class Timers:
         self._number = 0
         self._armed: asyncio.TimerHandle | None = None
         self._armed_at = 0
+        self.stands_still = False
+        """No call is made by itself: whoever has stopped the clock moves it."""
 
     def call_at(self, at_ms: int, callback: Callable[[], Any]) -> TimerHandle:
         """Call back at a time, in ms of `now_ms`; at once when it is over."""
@@ -48,28 +53,84 @@ class Timers:
         """Call back in `delay_ms` from now."""
         return self.call_at(self.now_ms() + delay_ms, callback)
 
-    def every(self, interval_ms: int | Callable[[], int], callback: Callable[[], Any]) -> None:
-        """Calls again and again, for as long as the timers live. An interval that may change is asked for each time."""
+    def every(
+        self,
+        interval_ms: int | Callable[[], int],
+        callback: Callable[[], Any],
+        wanted_at_ms: Callable[[], int | None] | None = None,
+    ) -> None:
+        """Calls again and again, for as long as the timers live. An interval that may change is asked for each time.
+
+        `wanted_at_ms`: before which time a call does nothing (None: for as long as nobody acts), so that whoever moves the
+        clock on need not make such calls.
+        """
+
+        def begin() -> None:
+            interval = interval_ms() if callable(interval_ms) else interval_ms
+            handle = self.call_later(interval, tick)
+            handle.interval_ms, handle.wanted_at_ms = interval, wanted_at_ms
 
         def tick() -> None:
             try:
                 callback()
             finally:
-                self.call_later(interval_ms() if callable(interval_ms) else interval_ms, tick)
+                begin()
 
-        self.call_later(interval_ms() if callable(interval_ms) else interval_ms, tick)
+        begin()
 
     def _arm(self) -> None:
         if self._armed is not None:
             self._armed.cancel()
-        while self._heap and self._heap[0][2].callback is None:
-            heapq.heappop(self._heap)
-        if not self._heap:
-            self._armed = None
+        self._armed = None
+        self._drop_cancelled()
+        if not self._heap or self.stands_still:
             return
         self._armed_at = self._heap[0][0]
         delay_ms = max(0, self._armed_at - self.now_ms())
         self._armed = self.loop.call_later(delay_ms / 1_000, self.run_due)
+
+    def _drop_cancelled(self) -> None:
+        while self._heap and self._heap[0][2].callback is None:
+            heapq.heappop(self._heap)
+
+    def stand_still(self, stands_still: bool) -> None:
+        """Make no call by itself while the clock stands still; go on when it does."""
+        self.stands_still = stands_still
+        self._arm()
+
+    def next_due_ms(self, until_ms: int) -> int | None:
+        """When the next call is due that does something; None when that is later than `until_ms`.
+
+        Calls that come again and again and do nothing before are put off: for whoever moves the clock from call to call.
+        """
+        heap = self._heap
+        while True:
+            self._drop_cancelled()
+            if not heap or heap[0][0] > until_ms:
+                return None
+            due_ms, number, handle = heap[0]
+            if handle.wanted_at_ms is None:
+                return due_ms
+            wanted_ms = handle.wanted_at_ms()
+            if wanted_ms is not None and wanted_ms <= due_ms:
+                return due_ms
+            next_ms = until_ms + 1 if wanted_ms is None else min(wanted_ms, until_ms + 1)
+            interval_ms = max(1, handle.interval_ms)
+            heapq.heapreplace(heap, (due_ms + -(-(next_ms - due_ms) // interval_ms) * interval_ms, number, handle))
+
+    @property
+    def is_next_periodic(self) -> bool:
+        """Whether the next call is one that comes again and again."""
+        return bool(self._heap) and self._heap[0][2].interval_ms > 0
+
+    def run_next(self) -> None:
+        """Make the next call, whether it is due or not. There must be one."""
+        callback = heapq.heappop(self._heap)[2].callback
+        try:
+            if callback is not None:
+                callback()
+        finally:
+            self._arm()
 
     def run_due(self) -> None:
         """Make the calls whose time has come."""

@@ -9,7 +9,7 @@ from stuntbroker.broker.fences import Fences
 from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, OnReply
-from stuntbroker.coordinator.machine import has_expired
+from stuntbroker.coordinator.machine import expires_at_ms, has_expired
 from stuntbroker.coordinator.records import (
     batch_at_level_0,
     batch_of,
@@ -318,6 +318,18 @@ class Transactions:
 
     # --- by the clock
 
+    def sweep_wanted_at_ms(self) -> int | None:
+        """Before which time (monotonic) a sweep does nothing; None for as long as no client does anything."""
+        if any(log.records for log in self._log):
+            return 0
+        soonest_ms = None
+        for txn in [actor.txn for actor in self.open]:
+            expires_ms = 0 if txn.phase in PREPARED else expires_at_ms(txn)
+            if expires_ms is not None and (soonest_ms is None or expires_ms < soonest_ms):
+                soonest_ms = expires_ms
+        clock = self.broker.clock
+        return None if soonest_ms is None else soonest_ms - clock.now_ms() + clock.monotonic_ms()
+
     def sweep(self) -> None:
         """Aborts what timed out, finishes what a fault left prepared, and writes what came late."""
         try:
@@ -355,6 +367,11 @@ class Transactions:
         if self._expiry is None:
             self._expiry = self._expiry_slices(now_ms, age_ms)
             self._next_expiry_slice()
+
+    def expire_wanted_at_ms(self) -> int:
+        """Before which time (monotonic) `expire` finds nothing."""
+        clock = self.broker.clock
+        return self._none_expires_before_ms - clock.now_ms() + clock.monotonic_ms()
 
     def _next_expiry_slice(self) -> None:
         assert self._expiry is not None

@@ -10,6 +10,7 @@ import pytest
 
 from stuntbroker.broker import listener
 from stuntbroker.broker.config import BrokerConfig, ConfigError
+from stuntbroker.broker.dynamic_config import Change
 from stuntbroker.broker.listener import Address, bind, listeners_of, parse_address
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -21,21 +22,21 @@ CONTROLLERS = "controller.listener.names"
 GATEWAY = "172.17.0.1"
 TABLE = {
     #                                        advertised, mapped, gateway, came by, from -> told
-    "by loopback": ("", 0, None, ("127.0.0.1", 9092), "127.0.0.1", ("127.0.0.1", 9092)),
-    "by IPv6 loopback": ("", 0, None, ("::1", 9092), "::1", ("::1", 9092)),
+    "by loopback": ("", "", None, ("127.0.0.1", 9092), "127.0.0.1", ("127.0.0.1", 9092)),
+    "by IPv6 loopback": ("", "", None, ("::1", 9092), "::1", ("::1", 9092)),
     "by an IPv4 address on an IPv6 socket": (
         "",
-        0,
+        "",
         None,
         ("::ffff:10.0.0.5", 9092),
         "::ffff:10.0.0.9",
         ("10.0.0.5", 9092),
     ),
-    "by a network address": ("", 0, None, ("10.0.0.5", 9092), "10.0.0.9", ("10.0.0.5", 9092)),
-    "as configured": ("kafka:29092", 0, None, ("10.0.0.5", 9092), "10.0.0.9", ("kafka", 29092)),
+    "by a network address": ("", "", None, ("10.0.0.5", 9092), "10.0.0.9", ("10.0.0.5", 9092)),
+    "as configured": ("kafka:29092", "", None, ("10.0.0.5", 9092), "10.0.0.9", ("kafka", 29092)),
     "as configured, at the port by which it came": (
         "kafka:0",
-        0,
+        "",
         None,
         ("10.0.0.5", 9092),
         "10.0.0.9",
@@ -43,19 +44,48 @@ TABLE = {
     ),
     "as configured, with the host by which it came": (
         "HOST://:1",
-        0,
+        "",
         None,
         ("10.0.0.5", 9092),
         "10.0.0.9",
         ("10.0.0.5", 1),
     ),
-    "as configured, with a name": ("HOST://kafka:29092", 0, None, ("::1", 1), "::1", ("kafka", 29092)),
-    "as configured, IPv6": ("PLAINTEXT://[fe80::1]:9", 0, None, ("::1", 1), "::1", ("fe80::1", 9)),
-    "as configured, mapped port or not": ("kafka:1", 2, GATEWAY, ("172.17.0.2", 9092), GATEWAY, ("kafka", 1)),
-    "through a mapped port": ("", 49_153, GATEWAY, ("172.17.0.2", 9092), GATEWAY, ("localhost", 49_153)),
-    "through a port mapped to itself": ("", 0, GATEWAY, ("172.17.0.2", 9092), GATEWAY, ("localhost", 9092)),
-    "from another container": ("", 49_153, GATEWAY, ("172.17.0.2", 9092), "172.17.0.3", ("172.17.0.2", 9092)),
-    "from within the container": ("", 49_153, GATEWAY, ("127.0.0.1", 9092), "127.0.0.1", ("127.0.0.1", 9092)),
+    "as configured, with a name": ("HOST://kafka:29092", "", None, ("::1", 1), "::1", ("kafka", 29092)),
+    "as configured, IPv6": ("PLAINTEXT://[fe80::1]:9", "", None, ("::1", 1), "::1", ("fe80::1", 9)),
+    "as configured, mapped port or not": (
+        "kafka:1",
+        "localhost:2",
+        GATEWAY,
+        ("172.17.0.2", 9092),
+        GATEWAY,
+        ("kafka", 1),
+    ),
+    "through a mapped port": ("", "localhost:49153", GATEWAY, ("172.17.0.2", 9092), GATEWAY, ("localhost", 49_153)),
+    "through a mapped port of another host": (
+        "",
+        "[fd00::7]:49153",
+        GATEWAY,
+        ("172.17.0.2", 9092),
+        GATEWAY,
+        ("fd00::7", 49_153),
+    ),
+    "through a port mapped to itself": ("", "", GATEWAY, ("172.17.0.2", 9092), GATEWAY, ("localhost", 9092)),
+    "from another container": (
+        "",
+        "localhost:49153",
+        GATEWAY,
+        ("172.17.0.2", 9092),
+        "172.17.0.3",
+        ("172.17.0.2", 9092),
+    ),
+    "from within the container": (
+        "",
+        "localhost:49153",
+        GATEWAY,
+        ("127.0.0.1", 9092),
+        "127.0.0.1",
+        ("127.0.0.1", 9092),
+    ),
 }
 
 
@@ -64,7 +94,7 @@ def test_a_client_is_told_an_address_that_it_can_reach(what: str, monkeypatch: p
     configured, mapped, gateway, local, peer, told = TABLE[what]
     monkeypatch.setattr(listener, "gateway", lambda: gateway)
     monkeypatch.setattr(listener, "_in_container", lambda: gateway is not None)
-    properties = {"advertised.listeners": configured, "stuntbroker.mapped.port": str(mapped)}
+    properties = {"advertised.listeners": configured, "stuntbroker.mapped.address": mapped}
     (only,) = listeners_of(BrokerConfig(properties))
     assert only.address_for(local, peer) == told
 
@@ -194,3 +224,50 @@ def test_localhost_listens_on_both_loopbacks_with_one_port() -> None:
     finally:
         for one in sockets:
             one.close()
+
+
+MAPPED = ("stuntbroker.mapped.address", "stuntbroker.mapped.address.wait.ms")
+
+
+async def test_clients_from_outside_wait_until_their_address_is_told(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "gateway", lambda: GATEWAY)
+    monkeypatch.setattr(listener, "_in_container", lambda: True)
+    requests = (
+        (MetadataRequest([]), 12),
+        (DescribeClusterRequest(), 0),
+        (FindCoordinatorRequest(coordinator_keys=["g"]), 4),
+    )
+    async with rig(data_dir, {MAPPED[1]: "60000"}) as made:
+        outside = [made.client(peer=(GATEWAY, 50_000), local=("172.17.0.2", 9_092)) for _ in requests]
+        for client, (request, version) in zip(outside, requests, strict=True):
+            client.feed(frame(request, version))
+            assert client.answers() == []
+        inside = made.client(peer=("127.0.0.1", 50_000), local=("127.0.0.1", 9_092))
+        assert inside.ask(MetadataRequest([]), 12).brokers[0].host == "127.0.0.1"
+
+        made.broker.dynamic_config.alter("", [Change(MAPPED[0], 0, "localhost:49153")], validate_only=False)
+
+        for client, (request, version) in zip(outside, requests, strict=True):
+            (answer,) = client.answers()
+            decoded = decode(answer, KEYS[type(request).__name__.removesuffix("Request")], version)
+            (told,) = decoded.coordinators if version == 4 else decoded.brokers
+            assert (told.host, told.port) == ("localhost", 49_153)
+        assert made.broker.router._interceptors == []
+
+
+async def test_after_the_time_for_it_clients_from_outside_are_told_localhost(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "gateway", lambda: GATEWAY)
+    monkeypatch.setattr(listener, "_in_container", lambda: True)
+    async with rig(data_dir, {MAPPED[1]: "60000"}) as made:
+        client = made.client(peer=(GATEWAY, 50_000), local=("172.17.0.2", 9_092))
+        client.feed(frame(MetadataRequest([]), 12))
+        made.pass_time(59_999)
+        assert client.answers() == []
+        made.pass_time(1)
+        (answer,) = client.answers()
+        assert decode(answer, KEYS["Metadata"], 12).brokers[0].host == "localhost"
+        assert client.ask(MetadataRequest([]), 12).brokers[0].host == "localhost"

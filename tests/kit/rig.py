@@ -243,13 +243,13 @@ class SyncedAtOnce:
 @contextlib.asynccontextmanager
 async def rig(
     data_dir: Path, properties: Mapping[str, str] | None = None, durability: str = "process",
-    executor: Any = None, truncate_damaged: bool = False,
+    executor: Any = None, truncate_damaged: bool = False, clock: Any = None,
 ) -> AsyncIterator[Rig]:  # fmt: skip
     """A running broker; at the end nothing may have been complained of in the event loop.
 
-    `executor` stands for the thread that syncs; `executor.rest()` ends what is under way.
+    `executor` stands for the thread that syncs; `executor.rest()` ends what is under way. `clock`: default is one by hand.
     """
-    clock, events = ManualClock(START_MS), KeptEvents()
+    clock, events = clock or ManualClock(START_MS), KeptEvents()
     config = BrokerConfig(properties or {})
     listeners = listeners_of(config, port=None if config["listeners"] else 0)
     broker = Broker(config, str(data_dir), durability, events, clock, truncate_damaged, listeners)
