@@ -1,0 +1,321 @@
+"""The HTTP API: one table of operations, from which the routes and the OpenAPI description come.
+
+Answers are JSON. Errors are problem+json (RFC 9457) with a `hint` that says what to do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from stuntbroker.control import state
+from stuntbroker.control.faults import MATCH, TIMES_MS_MAX, VERBS, WHEN, FaultError
+
+if TYPE_CHECKING:
+    from stuntbroker.control.control import Control
+
+BODY_MAX: Final = 1 << 20
+PROBLEM: Final = "application/problem+json"
+REQUESTS_SHOWN: Final = 100
+
+
+class Problem(Exception):
+    """An error answer: status, what is wrong, and what to do."""
+
+    def __init__(self, status: int, detail: str, hint: str = "") -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.hint = hint
+
+
+class Operation(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    summary: str
+    answer: Callable[[Control, Request], Awaitable[Any]]
+    body: dict[str, Any] | None = None
+    """Schema of the request's body."""
+    query: tuple[str, ...] = ()
+    """Query parameters, all whole numbers."""
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """The JSON object that a request carries."""
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > BODY_MAX:
+            raise Problem(413, f"the body has more than {BODY_MAX} bytes")
+    try:
+        body = json.loads(content)
+    except ValueError as fault:
+        raise Problem(400, f"the body is not JSON: {fault}", "send a JSON object") from fault
+    if not isinstance(body, dict):
+        raise Problem(400, "the body must be a JSON object", 'as {"ms": 1000}')
+    return body
+
+
+def _number_of(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise Problem(400, f"{name}={text!r} is not a whole number")
+    return int(text)
+
+
+# --- the clock
+
+
+async def _clock(control: Control, request: Request) -> Any:
+    clock = control.clock.clock
+    return {"now_ms": clock.now_ms(), "moved_ms": clock.moved_ms, "paused": clock.is_paused}
+
+
+async def _advance(control: Control, request: Request) -> Any:
+    body = await _body(request)
+    ms = body.get("ms")
+    if body.keys() != {"ms"} or isinstance(ms, bool) or not isinstance(ms, int) or not 0 <= ms <= ADVANCE_MS_MAX:
+        raise Problem(400, f"the body must be an object with ms, from 0 to {ADVANCE_MS_MAX}", 'as {"ms": 900000}')
+    await control.clock.advance(ms)
+    return await _clock(control, request)
+
+
+async def _pause(control: Control, request: Request) -> Any:
+    await control.clock.pause()
+    return await _clock(control, request)
+
+
+async def _resume(control: Control, request: Request) -> Any:
+    await control.clock.resume()
+    return await _clock(control, request)
+
+
+# --- faults
+
+
+async def _faults(control: Control, request: Request) -> Any:
+    return {"faults": [_fault(control, fault) for fault in control.injector.faults.values()]}
+
+
+def _fault(control: Control, fault: Any) -> Any:
+    return {**fault.as_json(), "held": control.injector.held(fault.id)}
+
+
+async def _add_fault(control: Control, request: Request) -> Any:
+    try:
+        return _fault(control, control.injector.add(await _body(request)))
+    except FaultError as fault:
+        raise Problem(400, str(fault), fault.hint) from fault
+
+
+async def _remove_faults(control: Control, request: Request) -> Any:
+    removed = [control.injector.remove(id_) for id_ in list(control.injector.faults)]
+    return {"faults": [_fault(control, fault) for fault in removed]}
+
+
+def _known_fault(control: Control, request: Request) -> str:
+    id_: str = request.path_params["id"]
+    if id_ not in control.injector.faults:
+        raise Problem(404, f"there is no fault {id_!r}", "GET /v1/faults lists them")
+    return id_
+
+
+async def _remove_fault(control: Control, request: Request) -> Any:
+    return _fault(control, control.injector.remove(_known_fault(control, request)))
+
+
+async def _release(control: Control, request: Request) -> Any:
+    return {"released": control.injector.release(_known_fault(control, request))}
+
+
+# --- what is there
+
+
+async def _requests(control: Control, request: Request) -> Any:
+    after, limit = _number_of(request, "after", 0), _number_of(request, "limit", REQUESTS_SHOWN)
+    shown = [each for each in control.requests.requests if each.number > after]
+    return {"requests": [asdict(each) for each in shown[len(shown) - min(limit, len(shown)) :]]}
+
+
+async def _transactions(control: Control, request: Request) -> Any:
+    return {"transactions": state.transactions(control.broker)}
+
+
+async def _transaction(control: Control, request: Request) -> Any:
+    id_ = request.path_params["id"]
+    shown = state.transaction(control.broker, id_)
+    if shown is None:
+        raise Problem(404, f"there is no transactional id {id_!r}", "GET /v1/transactions lists them")
+    timeline = [asdict(each) for each in control.requests.requests if each.fields.get("transactional_id") == id_]
+    return {**shown, "fences": control.fences.of(id_), "requests": timeline}
+
+
+async def _fences(control: Control, request: Request) -> Any:
+    return {"fences": list(control.fences.fences)}
+
+
+async def _fence(control: Control, request: Request) -> Any:
+    id_ = request.path_params["id"]
+    for fence in control.fences.fences:
+        if id_ in (fence["id"], fence["transactional_id"]):
+            return fence
+    raise Problem(404, f"there is no fence {id_!r}", "GET /v1/fences lists them")
+
+
+async def _groups(control: Control, request: Request) -> Any:
+    return {"groups": state.groups(control.broker)}
+
+
+async def _topics(control: Control, request: Request) -> Any:
+    return {"topics": state.topics(control.broker)}
+
+
+async def _clients(control: Control, request: Request) -> Any:
+    producers = dict(control.requests.producers())
+    return {
+        "clients": [
+            {
+                "client_id": each.client_id,
+                "client": each.peer,
+                "listener": each.listener.name,
+                "is_producer": each in producers,
+                "transactional_id": producers.get(each) or None,
+            }
+            for each in control.broker.connections
+        ]
+    }
+
+
+async def _left_open(control: Control, request: Request) -> Any:
+    return {
+        "transactions": [each for each in state.transactions(control.broker) if each["is_open"]],
+        "groups": [each for each in state.groups(control.broker) if each["members"]],
+        "producers": [
+            {"client_id": connection.client_id, "client": connection.peer, "transactional_id": id_ or None}
+            for connection, id_ in control.requests.producers()
+        ],
+        "faults": [_fault(control, fault) for fault in control.injector.faults.values() if not fault.fired],
+    }
+
+
+async def _openapi(control: Control, request: Request) -> Any:
+    return openapi()
+
+
+ADVANCE_MS_MAX: Final = 366 * TIMES_MS_MAX
+NUMBER: Final = {"type": "integer", "minimum": 0}
+ADVANCE_BODY: Final = {
+    "type": "object",
+    "required": ["ms"],
+    "additionalProperties": False,
+    "properties": {"ms": {**NUMBER, "maximum": ADVANCE_MS_MAX}},
+}
+FAULT_BODY: Final = {
+    "type": "object",
+    "properties": {
+        "match": {"type": "object", "description": f"with {', '.join(sorted(MATCH))}"},
+        "when": {"type": "object", "description": f"with {', '.join(sorted(WHEN))}"},
+        "do": {"type": "object", "description": f"one of {', '.join(VERBS)}"},
+    },
+    "required": ["do"],
+}
+OPERATIONS: Final = (
+    Operation("GET", "/v1/clock", "The broker's time", _clock),
+    Operation("POST", "/v1/clock/advance", "Let time pass at once", _advance, ADVANCE_BODY),
+    Operation("POST", "/v1/clock/pause", "Stop the broker's time", _pause),
+    Operation("POST", "/v1/clock/resume", "Let the broker's time go on", _resume),
+    Operation("GET", "/v1/faults", "All faults, with how often each has fired", _faults),
+    Operation("POST", "/v1/faults", "Make a fault", _add_fault, FAULT_BODY),
+    Operation("DELETE", "/v1/faults", "Remove all faults; what they hold is carried out", _remove_faults),
+    Operation("DELETE", "/v1/faults/{id}", "Remove a fault; what it holds is carried out", _remove_fault),
+    Operation("POST", "/v1/faults/{id}/release", "Carry out the requests that a fault holds", _release),
+    Operation("GET", "/v1/requests", "The last requests, with their fields", _requests, query=("after", "limit")),
+    Operation("GET", "/v1/transactions", "All transactional ids", _transactions),
+    Operation("GET", "/v1/transactions/{id}", "One, with its fences and last requests", _transaction),
+    Operation("GET", "/v1/fences", "The answers that told a producer that it is fenced, with reasons", _fences),
+    Operation("GET", "/v1/fences/{id}", "One fence, by its id or the transactional id", _fence),
+    Operation("GET", "/v1/groups", "Consumer groups and their members", _groups),
+    Operation("GET", "/v1/topics", "Topics, offsets, and what holds back each last stable offset", _topics),
+    Operation("GET", "/v1/clients", "Connections", _clients),
+    Operation(
+        "GET",
+        "/v1/left-open",
+        "Transactions, group members and producers that nobody has ended, and faults that never fired",
+        _left_open,
+    ),
+    Operation("GET", "/v1/openapi.json", "This description", _openapi),
+)
+
+
+def openapi() -> dict[str, Any]:
+    """The description of the API (OpenAPI 3.1)."""
+    paths: dict[str, Any] = {}
+    problem = {"description": "What is wrong, with a hint", "content": {PROBLEM: {"schema": {"type": "object"}}}}
+    for each in OPERATIONS:
+        parameters: list[dict[str, Any]] = []
+        if "{id}" in each.path:
+            parameters.append({"name": "id", "in": "path", "required": True, "schema": {"type": "string"}})
+        parameters += [{"name": name, "in": "query", "schema": NUMBER} for name in each.query]
+        described: dict[str, Any] = {
+            "summary": each.summary,
+            "parameters": parameters,
+            "responses": {
+                "200": {"description": "OK", "content": {"application/json": {"schema": {"type": "object"}}}},
+                "default": problem,
+            },
+        }
+        if each.body is not None:
+            described["requestBody"] = {"required": True, "content": {"application/json": {"schema": each.body}}}
+        paths.setdefault(each.path, {})[each.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Stuntbroker control", "version": "1"},
+        "paths": paths,
+    }
+
+
+def make_app(control: Control) -> Starlette:
+    """The application of one broker."""
+    routes = []
+    for each in OPERATIONS:
+
+        async def endpoint(request: Request, each: Operation = each) -> Response:
+            try:
+                return JSONResponse(await each.answer(control, request))
+            except (Problem, ClientDisconnect):
+                raise
+            except Exception as fault:  # The shell's edge: our own mistake ends neither the broker nor the connection.
+                control.broker.events.error("control_request_crashed", path=each.path, exc_info=fault)
+                return problem_response(500, f"{type(fault).__name__}: {fault}", "this is a mistake of the broker's")
+
+        routes.append(Route(each.path, endpoint, methods=[each.method]))
+    return Starlette(routes=routes, exception_handlers={Problem: _problem, HTTPException: _http_problem})
+
+
+async def _problem(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, Problem)
+    return problem_response(fault.status, fault.detail, fault.hint)
+
+
+async def _http_problem(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, HTTPException)
+    hint = "GET /v1/openapi.json lists what there is"
+    return problem_response(fault.status_code, f"{request.method} {request.url.path}: {fault.detail}", hint)
+
+
+def problem_response(status: int, detail: str, hint: str = "") -> Response:
+    """An error answer."""
+    body = {"status": status, "title": detail, "detail": detail} | ({"hint": hint} if hint else {})
+    return JSONResponse(body, status, media_type=PROBLEM)

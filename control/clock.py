@@ -1,0 +1,105 @@
+"""The broker's time in a test's hands: it can be moved on, stopped and set going again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from stuntbroker.broker.clock import Clock
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+
+
+class TestClock(Clock):
+    """The machine's time, moved on by as much as a test has asked for; or a moment that lasts, while it is paused."""
+
+    __slots__ = ("_paused_at", "moved_ms")
+    __test__ = False  # For pytest: its name begins as that of a test.
+
+    def __init__(self) -> None:
+        self.moved_ms = 0
+        """By how much it was moved on, without the time that it has stood still."""
+        self._paused_at: tuple[int, int] | None = None
+        """The wall clock's and the monotonic clock's time at which it stands."""
+
+    def now_ms(self) -> int:
+        """Since 1970, as the test wants it."""
+        return (super().now_ms() if self._paused_at is None else self._paused_at[0]) + self.moved_ms
+
+    def monotonic_ms(self) -> int:
+        """Since some moment, as the test wants it."""
+        return (super().monotonic_ms() if self._paused_at is None else self._paused_at[1]) + self.moved_ms
+
+    def client_ms(self) -> int:
+        """The machine's time, which clients go on living in."""
+        return super().monotonic_ms()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it stands still, but for being moved."""
+        return self._paused_at is not None
+
+    def pause(self) -> None:
+        """Stand still. Nothing happens when it does already."""
+        if self._paused_at is None:
+            self._paused_at = super().now_ms(), super().monotonic_ms()
+
+    def resume(self) -> None:
+        """Go on from the time that it shows: what has passed meanwhile is left out."""
+        if self._paused_at is not None:
+            shown_ms = self.monotonic_ms()
+            self._paused_at = None
+            self.moved_ms = shown_ms - super().monotonic_ms()
+
+    def move_to(self, monotonic_ms: int) -> None:
+        """Move on to a time, not back."""
+        self.moved_ms += max(0, monotonic_ms - self.monotonic_ms())
+
+
+class ClockControl:
+    """Moves a broker's clock, and makes the calls that become due on the way."""
+
+    def __init__(self, clock: TestClock, broker: Broker) -> None:
+        self.clock = clock
+        self._broker = broker
+        self._timers = broker.timers
+        self._one_at_a_time = asyncio.Lock()
+
+    async def advance(self, ms: int) -> None:
+        """Let `ms` pass at once: each call is made at its own time, and what it sets in motion is done before the next one."""
+        async with self._one_at_a_time:
+            clock, timers, turn = self.clock, self._timers, self._broker.turn
+            was_paused, moved_ms = clock.is_paused, clock.moved_ms + ms
+            clock.pause()  # However long it takes, only `ms` pass.
+            timers.stand_still(True)
+            target_ms = clock.monotonic_ms() + ms
+            try:
+                while (due_ms := timers.next_due_ms(target_ms)) is not None:
+                    clock.move_to(due_ms)
+                    is_periodic = timers.is_next_periodic
+                    try:
+                        timers.run_next()
+                    except Exception as fault:  # As the event loop does: it is reported, and stops no other call.
+                        facts = {"message": "a call that became due has failed", "exception": fault}
+                        asyncio.get_running_loop().call_exception_handler(facts)
+                    if turn.armed or not is_periodic:
+                        await asyncio.sleep(0)
+                clock.move_to(target_ms)
+            finally:
+                if not was_paused:
+                    clock.resume()
+                    clock.moved_ms = max(clock.moved_ms, moved_ms)
+                timers.stand_still(was_paused)
+
+    async def pause(self) -> None:
+        """Stop the broker's time: nothing times out, expires or is cleaned until it is moved or goes on."""
+        async with self._one_at_a_time:
+            self.clock.pause()
+            self._timers.stand_still(True)
+
+    async def resume(self) -> None:
+        """Let the broker's time go on from where it stands."""
+        async with self._one_at_a_time:
+            self.clock.resume()
+            self._timers.stand_still(False)

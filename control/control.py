@@ -1,0 +1,26 @@
+"""Everything that a test has in its hands of one broker, put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stuntbroker.control.clock import ClockControl, TestClock
+from stuntbroker.control.fence_log import FenceLog
+from stuntbroker.control.injector import Injector
+from stuntbroker.control.request_log import RequestLog
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+
+
+class Control:
+    """The clock, the faults and the logs of a broker that has started, and whose clock is a TestClock."""
+
+    def __init__(self, broker: Broker) -> None:
+        assert isinstance(broker.clock, TestClock)
+        self.broker = broker
+        self.clock = ClockControl(broker.clock, broker)
+        self.requests = RequestLog(broker)
+        broker.router.add_interceptor(self.requests.intercept)
+        self.injector = Injector(broker, self.requests)
+        self.fences = FenceLog(broker.transactions.fences)

@@ -1,0 +1,239 @@
+"""Faults as rules: which requests, when, and what is done to them. Pure: nothing here knows of connections.
+
+    {"match": {"api": "EndTxn", "transactional_id": "pay-*"}, "when": {"nth": 1, "times": 1}, "do": {"lose_answer": true}}
+
+A rule counts the requests that match, and how often it has fired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from stuntbroker.broker.chance import SeededChance
+from stuntbroker.control.messages import Plain
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.errors import ErrorCode
+
+TEXTS: Final = ("client_id", "transactional_id", "group", "topic", "listener")
+NUMBERS: Final = ("version", "partition")
+MATCH: Final = {"api", *TEXTS, *NUMBERS}
+WHEN: Final = {"nth", "times", "probability", "seed", "after_ms"}
+VERBS: Final = {
+    "error": "answer an error code, by its name or number, and do nothing",
+    "delay_ms": "handle the request so much later",
+    "no_answer": "take the request, do nothing, and never answer",
+    "close": "close the connection, and do nothing",
+    "throttle_ms": "tell the client in the answer to wait so long",
+    "lose_answer": "carry the request out, and close the connection instead of answering",
+    "answer_only": "answer that all went well, and do nothing",
+    "duplicate": "carry the request out twice, and answer as after the first time",
+    "hold": "keep the request until it is released, and carry it out then",
+    "reorder": "keep the request until the next one that matches was carried out",
+    "corrupt": "carry the request out, and turn over a bit in every byte of the answer",
+}
+"""What may be done to a request, and what that means."""
+TIMES_MS_MAX: Final = 24 * 3_600_000
+API_NAMES: Final = {api.name.lower(): key for key, api in APIS.items()}
+TOPIC_LISTS: Final = ("topic_names", "topics")
+"""Lists of names of topics."""
+TRANSACTION: Final = 1
+"""key_type of FindCoordinator for a transactional id; that of a group is 0."""
+
+
+class FaultError(ValueError):
+    """A rule that cannot be. `hint` says what to do."""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a rule can ask about a request."""
+
+    key: int
+    version: int
+    client_id: str
+    listener: str
+    fields: Plain
+
+    def texts(self, name: str) -> set[str]:
+        """The transactional ids, groups or topics that a request names."""
+        if name == "client_id":
+            return {self.client_id}
+        if name == "listener":
+            return {self.listener}
+        return set(_texts(name, self.fields))
+
+    def partitions(self) -> set[int]:
+        """The partitions that it names."""
+        return set(_partitions(self.fields))
+
+
+def _texts(wanted: str, fields: Mapping[str, Any]) -> Iterator[str]:
+    key_type = fields.get("key_type")
+    for name, value in fields.items():
+        if name in ("key", "coordinator_keys"):
+            if (key_type == TRANSACTION) == (wanted == "transactional_id") and wanted != "topic":
+                yield from [value] if isinstance(value, str) else value
+        elif isinstance(value, str):
+            if (wanted == "topic" and name in ("name", "topic")) or (wanted != "topic" and name.startswith(wanted)):
+                yield value
+        elif isinstance(value, list):
+            if name in TOPIC_LISTS if wanted == "topic" else name.startswith(wanted):
+                yield from (each for each in value if isinstance(each, str))
+            for each in value:
+                if isinstance(each, dict):
+                    yield from _texts(wanted, each)
+
+
+def _partitions(fields: Mapping[str, Any]) -> Iterator[int]:
+    for name, value in fields.items():
+        if name in ("index", "partition", "partition_index") and isinstance(value, int):
+            yield value
+        elif isinstance(value, list):
+            if name in ("partitions", "partition_indexes"):
+                yield from (each for each in value if isinstance(each, int))
+            for each in value:
+                if isinstance(each, dict):
+                    yield from _partitions(each)
+
+
+@dataclass
+class Fault:
+    """A rule, and how often it has met a request and done something."""
+
+    id: str
+    match: dict[str, Any]
+    when: dict[str, Any]
+    verb: str
+    value: Any
+    made_at_ms: int
+    """When it was made, by the monotonic clock of the broker."""
+    matched: int = 0
+    fired: int = 0
+
+    def __post_init__(self) -> None:
+        self._chance = SeededChance(self.when.get("seed", 0))
+
+    def fires(self, subject: Subject, now_ms: int) -> bool:
+        """Whether this request is one that it was made for; counts it."""
+        if not self._matches(subject) or now_ms < self.made_at_ms + self.when.get("after_ms", 0):
+            return False
+        self.matched += 1
+        times = self.when.get("times")
+        if self.matched < self.when.get("nth", 1) or (times is not None and self.fired >= times):
+            return False
+        if int.from_bytes(self._chance.random_bytes(8)) >= self.when.get("probability", 1.0) * (1 << 64):
+            return False
+        self.fired += 1
+        return True
+
+    def _matches(self, subject: Subject) -> bool:
+        for name, wanted in self.match.items():
+            if name == "api":
+                if subject.key not in wanted:
+                    return False
+            elif name == "version":
+                if subject.version != wanted:
+                    return False
+            elif name == "partition":
+                if wanted not in subject.partitions():
+                    return False
+            elif not any(fnmatchcase(text, wanted) for text in subject.texts(name)):
+                return False
+        return True
+
+    def as_json(self) -> dict[str, Any]:
+        """The rule as it was given, with its id and counts."""
+        match = dict(self.match)
+        if "api" in match:
+            match["api"] = [APIS[key].name for key in match["api"]]
+        value = self.value.name if isinstance(self.value, ErrorCode) else self.value
+        return {
+            "id": self.id,
+            "match": match,
+            "when": self.when,
+            "do": {self.verb: value},
+            "matched": self.matched,
+            "fired": self.fired,
+        }
+
+
+def read_fault(id_: str, rule: Any, now_ms: int) -> Fault:
+    """The fault that a rule describes. Raises FaultError."""
+    if not isinstance(rule, dict):
+        raise FaultError("a fault is an object", 'as {"match": {"api": "EndTxn"}, "do": {"lose_answer": true}}')
+    unknown = rule.keys() - {"match", "when", "do"}
+    if unknown:
+        raise FaultError(f"a fault has no {', '.join(sorted(unknown))}", "give match, when and do")
+    match = _part(rule, "match", MATCH)
+    when = _part(rule, "when", WHEN)
+    action = _part(rule, "do", set(VERBS))
+    if len(action) != 1:
+        raise FaultError("do must have one verb", f"one of {', '.join(VERBS)}")
+    ((verb, value),) = action.items()
+    return Fault(id_, _read_match(match), _read_when(when), verb, _read_value(verb, value), now_ms)
+
+
+def _part(rule: dict[str, Any], name: str, known: set[str]) -> dict[str, Any]:
+    part = rule.get(name, {})
+    if not isinstance(part, dict):
+        raise FaultError(f"{name} must be an object", f"with {', '.join(sorted(known))}")
+    if unknown := part.keys() - known:
+        raise FaultError(f"{name} has no {', '.join(sorted(unknown))}", f"it may have {', '.join(sorted(known))}")
+    return dict(part)
+
+
+def _read_match(match: dict[str, Any]) -> dict[str, Any]:
+    if "api" in match:
+        names = match["api"] if isinstance(match["api"], list) else [match["api"]]
+        keys = set()
+        for name in names:
+            named = {key for api, key in API_NAMES.items() if isinstance(name, str) and fnmatchcase(api, name.lower())}
+            if not named:
+                raise FaultError(
+                    f"there is no API {name!r}", "use Kafka's names: EndTxn, Produce, AddPartitionsToTxn ..."
+                )
+            keys |= named
+        match["api"] = frozenset(keys)
+    for name in TEXTS:
+        if not isinstance(match.get(name, ""), str):
+            raise FaultError(f"match.{name} must be a text", "* and ? stand for what may be anything")
+    for name in NUMBERS:
+        _check_number(match, "match", name, 0, 1 << 31)
+    return match
+
+
+def _read_when(when: dict[str, Any]) -> dict[str, Any]:
+    _check_number(when, "when", "nth", 1, 1 << 31)
+    _check_number(when, "when", "times", 1, 1 << 31)
+    _check_number(when, "when", "after_ms", 0, TIMES_MS_MAX)
+    _check_number(when, "when", "seed", 0, 1 << 63)
+    probability = when.get("probability", 1.0)
+    if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability <= 1:
+        raise FaultError("when.probability must be a number from 0 to 1")
+    return when
+
+
+def _check_number(part: dict[str, Any], where: str, name: str, lowest: int, highest: int) -> None:
+    value = part.get(name, lowest)
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise FaultError(f"{where}.{name} must be a whole number from {lowest} to {highest}")
+
+
+def _read_value(verb: str, value: Any) -> Any:
+    if verb == "error":
+        try:
+            return ErrorCode[value.upper()] if isinstance(value, str) else ErrorCode(value)
+        except (KeyError, ValueError):
+            raise FaultError(f"there is no error {value!r}", "use Kafka's names: NOT_COORDINATOR ...") from None
+    if verb.endswith("_ms"):
+        _check_number({verb: value}, "do", verb, 0, TIMES_MS_MAX)
+    elif value is not True:
+        raise FaultError(f"do.{verb} must be true")
+    return value

@@ -1,0 +1,201 @@
+"""Faults carried out: between the router and the handlers, on live connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.control.faults import Fault, FaultError, Subject, read_fault
+from stuntbroker.control.interception import handle_and_look, send
+from stuntbroker.control.messages import ANSWER_HEADER_SIZE, PRODUCE, Plain, decoded_answer, made_answer, plain_request
+from stuntbroker.control.request_log import RequestLog
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.router import Handler
+    from stuntbroker.broker.server import Broker
+
+FAULTS_MAX: Final = 1_000
+"""Rules at the same time."""
+
+
+class _Request:
+    """A request on its way, which a fault may keep."""
+
+    def __init__(self, handle: Handler, connection: Connection, request: Any, version: int, fields: Plain) -> None:
+        self.handle = handle
+        self.connection = connection
+        self.request = request
+        self.version = version
+        self.fields = fields
+        self.route = connection.route
+
+    def carry_out(self) -> Any:
+        return self.handle(self.connection, self.request, self.version)
+
+    def carry_out_later(self) -> None:
+        """Handle a request that was kept, and answer it; its connection may be gone: then nobody hears of it."""
+        turn = self.connection.broker.turn
+        if self.route.reads and turn.armed:
+            turn.flush()
+        try:
+            send(self.connection, self.carry_out())
+        except StorageError as fault:
+            self.connection.fail("request_failed", api_key=self.route.key, api_version=self.version, reason=str(fault))
+
+    def look(self, on_answer: Callable[[Any], Any]) -> Any:
+        return handle_and_look(self.handle, self.connection, self.request, self.version, on_answer)
+
+
+class Injector:
+    """The faults of one broker, as an interceptor of all APIs; it is one only while there are faults."""
+
+    def __init__(self, broker: Broker, log: RequestLog) -> None:
+        self._broker = broker
+        self._log = log
+        self._number = 0
+        self.faults: dict[str, Fault] = {}
+        self._kept: dict[str, list[_Request]] = {}
+        """By the fault that keeps them: requests on hold, or waiting for the next one."""
+
+    # --- the rules
+
+    def add(self, rule: Any) -> Fault:
+        """Make a fault from now on. Raises FaultError."""
+        if len(self.faults) >= FAULTS_MAX:
+            raise FaultError(f"there are {FAULTS_MAX} faults already", "remove those that are not needed any more")
+        fault = read_fault(f"fault-{self._number + 1}", rule, self._broker.clock.monotonic_ms())
+        self._number += 1
+        if not self.faults:
+            self._broker.router.add_interceptor(self.intercept)
+        self.faults[fault.id] = fault
+        return fault
+
+    def remove(self, id_: str) -> Fault | None:
+        """Take a fault away, and carry out what it keeps; None when there is none of this id."""
+        fault = self.faults.pop(id_, None)
+        if fault is None:
+            return None
+        self.release(id_)
+        if not self.faults:
+            self._broker.router.remove_interceptor(self.intercept)
+        return fault
+
+    def release(self, id_: str) -> int:
+        """Carry out the requests that a fault keeps, in the order in which they came; return how many there were."""
+        kept = self._kept.pop(id_, [])
+        for each in kept:
+            each.carry_out_later()
+        return len(kept)
+
+    def held(self, id_: str) -> int:
+        """How many requests a fault keeps."""
+        return len(self._kept.get(id_, ()))
+
+    # --- requests
+
+    def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        """Do to a request what the first rule wants that fires."""
+        logged = self._log.current.get(connection)
+        fields = plain_request(connection.route.key, request)
+        subject = Subject(
+            connection.route.key, version, connection.client_id, connection.listener.name, self._with_names(fields)
+        )
+        now_ms = self._broker.clock.monotonic_ms()
+        for fault in list(self.faults.values()):
+            if fault.fires(subject, now_ms):
+                if logged is not None:
+                    logged.fault, logged.state = fault.id, fault.verb
+                return getattr(self, f"_{fault.verb}")(fault, _Request(handle, connection, request, version, fields))
+        return handle(connection, request, version)
+
+    def _with_names(self, fields: Plain) -> Plain:
+        """The fields with the names of topics that are given by their ids."""
+        for name, value in fields.items():
+            if isinstance(value, list) and value and isinstance(value[0], dict) and "topic_id" in value[0]:
+                named = []
+                for each in value:
+                    topic = self._broker.topics.by_id(bytes.fromhex(each["topic_id"])) if each["topic_id"] else None
+                    named.append({**each, "topic": topic.name} if topic is not None else each)
+                return {**fields, name: named}
+        return fields
+
+    def _answer_of(self, fault: Fault, request: _Request, code: int) -> Any:
+        if request.route.key == PRODUCE and request.fields.get("acks") == 0:
+            return NO_ANSWER
+        return made_answer(request.route.key, request.fields, code)
+
+    def _error(self, fault: Fault, request: _Request) -> Any:
+        return self._answer_of(fault, request, int(fault.value))
+
+    def _answer_only(self, fault: Fault, request: _Request) -> Any:
+        return self._answer_of(fault, request, ErrorCode.NONE)
+
+    def _delay_ms(self, fault: Fault, request: _Request) -> Any:
+        self._broker.timers.call_later(fault.value, request.carry_out_later)
+
+    def _no_answer(self, fault: Fault, request: _Request) -> Any:
+        return None
+
+    def _close(self, fault: Fault, request: _Request) -> Any:
+        request.connection.abort()
+
+    def _lose_answer(self, fault: Fault, request: _Request) -> Any:
+        return request.look(lambda answer: request.connection.abort())
+
+    def _throttle_ms(self, fault: Fault, request: _Request) -> Any:
+        def throttled(answer: Any) -> Any:
+            response = decoded_answer(request.route.key, request.version, request.route.flexible_response, answer)
+            if response is None or "throttle_time_ms" not in response.__slots__:
+                return answer
+            response.throttle_time_ms = fault.value  # type: ignore[attr-defined]
+            return response
+
+        return request.look(throttled)
+
+    def _duplicate(self, fault: Fault, request: _Request) -> Any:
+        def first(answer: Any) -> Any:
+            def second(_answer: Any) -> Any:
+                return answer
+
+            return request.look(second)
+
+        return request.look(first)
+
+    def _hold(self, fault: Fault, request: _Request) -> Any:
+        self._kept.setdefault(fault.id, []).append(request)
+
+    def _reorder(self, fault: Fault, request: _Request) -> Any:
+        if not self._kept.get(fault.id):
+            return self._hold(fault, request)
+        answer = request.carry_out()
+        self._broker.timers.call_later(0, lambda: self.release(fault.id))
+        return answer
+
+    def _corrupt(self, fault: Fault, request: _Request) -> Any:
+        def corrupted(answer: Any) -> Any:
+            if answer is NO_ANSWER:
+                return answer
+            return self._encoded_corrupt(request, answer)
+
+        return request.look(corrupted)
+
+    def _encoded_corrupt(self, request: _Request, answer: Any) -> Any:
+        """The bytes of an answer, all but its length and correlation id spoilt; sent from here."""
+        if isinstance(answer, bytes | bytearray):
+            out = bytearray(answer)
+        else:
+            out = bytearray(ANSWER_HEADER_SIZE + request.route.flexible_response)
+            if request.route.in_parts:
+                out = bytearray(b"".join(map(bytes, answer.encode_parts(out, request.version))))
+            else:
+                answer.encode(out, request.version)
+            out[:ANSWER_HEADER_SIZE] = (len(out) - 4).to_bytes(4, "big") + request.connection.correlation.to_bytes(
+                4, "big", signed=True
+            )
+        for at in range(ANSWER_HEADER_SIZE, len(out)):
+            out[at] ^= 0x40
+        send(request.connection, bytes(out))

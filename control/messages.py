@@ -1,0 +1,189 @@
+"""Requests and answers as plain values: for a record of them, for rules about them, and for answers that were never given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import islice
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.batches.records import HEADER_SIZE, read_header
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.primitives import ZERO_UUID, Message
+
+PRODUCE: Final = 0
+END_TXN: Final = 26
+ANSWER_HEADER_SIZE: Final = 8
+"""The length of an answer and its correlation id."""
+ALL: Final = 1 << 31
+UUID_SIZE: Final = 16
+ERROR_CODE: Final = "error_code"
+"""How the names of all fields end that carry one."""
+
+Plain = dict[str, Any]
+
+
+def plain_request(key: int, request: Any, elements_max: int = ALL) -> Plain:
+    """The fields of a decoded request, by Kafka's names. Records are shown as the header of their batch.
+
+    `elements_max`: how many elements of a list are taken.
+    """
+    if key == PRODUCE and isinstance(request, tuple):
+        transactional_id, acks, topics = request
+        return {
+            "transactional_id": transactional_id,
+            "acks": acks,
+            "topic_data": [
+                {
+                    "name": name,
+                    "topic_id": _plain(topic_id, 0),
+                    "partition_data": [
+                        {"index": index, **_plain_batch(data)} for index, data in islice(parts.items(), elements_max)
+                    ],
+                }
+                for name, topic_id, parts in topics[:elements_max]
+            ],
+        }
+    if key == END_TXN and isinstance(request, tuple):
+        return dict(zip(("transactional_id", "producer_id", "producer_epoch", "committed"), request, strict=True))
+    plain: Plain = _plain(request, elements_max)
+    return plain
+
+
+def _plain_batch(data: Any) -> Plain:
+    if data is None or len(data) < HEADER_SIZE:
+        return {"size": 0 if data is None else len(data)}
+    header = read_header(data)
+    return {
+        "size": len(data),
+        "records": header.count,
+        "producer_id": header.producer_id,
+        "producer_epoch": header.producer_epoch,
+        "base_sequence": header.base_sequence,
+        "transactional": header.transactional,
+    }
+
+
+def _plain(value: Any, elements_max: int) -> Any:
+    if isinstance(value, Message):
+        return {name: _plain(getattr(value, name), elements_max) for name in value.__slots__}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex() if len(value) == UUID_SIZE else {"size": len(value)}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each, elements_max) for name, each in islice(value.items(), elements_max)}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each, elements_max) for each in value[:elements_max]]
+    return value
+
+
+def response_class(key: int) -> type[Message]:
+    """The class of an API's response."""
+    api = APIS[key]
+    module = import_module(f"stuntbroker.protocol.messages.{api.module}_response")
+    response: type[Message] = getattr(module, f"{api.name}Response")
+    return response
+
+
+def decoded_answer(key: int, version: int, flexible: bool, answer: Any) -> Message | None:
+    """The response in an answer that is encoded already; None when it cannot be told."""
+    if isinstance(answer, Message):
+        return answer
+    if isinstance(answer, bytes | bytearray):
+        return response_class(key).decode(bytes(answer), version, ANSWER_HEADER_SIZE + flexible)
+    return None
+
+
+def error_codes(answer: Message | None) -> Iterator[int]:
+    """The error codes in a response, but for NONE."""
+    if answer is None:
+        return
+    for name in answer.__slots__:
+        value = getattr(answer, name)
+        if name.endswith(ERROR_CODE):
+            if value:
+                yield value
+        elif isinstance(value, list | tuple):
+            for each in value:
+                if isinstance(each, Message):
+                    yield from error_codes(each)
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+# --- answers that were never given
+
+SAME: Final = {"partition_index": ("index", "partition"), "index": ("partition_index", "partition"), "topic": ("name",)}
+"""What a field of a response may be called in its request."""
+KINDS: Final = ("transaction", "coordinator", "group", "resource", "topic", "partition", "response")
+
+
+def made_answer(key: int, request: Plain, code: int) -> Message:
+    """A response with `code` in all its error codes, about everything that the request asks for."""
+    return _answer_about(response_class(key), request, code)
+
+
+def _answer_about(kind: type[Message], request: Plain, code: int) -> Message:
+    message = kind()
+    hints = _hints(kind)
+    for name in kind.__slots__:
+        element = _element_class(hints[name])
+        if name.endswith(ERROR_CODE):
+            message_value: Any = code
+        elif element is not None:
+            message_value = [_answer_about(element, each, code) for each in _elements_for(name, element, request)]
+        else:
+            message_value = _same_field(name, getattr(message, name), request)
+        setattr(message, name, message_value)
+    return message
+
+
+def _hints(kind: type[Message]) -> dict[str, Any]:
+    return get_type_hints(kind.__init__, vars(import_module(kind.__module__)))
+
+
+def _element_class(hint: Any) -> type[Message] | None:
+    """The class of the elements of a list of structures."""
+    for each in (hint, *get_args(hint)):
+        if get_origin(each) is Sequence:
+            (argument,) = get_args(each)
+            if isinstance(argument, type) and issubclass(argument, Message):
+                return argument
+    return None
+
+
+def _carries_errors(kind: type[Message]) -> bool:
+    """Whether there is an error code in a structure, or below it."""
+    elements = (_element_class(hint) for hint in _hints(kind).values())
+    return any(name.endswith(ERROR_CODE) for name in kind.__slots__) or any(
+        each is not None and _carries_errors(each) for each in elements
+    )
+
+
+def _elements_for(name: str, element: type[Message], request: Plain) -> list[Plain]:
+    """What a list of the response is about: the list of the same kind in the request."""
+    if not _carries_errors(element):
+        return []  # Brokers, endpoints, members: they say nothing about the request.
+    lists = {key: value for key, value in request.items() if isinstance(value, list) and value}
+    chosen = lists.get(name) or next(
+        (value for kind in KINDS if kind in name for key, value in lists.items() if kind in key),
+        next(iter(lists.values()), []) if len(lists) == 1 else [],
+    )
+    first = next(field for field in element.__slots__ if not field.endswith(ERROR_CODE))
+    return [each if isinstance(each, dict) else {first: each} for each in chosen]
+
+
+def _same_field(name: str, default: Any, request: Plain) -> Any:
+    for alias in (name, *SAME.get(name, ())):
+        value = request.get(alias)
+        if value is not None and isinstance(value, type(default)):
+            return value
+        if isinstance(value, str) and isinstance(default, bytes) and len(value) == 2 * UUID_SIZE:
+            return bytes.fromhex(value)
+    return ZERO_UUID if default == ZERO_UUID else default

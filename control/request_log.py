@@ -1,0 +1,103 @@
+"""The last requests of a broker, with their fields and what became of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.control.interception import handle_and_look
+from stuntbroker.control.messages import Plain, decoded_answer, error_codes, error_name, plain_request
+from stuntbroker.protocol.api_keys import APIS
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.router import Handler
+    from stuntbroker.broker.server import Broker
+
+REQUESTS_KEPT: Final = 1_000
+ELEMENTS_KEPT: Final = 20
+"""Elements of each list of a request: a thousand requests about thousands of partitions would fill the memory."""
+ERRORS_KEPT: Final = 10
+"""Different errors of one answer."""
+PRODUCER_APIS: Final = frozenset({0, 22})
+"""A client that sends one of them is a producer: Produce, InitProducerId."""
+
+
+@dataclass(slots=True)
+class LoggedRequest:
+    """A request, from its arrival on."""
+
+    number: int
+    at_ms: int
+    """When it came, in ms since 1970, by the broker's clock."""
+    api: str
+    version: int
+    client_id: str
+    client: str
+    """HOST:PORT"""
+    fields: Plain
+    state: str = "waits"
+    """waits, answered, or what a fault has made of it."""
+    took_ms: int = -1
+    errors: tuple[str, ...] = ()
+    """Names of the error codes in the answer."""
+    fault: str = ""
+    """The id of the fault that it met."""
+
+
+class RequestLog:
+    """The last `REQUESTS_KEPT` requests, as an interceptor of all APIs."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._number = 0
+        self.requests: deque[LoggedRequest] = deque(maxlen=REQUESTS_KEPT)
+        self.current: dict[Connection, LoggedRequest] = {}
+        """The last request of each connection."""
+        self._producers: dict[Connection, str] = {}
+        """Connections of producers, and the transactional id of each, or nothing."""
+
+    def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        """Note a request and its answer."""
+        route = connection.route
+        self._number += 1
+        fields = plain_request(route.key, request, ELEMENTS_KEPT)
+        logged = LoggedRequest(
+            self._number,
+            self._broker.clock.now_ms(),
+            APIS[route.key].name,
+            version,
+            connection.client_id,
+            connection.peer,
+            fields,
+        )
+        self.requests.append(logged)
+        self.current[connection] = logged
+        if route.key in PRODUCER_APIS:
+            self._producers[connection] = fields.get("transactional_id") or self._producers.get(connection, "")
+        if len(self.current) > 2 * len(self._broker.connections) + 10:
+            self._forget_closed()
+        began_ms = self._broker.clock.monotonic_ms()
+
+        def answered(answer: Any) -> Any:
+            if logged.state != "corrupt":  # What nobody can read.
+                response = decoded_answer(route.key, version, route.flexible_response, answer)
+                codes = dict.fromkeys(error_codes(response))
+                logged.errors = tuple(error_name(code) for code in list(codes)[:ERRORS_KEPT])
+            if logged.state == "waits":
+                logged.state = "answered"
+            logged.took_ms = self._broker.clock.monotonic_ms() - began_ms
+            return answer
+
+        return handle_and_look(handle, connection, request, version, answered)
+
+    def producers(self) -> list[tuple[Connection, str]]:
+        """The connections of producers that are open, with the transactional id of each, or nothing."""
+        self._forget_closed()
+        return list(self._producers.items())
+
+    def _forget_closed(self) -> None:
+        is_open = self._broker.connections
+        self.current = {each: logged for each, logged in self.current.items() if each in is_open}
+        self._producers = {each: id_ for each, id_ in self._producers.items() if each in is_open}

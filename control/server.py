@@ -1,0 +1,113 @@
+"""Serves the API over HTTP/1.1. What that needs is loaded with the first connection."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.http_hosts import is_private_host
+from stuntbroker.broker.listener import Address, bind
+from stuntbroker.control.control import Control
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+LOOPBACK: Final = ("127.", "::1", "localhost")
+TOKEN_BYTES: Final = 16
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can come by this address."""
+    return host.startswith(LOOPBACK)
+
+
+class ControlServer:
+    """`start` and `stop` belong to the event loop's thread."""
+
+    def __init__(self, control: Control, token: str = "") -> None:
+        """Without a token everybody who can connect may do everything."""
+        self._control = control
+        self._token = token
+        self._servers: list[asyncio.Server] = []
+        self._protocols: Any = None
+
+    async def start(self, host: str, port: int) -> Address:
+        """Listens; the address that it gives is the first one. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        addresses = []
+        for bound in bind(host, port):
+            name = bound.getsockname()
+            addresses.append(Address(name[0], name[1]))
+            self._servers.append(await loop.create_server(self._protocol, sock=bound))
+        return addresses[0]
+
+    def stop(self) -> None:
+        """Stop listening, and close what is connected."""
+        for server in self._servers:
+            server.close()
+        if self._protocols is not None:
+            for connection in list(self._protocols.state.connections):
+                connection.transport.abort()
+
+    def _protocol(self) -> asyncio.Protocol:
+        """A connection of a client."""
+        if self._protocols is None:
+            self._protocols = _Protocols(self._control, self._token)
+        protocol: asyncio.Protocol = self._protocols.make()
+        return protocol
+
+
+class _Protocols:
+    """Makes connections of uvicorn's, with the application behind them."""
+
+    def __init__(self, control: Control, token: str) -> None:
+        from uvicorn.config import Config
+        from uvicorn.protocols.http.h11_impl import H11Protocol
+        from uvicorn.server import ServerState
+
+        from stuntbroker.control.api import make_app
+
+        app = Guard(make_app(control), token)
+        self._config = Config(app, log_config=None, lifespan="off", http="h11", ws="none", access_log=False)
+        self._config.load()
+        self._class = H11Protocol
+        self.state = ServerState()
+
+    def make(self) -> asyncio.Protocol:
+        protocol: asyncio.Protocol = self._class(config=self._config, server_state=self.state, app_state={})
+        return protocol
+
+
+def preload() -> None:
+    """Load what the first connection needs, for brokers that are forked from this process."""
+    unused: Any = None
+    _Protocols(unused, "")  # Also compiles the patterns of the paths, which are kept.
+
+
+class Guard:
+    """Lets through who has the token and comes by a name of this machine: no page of another site (DNS rebinding)."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        from stuntbroker.control.api import problem_response
+
+        headers = dict(scope["headers"])
+        refusal = None
+        host = headers.get(b"host", b"")
+        origin = headers.get(b"origin")
+        if not is_private_host(host):
+            hint = "use the address that the ready line has"
+            refusal = problem_response(421, "the Host header is no address, nor a private name", hint)
+        elif origin is not None and origin != b"http://" + host:
+            refusal = problem_response(403, "a page of another site must not ask this", "send no Origin header")
+        elif self._token and not hmac.compare_digest(
+            headers.get(b"authorization", b""), b"Bearer " + self._token.encode()
+        ):
+            hint = "send the header Authorization: Bearer TOKEN, with the token of --control-token or of the ready line"
+            refusal = problem_response(401, "the token is missing or wrong", hint)
+        await (self._app if refusal is None else refusal)(scope, receive, send)

@@ -1,0 +1,89 @@
+"""What is in a broker at this moment, as plain values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stuntbroker.coordinator.state import COMPLETED, EMPTY, TIMEOUT_NONE, Txn
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.topics import Topic
+    from stuntbroker.groups.state import Group
+    from stuntbroker.storage.partition import PartitionLog
+
+
+def transactions(broker: Broker) -> list[dict[str, Any]]:
+    """Every transactional id, by name."""
+    states = (broker.transactions.state_of(transactional_id) for transactional_id in sorted(broker.transactions.ids()))
+    return [_transaction(broker, txn) for txn in states if txn is not None]
+
+
+def transaction(broker: Broker, transactional_id: str) -> dict[str, Any] | None:
+    """One transactional id; None when it is unknown."""
+    txn = broker.transactions.state_of(transactional_id)
+    return None if txn is None else _transaction(broker, txn)
+
+
+def _transaction(broker: Broker, txn: Txn) -> dict[str, Any]:
+    is_open = txn.phase is not EMPTY and txn.phase not in COMPLETED
+    shown: dict[str, Any] = {
+        "transactional_id": txn.transactional_id,
+        "phase": txn.phase.kafka_name,
+        "is_open": is_open,
+        "producer_id": txn.producer_id,
+        "producer_epoch": txn.producer_epoch,
+        "timeout_ms": None if txn.timeout_ms == TIMEOUT_NONE else txn.timeout_ms,
+        "partitions": [{"topic": topic, "partition": index} for topic, index in sorted(txn.partitions)],
+    }
+    if is_open:
+        shown |= {"started_at_ms": txn.started_at_ms, "age_ms": broker.clock.now_ms() - txn.started_at_ms}
+    return shown
+
+
+def topics(broker: Broker) -> list[dict[str, Any]]:
+    """Every topic with its partitions, and what holds back each last stable offset."""
+    return [_topic(topic) for topic in sorted(broker.topics, key=lambda topic: topic.name)]
+
+
+def _topic(topic: Topic) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "internal": topic.internal,
+        "partitions": [_partition(log) for log in topic.partitions],
+    }
+
+
+def _partition(log: PartitionLog) -> dict[str, Any]:
+    return {
+        "partition": log.index,
+        "log_start_offset": log.log_start_offset,
+        "last_stable_offset": log.last_stable_offset,
+        "end_offset": log.next_offset,
+        "open_transactions": [
+            {"producer_id": producer_id, "first_offset": offset}
+            for producer_id, offset in log.producers.open_txns.items()
+        ],
+    }
+
+
+def groups(broker: Broker) -> list[dict[str, Any]]:
+    """Every consumer group with its members."""
+    return [_group(group) for group in sorted(broker.known_groups(), key=lambda group: group.group_id)]
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {
+        "group_id": group.group_id,
+        "state": group.state.value,
+        "generation": group.generation,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client": member.client_host,
+            }
+            for member in group.members.values()
+        ],
+    }

@@ -1,0 +1,27 @@
+"""A broker in this process, without sockets, whose clock stands still until a test moves it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from stuntbroker.control.clock import TestClock
+from stuntbroker.control.control import Control
+from tests.kit.rig import Rig
+from tests.kit.rig import rig as running_rig
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    clock = TestClock()
+    clock.pause()
+    async with running_rig(tmp_path, clock=clock) as made:
+        made.broker.timers.stand_still(True)
+        yield made
+
+
+@pytest.fixture
+def control(rig: Rig) -> Control:
+    return Control(rig.broker)

@@ -1,0 +1,158 @@
+"""The API over HTTP, of a broker that runs as a process."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stuntbroker.control.api import OPERATIONS, openapi
+from tests.kit.process import Process, run, serving
+
+
+class Api:
+    """What one broker answers."""
+
+    def __init__(self, url: str) -> None:
+        self.address = url.removeprefix("http://")
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str, Any]:
+        """(status, content type, JSON)"""
+        connection = http.client.HTTPConnection(self.address, timeout=10)
+        try:
+            content = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+            connection.putrequest(method, path, skip_host="Host" in headers)
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            if content is not None:
+                connection.putheader("Content-Length", str(len(content)))
+            connection.endheaders(content)
+            answer = connection.getresponse()
+            return answer.status, answer.headers["Content-Type"], json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Any:
+        status, kind, value = self.ask("GET", path)
+        assert (status, kind) == (200, "application/json")
+        return value
+
+
+def control_of(broker: Process) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in broker.line.split()[1:])
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    with serving("--control") as broker:
+        yield Api(control_of(broker)["control"])
+
+
+def test_the_clock_is_moved_stopped_and_set_going(api: Api) -> None:
+    before = api.get("/v1/clock")
+    assert before["paused"] is False
+    moved = api.ask("POST", "/v1/clock/advance", {"ms": 900_000})[2]
+    assert moved["now_ms"] >= before["now_ms"] + 900_000
+    stopped = api.ask("POST", "/v1/clock/pause")[2]
+    assert (stopped["paused"], api.get("/v1/clock")["now_ms"]) == (True, stopped["now_ms"])
+    assert api.ask("POST", "/v1/clock/resume")[2]["paused"] is False
+
+
+def test_a_fault_is_made_listed_and_removed(api: Api) -> None:
+    status, _, made = api.ask("POST", "/v1/faults", {"match": {"api": "EndTxn"}, "do": {"hold": True}})
+    assert (status, made["fired"], made["held"], made["match"]) == (200, 0, 0, {"api": ["EndTxn"]})
+    assert api.get("/v1/faults")["faults"] == [made]
+    assert api.get("/v1/left-open")["faults"] == [made]
+    assert api.ask("POST", f"/v1/faults/{made['id']}/release")[2] == {"released": 0}
+    assert api.ask("DELETE", f"/v1/faults/{made['id']}")[2] == made
+    api.ask("POST", "/v1/faults", {"do": {"close": True}})
+    assert len(api.ask("DELETE", "/v1/faults")[2]["faults"]) == 1
+    assert api.get("/v1/faults") == {"faults": []}
+
+
+WRONG: dict[str, tuple[str, str, Any, int]] = {
+    "another path": ("GET", "/v2", None, 404),
+    "another method": ("PUT", "/v1/clock", None, 405),
+    "no JSON": ("POST", "/v1/clock/advance", b"{", 400),
+    "no UTF-8": ("POST", "/v1/clock/advance", b'{"ms": "\xff"}', 400),
+    "no object": ("POST", "/v1/clock/advance", [1], 400),
+    "no body": ("POST", "/v1/clock/advance", b"", 400),
+    "another field": ("POST", "/v1/clock/advance", {"ms": 1, "s": 1}, 400),
+    "backwards": ("POST", "/v1/clock/advance", {"ms": -1}, 400),
+    "too far": ("POST", "/v1/clock/advance", {"ms": 10**15}, 400),
+    "no number": ("POST", "/v1/clock/advance", {"ms": True}, 400),
+    "a rule that cannot be": ("POST", "/v1/faults", {"do": {"explode": True}}, 400),
+    "an unknown fault": ("DELETE", "/v1/faults/fault-77", None, 404),
+    "release of an unknown fault": ("POST", "/v1/faults/fault-77/release", None, 404),
+    "an unknown id": ("GET", "/v1/transactions/no/body", None, 404),
+    "an id that nobody has": ("GET", "/v1/transactions/nobody", None, 404),
+    "an unknown fence": ("GET", "/v1/fences/fence-77", None, 404),
+    "a limit in words": ("GET", "/v1/requests?limit=ten", None, 400),
+    "a body without end": ("POST", "/v1/faults", b"[" + b" " * (1 << 20) + b"]", 413),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_is_a_problem_with_its_status(name: str, api: Api) -> None:
+    method, path, body, status = WRONG[name]
+    answered, kind, problem = api.ask(method, path, body)
+    assert (answered, kind) == (status, "application/problem+json")
+    assert problem["status"] == status
+    assert problem["detail"]
+
+
+def test_nobody_but_this_machine_is_let_in_by_name(api: Api) -> None:
+    assert api.ask("GET", "/v1/clock", Host="localhost:80")[0] == 200
+    assert api.ask("GET", "/v1/clock", Host="attacker.example")[0] == 421
+    own = f"http://{api.address}"
+    assert api.ask("GET", "/v1/clock", Origin=own)[0] == 200
+    assert api.ask("GET", "/v1/clock", Origin="http://attacker.example")[0] == 403
+    assert api.ask("GET", "/v1/clock", Origin="null")[0] == 403
+
+
+def test_the_description_tells_of_every_operation(api: Api) -> None:
+    described = api.get("/v1/openapi.json")
+    assert described == json.loads(json.dumps(openapi()))
+    assert {(each.method.lower(), each.path) for each in OPERATIONS} == {
+        (method, path) for path, methods in described["paths"].items() for method in methods
+    }
+    for each in OPERATIONS:
+        if each.method == "GET" and "{" not in each.path:
+            assert api.ask("GET", each.path)[0] == 200
+
+
+def test_an_address_that_others_can_reach_needs_a_token() -> None:
+    with serving("--control", "0.0.0.0:0") as broker:
+        ready = control_of(broker)
+        api = Api(ready["control"])
+        token = ready["control-token"]
+        assert len(token) == 32
+        assert api.ask("GET", "/v1/clock")[0] == 401
+        assert api.ask("GET", "/v1/clock", Authorization="Bearer wrong")[0] == 401
+        assert api.ask("GET", "/v1/clock", Authorization=f"Bearer {token}")[0] == 200
+
+
+def test_a_token_that_was_given_is_wanted_everywhere_and_not_printed() -> None:
+    with serving("--control", "--control-token", "secret") as broker:
+        ready = control_of(broker)
+        api = Api(ready["control"])
+        assert "control-token" not in ready
+        assert api.ask("GET", "/v1/clock")[0] == 401
+        assert api.ask("GET", "/v1/clock", Authorization="Bearer secret")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--control", "here"], "--control: '127.0.0.1:here' is not HOST:PORT"),
+        (["--control-token", "x"], "--control-token has no effect without --control"),
+        (["--control", "192.0.2.1:9"], "cannot listen on 192.0.2.1:9"),
+    ],
+)
+def test_an_address_that_cannot_be_is_refused(arguments: list[str], reason: str) -> None:
+    done = run("serve", "--port", "0", *arguments)
+    assert done.returncode in (1, 2)
+    assert reason in done.stderr

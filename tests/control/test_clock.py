@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+
+from stuntbroker.broker.clock import Clock
+from stuntbroker.control.clock import TestClock
+from stuntbroker.control.control import Control
+from stuntbroker.protocol.errors import ErrorCode
+from tests.control.transactions import begin, end
+from tests.kit.rig import Rig
+
+HOUR_MS = 3_600_000
+
+
+# --- the clock alone
+
+
+def test_a_clock_that_is_paused_stands_still_and_goes_on_without_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = {"now": 1_000, "monotonic": 50}
+    monkeypatch.setattr(Clock, "now_ms", lambda self: real["now"])
+    monkeypatch.setattr(Clock, "monotonic_ms", lambda self: real["monotonic"])
+    clock = TestClock()
+
+    clock.pause()
+    real |= {"now": 3_000, "monotonic": 2_050}
+    assert (clock.now_ms(), clock.monotonic_ms(), clock.is_paused) == (1_000, 50, True)
+
+    clock.move_to(150)
+    assert (clock.now_ms(), clock.monotonic_ms()) == (1_100, 150)
+
+    clock.resume()
+    assert (clock.now_ms(), clock.monotonic_ms(), clock.is_paused) == (1_100, 150, False)
+    real |= {"now": 3_007, "monotonic": 2_057}
+    assert (clock.now_ms(), clock.monotonic_ms()) == (1_107, 157)
+
+
+def test_a_clock_is_never_moved_back() -> None:
+    clock = TestClock()
+    clock.pause()
+    before_ms = clock.monotonic_ms()
+    clock.move_to(before_ms - 10)
+    assert clock.monotonic_ms() == before_ms
+
+
+# --- a broker's time
+
+
+async def test_calls_are_made_at_their_own_time_and_in_their_order(rig: Rig, control: Control) -> None:
+    clock, timers = rig.broker.clock, rig.broker.timers
+    begin_ms = clock.monotonic_ms()
+    calls: list[tuple[str, int]] = []
+
+    def note(name: str) -> None:
+        calls.append((name, clock.monotonic_ms() - begin_ms))
+
+    timers.call_later(700, lambda: note("second"))
+    timers.call_later(300, lambda: (note("first"), timers.call_later(200, lambda: note("set off by the first"))))
+    timers.call_later(1_001, lambda: note("later"))
+    await control.clock.advance(1_000)
+
+    assert calls == [("first", 300), ("set off by the first", 500), ("second", 700)]
+    assert clock.monotonic_ms() == begin_ms + 1_000
+
+
+async def test_calls_that_would_do_nothing_are_left_out_and_come_again_in_their_rhythm(
+    rig: Rig, control: Control
+) -> None:
+    clock, timers = rig.broker.clock, rig.broker.timers
+    begin_ms = clock.monotonic_ms()
+    calls: list[int] = []
+    wanted_ms: list[int | None] = [begin_ms + 1_234]
+
+    def sweep() -> None:
+        calls.append(clock.monotonic_ms() - begin_ms)
+        wanted_ms[0] = None
+
+    timers.every(100, sweep, lambda: wanted_ms[0])
+    await control.clock.advance(5_000)
+    assert calls == [1_300]
+
+    wanted_ms[0] = 0
+    await control.clock.advance(250)
+    assert calls == [1_300, 5_100]
+
+
+async def test_a_transaction_times_out_when_its_time_is_over_and_not_before(rig: Rig, control: Control) -> None:
+    rig.topic("t")
+    client = rig.client()
+    given = begin(client, timeout_ms=60_000)
+
+    await control.clock.advance(60_000)
+    assert rig.broker.transactions.state_of("pay").phase.kafka_name == "Ongoing"
+
+    await control.clock.advance(200)
+    assert rig.broker.transactions.state_of("pay").phase.kafka_name == "CompleteAbort"
+    ended_at_ms = rig.broker.transactions.state_of("pay").updated_at_ms
+    assert 60_000 < ended_at_ms - (rig.broker.clock.now_ms() - 60_200) <= 60_200
+    assert end(client, given) == ErrorCode.PRODUCER_FENCED
+
+
+async def test_in_an_hour_transactions_end_one_after_the_other_each_at_its_own_time(rig: Rig, control: Control) -> None:
+    rig.topic("t")
+    client = rig.client()
+    began_ms = rig.broker.clock.now_ms()
+    for minutes in (30, 5, 50):
+        begin(client, f"{minutes} minutes", minutes * 60_000)
+    rig.broker.config.values["transaction.max.timeout.ms"] = HOUR_MS
+
+    await control.clock.advance(HOUR_MS)
+
+    ended = [facts["transactional_id"] for name, facts in rig.events.kept if name == "txn_timed_out"]
+    known = ["5 minutes", "30 minutes", "50 minutes"]
+    assert ended == [name for name in known if rig.broker.transactions.state_of(name) is not None]
+    for name in ended:
+        minutes = int(name.split()[0])
+        late_ms = rig.broker.transactions.state_of(name).updated_at_ms - began_ms - minutes * 60_000
+        assert 0 < late_ms <= 200
+
+
+async def test_an_hour_costs_few_steps(rig: Rig, control: Control) -> None:
+    """Of the 36,000 sweeps of an hour none is made while there is nothing to end."""
+    rig.topic("t")
+    begin(rig.client(), timeout_ms=600_000)
+    sweeps: list[int] = []
+    sweep = rig.broker.transactions.sweep
+    rig.broker.transactions.sweep = lambda: (sweeps.append(1), sweep())  # type: ignore[method-assign]
+    rig.broker.timers.close()
+    rig.broker._begin_housekeeping()
+
+    await control.clock.advance(HOUR_MS)
+
+    assert 1 <= len(sweeps) <= 5
+    assert rig.broker.transactions.state_of("pay").phase.kafka_name == "CompleteAbort"
+
+
+async def test_clients_are_not_idle_while_time_is_moved(rig: Rig, control: Control) -> None:
+    client = rig.client()
+    begin(client)
+    await control.clock.advance(10 * HOUR_MS)
+    assert not client.transport.closed
+
+
+async def test_while_it_stands_nothing_is_called_and_afterwards_it_is(rig: Rig, control: Control) -> None:
+    await control.clock.resume()
+    calls: list[int] = []
+    await control.clock.pause()
+    rig.broker.timers.call_later(0, lambda: calls.append(1))
+    await control.clock.advance(0)
+    assert calls == [1]
+    rig.broker.timers.call_later(1, lambda: calls.append(2))
+    rig.broker.timers.run_due()
+    assert calls == [1]
+    assert rig.broker.timers._armed is None
+    await control.clock.resume()
+    assert rig.broker.timers._armed is not None
+
+
+async def test_a_call_that_fails_is_reported_and_stops_no_other(rig: Rig, control: Control) -> None:
+    calls: list[int] = []
+
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    rig.broker.timers.call_later(10, fail)
+    rig.broker.timers.call_later(20, lambda: calls.append(1))
+    await control.clock.advance(30)
+    assert calls == [1]
+    assert [str(each["exception"]) for each in rig.faults] == ["broken"]
+    rig.faults.clear()

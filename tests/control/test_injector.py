@@ -1,0 +1,248 @@
+"""Faults on live connections of a broker in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stuntbroker.broker.apis import SERVED
+from stuntbroker.control.control import Control
+from stuntbroker.control.faults import VERBS
+from stuntbroker.control.messages import error_codes
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from tests.control.rules import rule
+from tests.control.transactions import begin, end
+from tests.kit.rig import Client, Rig, decode, frame, turn
+from tests.kit.valid_requests import CASES, IDS, TOPIC, valid_request
+
+CODE = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def phase_of(rig: Rig, transactional_id: str = "pay") -> str:
+    name: str = rig.broker.transactions.state_of(transactional_id).phase.kafka_name
+    return name
+
+
+def end_request(given: Any) -> EndTxnRequest:
+    return EndTxnRequest("pay", given.producer_id, given.producer_epoch, True)
+
+
+@pytest.fixture
+def client(rig: Rig) -> Client:
+    rig.topic("t")
+    return rig.client()
+
+
+# --- made answers
+
+
+@pytest.mark.parametrize(("key", "version"), CASES, ids=IDS)
+async def test_an_error_is_answered_in_the_form_of_every_api_and_version(
+    key: int, version: int, rig: Rig, control: Control
+) -> None:
+    topic = rig.topic(TOPIC)
+    client = rig.client()
+    control.injector.add(rule(APIS[key].name, error="COORDINATOR_NOT_AVAILABLE"))
+    client.feed(frame(valid_request(key, version, topic.id), version))
+    (answer,) = client.answers()
+
+    assert set(error_codes(decode(answer, key, version))) == {int(CODE)}
+    assert control.requests.requests[-1].errors == ("COORDINATOR_NOT_AVAILABLE",)
+
+
+def test_every_api_that_is_served_can_be_named(control: Control) -> None:
+    for key in SERVED:
+        assert control.injector.add(rule(APIS[key].name, close=True)).match["api"] == {key}
+
+
+def test_a_partition_among_thousands_can_be_meant_and_each_is_answered(rig: Rig, control: Control) -> None:
+    control.injector.add(rule("Metadata", topic="t-2999", error="LEADER_NOT_AVAILABLE"))
+    topics = [MetadataRequestTopic(name=f"t-{number}") for number in range(3_000)]
+    answer = rig.client().ask(MetadataRequest(topics), 9)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.LEADER_NOT_AVAILABLE] * 3_000
+    assert len(control.requests.requests[-1].fields["topics"]) == 20
+
+
+# --- what becomes of a request
+
+
+async def test_an_error_is_answered_and_nothing_is_done(rig: Rig, control: Control, client: Client) -> None:
+    given = begin(client)
+    fault = control.injector.add(rule("EndTxn", error="NOT_COORDINATOR", times=1))
+    assert end(client, given) == ErrorCode.NOT_COORDINATOR
+    assert phase_of(rig) == "Ongoing"
+    assert end(client, given) == ErrorCode.NONE
+    assert (fault.matched, fault.fired) == (2, 1)
+
+
+async def test_answer_only_says_that_all_went_well(rig: Rig, control: Control, client: Client) -> None:
+    given = begin(client)
+    control.injector.add(rule("EndTxn", answer_only=True))
+    assert end(client, given) == ErrorCode.NONE
+    assert phase_of(rig) == "Ongoing"
+
+
+async def test_a_lost_answer_is_carried_out_and_closes_the_connection(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    given = begin(client)
+    control.injector.add(rule("EndTxn", lose_answer=True))
+    client.feed(frame(end_request(given), 4))
+    assert client.answers() == []
+    assert client.transport.closed
+    assert phase_of(rig) == "CompleteCommit"
+
+
+async def test_a_connection_that_is_closed_has_done_nothing(rig: Rig, control: Control, client: Client) -> None:
+    given = begin(client)
+    control.injector.add(rule("EndTxn", close=True))
+    client.feed(frame(end_request(given), 4))
+    assert client.answers() == []
+    assert client.transport.closed
+    assert phase_of(rig) == "Ongoing"
+
+
+async def test_a_request_without_an_answer_holds_up_its_connection_alone(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    given = begin(client)
+    control.injector.add(rule("EndTxn", no_answer=True, times=1))
+    client.feed(frame(end_request(given), 4) + frame(end_request(given), 4, correlation=8))
+    assert client.answers() == []
+    assert phase_of(rig) == "Ongoing"
+    assert end(rig.client(), given) == ErrorCode.NONE
+
+
+async def test_a_delayed_request_is_carried_out_at_its_time(rig: Rig, control: Control, client: Client) -> None:
+    given = begin(client)
+    control.injector.add(rule("EndTxn", delay_ms=5_000))
+    client.feed(frame(end_request(given), 4))
+    await control.clock.advance(4_999)
+    assert (client.answers(), phase_of(rig)) == ([], "Ongoing")
+    await control.clock.advance(1)
+    (answer,) = client.answers()
+    assert decode(answer, 26, 4).error_code == ErrorCode.NONE
+    assert phase_of(rig) == "CompleteCommit"
+
+
+async def test_a_delayed_request_arrives_even_when_its_client_has_gone(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    given = begin(client)
+    control.injector.add(rule("EndTxn", delay_ms=5_000))
+    client.feed(frame(end_request(given), 4))
+    client.leave()
+    await control.clock.advance(5_000)
+    assert phase_of(rig) == "CompleteCommit"
+
+
+async def test_requests_on_hold_are_carried_out_in_order_when_they_are_released(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    given = begin(client)
+    other = rig.client()
+    fault = control.injector.add(rule(["EndTxn", "CreateTopics"], hold=True))
+    client.feed(frame(end_request(given), 4))
+    other.feed(frame(CreateTopicsRequest([CreatableTopic("new", 1, 1)], 1_000), 5))
+    assert (client.answers(), phase_of(rig), control.injector.held(fault.id)) == ([], "Ongoing", 2)
+
+    assert control.injector.release(fault.id) == 2
+    assert decode(client.answers()[0], 26, 4).error_code == ErrorCode.NONE
+    assert rig.broker.topics.get("new") is not None
+    assert control.injector.held(fault.id) == 0
+
+
+async def test_a_fault_that_is_removed_carries_out_what_it_holds(rig: Rig, control: Control, client: Client) -> None:
+    given = begin(client)
+    fault = control.injector.add(rule("EndTxn", hold=True))
+    client.feed(frame(end_request(given), 4))
+    assert control.injector.remove(fault.id) is fault
+    assert phase_of(rig) == "CompleteCommit"
+    assert control.injector.remove(fault.id) is None
+
+
+async def test_two_requests_are_carried_out_the_other_way_round(rig: Rig, control: Control, client: Client) -> None:
+    control.injector.add(rule("InitProducerId", reorder=True, times=2))
+    later = rig.client()
+    client.feed(frame(InitProducerIdRequest("pay", 60_000), 4, correlation=1))
+    later.feed(frame(InitProducerIdRequest("pay", 60_000), 4, correlation=2))
+    await control.clock.advance(0)
+    await turn()
+    first, second = decode(later.answers()[0], 22, 4), decode(client.answers()[0], 22, 4)
+    assert (first.producer_epoch, second.producer_epoch) == (0, 1)
+
+
+async def test_a_request_that_comes_twice_is_answered_as_the_first_time(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    control.injector.add(rule("InitProducerId", duplicate=True, times=1))
+    assert client.ask(InitProducerIdRequest("pay", 60_000), 4).producer_epoch == 0
+    assert client.ask(InitProducerIdRequest("pay", 60_000), 4).producer_epoch == 2
+
+
+async def test_a_throttled_client_is_told_how_long_to_wait(rig: Rig, control: Control, client: Client) -> None:
+    given = begin(client)
+    control.injector.add(rule("EndTxn", throttle_ms=1_234))
+    answer = client.ask(end_request(given), 5)
+    assert (answer.throttle_time_ms, answer.error_code) == (1_234, ErrorCode.NONE)
+    assert phase_of(rig) == "CompleteCommit"
+
+
+@pytest.mark.parametrize(("key", "version"), [(26, 5), (26, 4), (1, 12), (3, 9)])
+async def test_a_corrupt_answer_has_its_length_and_correlation_id_and_nothing_else(
+    key: int, version: int, rig: Rig, control: Control
+) -> None:
+    topic = rig.topic(TOPIC)
+    request = frame(valid_request(key, version, topic.id), version, correlation=99)
+    client = rig.client()
+    client.feed(request)
+    await control.clock.advance(1)
+    (sound,) = client.answers()
+    control.injector.add(rule(APIS[key].name, corrupt=True))
+    client.feed(request)
+    (spoilt,) = client.answers()
+    assert spoilt[:4] == sound[:4] == (99).to_bytes(4, "big")
+    assert bytes(byte ^ 0x40 for byte in spoilt[4:])[:6] == sound[4:10]
+    assert control.requests.requests[-1].state == "corrupt"
+
+
+async def test_answers_that_come_later_can_be_lost_too(rig: Rig, control: Control, client: Client) -> None:
+    """EndTxn v5 is answered by its coordinator, in bytes."""
+    given = begin(client)
+    control.injector.add(rule("EndTxn", lose_answer=True))
+    client.feed(frame(end_request(given), 5))
+    assert (client.answers(), client.transport.closed, phase_of(rig)) == ([], True, "CompleteCommit")
+
+
+# --- rules at work
+
+
+async def test_without_faults_nothing_stands_between_router_and_handlers(rig: Rig, control: Control) -> None:
+    before = list(rig.broker.router._interceptors)
+    fault = control.injector.add(rule("EndTxn", close=True))
+    assert len(rig.broker.router._interceptors) == len(before) + 1
+    control.injector.remove(fault.id)
+    assert rig.broker.router._interceptors == before
+
+
+async def test_a_fault_is_named_beside_the_request_that_it_met(rig: Rig, control: Control, client: Client) -> None:
+    given = begin(client)
+    fault = control.injector.add(rule("EndTxn", error=15))
+    end(client, given)
+    logged = control.requests.requests[-1]
+    assert (logged.api, logged.fault, logged.state, logged.errors) == (
+        "EndTxn",
+        fault.id,
+        "error",
+        ("COORDINATOR_NOT_AVAILABLE",),
+    )
+
+
+def test_every_verb_is_carried_out(control: Control) -> None:
+    assert all(callable(getattr(control.injector, f"_{verb}")) for verb in VERBS)

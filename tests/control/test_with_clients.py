@@ -1,0 +1,157 @@
+"""Real clients, and what a test does to them by the object that it has of its broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import aiokafka
+import confluent_kafka
+import pytest
+
+from stuntbroker import run_broker
+from stuntbroker.fixture.broker import Broker
+from stuntbroker.fixture.control import ControlError
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with run_broker(topics={"payments": 1}) as running:
+        yield running
+
+
+def producer_of(broker: Broker, transactional_id: str = "pay-1", **settings: object) -> confluent_kafka.Producer:
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "transactional.id": transactional_id,
+            "client.id": "payer",
+            "log_level": 0,
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+    )
+    producer.init_transactions(10)
+    return producer
+
+
+def test_a_commit_whose_answer_is_lost_is_there_once(broker: Broker) -> None:
+    lost = broker.faults.add("EndTxn", transactional_id="pay-*", lose_answer=True, times=1)
+    producer = producer_of(broker)
+    producer.begin_transaction()
+    producer.produce("payments", "42 EUR")
+    producer.commit_transaction(10)
+
+    assert lost.fired == 1
+    broker.assert_committed("payments", ["42 EUR"])
+    ends = [(each.state, each.errors) for each in broker.requests() if each.api == "EndTxn"]
+    assert ends == [("lose_answer", []), ("answered", [])]
+
+
+def test_a_coordinator_that_moves_is_looked_for_again(broker: Broker) -> None:
+    producer = producer_of(broker)
+    moved = broker.faults.add("EndTxn", error="NOT_COORDINATOR", times=1)
+    producer.begin_transaction()
+    producer.produce("payments", "42 EUR")
+    producer.commit_transaction(10)
+
+    assert moved.fired == 1
+    apis = [each.api for each in broker.requests() if each.api in ("EndTxn", "FindCoordinator")]
+    assert apis[-3:] == ["EndTxn", "FindCoordinator", "EndTxn"]
+    broker.assert_committed("payments", ["42 EUR"])
+
+
+def test_a_time_out_is_told_from_another_instance(broker: Broker) -> None:
+    """The client gets the same error code for both; the broker knows which it was."""
+    sleeper = producer_of(broker, transaction_timeout_ms=60_000)
+    sleeper.begin_transaction()
+    sleeper.produce("payments", "late")
+    sleeper.flush(10)
+    broker.clock.advance(minutes=1, seconds=1)
+    with pytest.raises(confluent_kafka.KafkaException):
+        sleeper.commit_transaction(10)
+
+    (fence,) = broker.fences()
+    assert (fence["cause"], fence["client_id"], fence["request"]) == ("timeout", "payer", "EndTxn")
+    assert "transaction.timeout.ms" in fence["advice"]
+
+    zombie = producer_of(broker, "pay-2")
+    zombie.begin_transaction()
+    zombie.produce("payments", "twice")
+    zombie.flush(10)
+    producer_of(broker, "pay-2", client_id="successor")
+    with pytest.raises(confluent_kafka.KafkaException):
+        zombie.commit_transaction(10)
+
+    assert (broker.fences()[-1]["cause"], broker.fences()[-1]["by_client_id"]) == ("newer_instance", "successor")
+    broker.assert_committed("payments", [])
+
+
+def test_a_transaction_that_is_held_up_holds_back_its_readers_and_nobody_else(broker: Broker) -> None:
+    held = broker.faults.add("EndTxn", transactional_id="pay-1", hold=True)
+    slow, quick = producer_of(broker, "pay-1"), producer_of(broker, "pay-2")
+    for producer, value in ((slow, "first"), (quick, "second")):
+        producer.begin_transaction()
+        producer.produce("payments", value)
+        producer.flush(10)
+    with pytest.raises(confluent_kafka.KafkaException):
+        slow.commit_transaction(0.5)
+    quick.commit_transaction(10)
+    assert broker.values("payments") == []
+
+    broker.wait_until(lambda: held.held == 1)
+    assert held.release() == 1
+    broker.assert_committed("payments", ["first", "second"])
+    held.remove()
+    slow.commit_transaction(10)
+
+
+async def test_a_member_that_is_silent_for_its_session_time_out_is_thrown_out(broker: Broker) -> None:
+    consumer = aiokafka.AIOKafkaConsumer(
+        "payments", bootstrap_servers=broker.bootstrap, group_id="readers", session_timeout_ms=300_000
+    )
+    await consumer.start()
+    try:
+        assert [len(group.members) for group in broker.groups()] == [1]
+        broker.faults.add("Heartbeat", group="readers", no_answer=True)
+        broker.clock.advance(minutes=5, seconds=1)
+        assert [len(group.members) for group in broker.groups()] == [0]
+        broker.faults.clear()
+    finally:
+        await consumer.stop()
+
+
+def test_while_the_clock_is_paused_no_transaction_times_out(broker: Broker) -> None:
+    broker.clock.pause()
+    assert broker.clock.is_paused
+    before_ms = broker.clock.now_ms
+    producer = producer_of(broker, transaction_timeout_ms=1_000)
+    producer.begin_transaction()
+    producer.produce("payments", "42 EUR")
+    producer.flush(10)
+    broker.clock.advance(seconds=1)
+    assert broker.clock.now_ms == before_ms + 1_000
+    producer.commit_transaction(10)
+    broker.assert_committed("payments", ["42 EUR"])
+    broker.clock.resume()
+    assert not broker.clock.is_paused
+
+
+def test_what_cannot_be_is_refused_with_a_hint(broker: Broker) -> None:
+    with pytest.raises(ControlError, match="there is no API 'EndTransaction'; use Kafka's names"):
+        broker.faults.add("EndTransaction", close=True)
+    with pytest.raises(ControlError, match="do must have one verb"):
+        broker.faults.add("EndTxn")
+    with pytest.raises(TypeError, match="advance\\(\\) takes ms, seconds"):
+        broker.clock.advance(weeks=1)
+    fault = broker.faults.add("EndTxn", close=True)
+    fault.remove()
+    with pytest.raises(ControlError, match="was removed"):
+        assert fault.fired
+    with pytest.raises(ControlError, match="cannot be controlled: start it with --control"):
+        Broker(None, broker.bootstrap).clock.pause()
+
+
+def test_a_broker_that_is_started_again_can_be_controlled_again(broker: Broker) -> None:
+    broker.faults.add("EndTxn", close=True)
+    broker.restart(kill=True)
+    assert broker.faults.all() == []
+    broker.clock.advance(hours=1)
