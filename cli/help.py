@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 from stuntbroker.cli.main import COMMANDS, UsageError
@@ -9,13 +10,25 @@ from stuntbroker.cli.main import COMMANDS, UsageError
 OVERVIEW: Final = """\
 usage: stuntbroker COMMAND [options]
 
-  serve     run the broker
-  wait      exit 0 as soon as a broker answers
-  txn       show and end transactions of any Kafka: list, describe, abort, force-terminate, find-hanging
-  dump      print the files of a data folder as readable lines
-  audit     check the transactions in the data folder of a stopped broker
-  version   print the version (also --version, -V)
-  help      print this, or the help of a command (also --help, -h)
+  serve       run the broker
+  wait        exit 0 as soon as a broker answers
+  topic       create, list, describe, delete and grow topics of any Kafka
+  group       list, describe, reset and delete consumer groups
+  produce     write records, in a transaction or without one
+  consume     print records, also those of open and aborted transactions, and the markers that end them
+  config      show and change the properties of topics, brokers and groups
+  advertise   tell a broker in a container by which address its mapped port is reached
+  ctl         time, faults and the last requests of a broker that was started with --control
+  txn         show and end transactions of any Kafka: list, describe, abort, force-terminate, find-hanging
+  dump        print the files of a data folder as readable lines
+  audit       check the transactions in the data folder of a stopped broker
+  completion  print what a shell needs to complete these commands
+  version     print the version (also --version, -V)
+  help        print this, or the help of a command (also --help, -h)
+
+Kafka's own commands are here too, with Kafka's options and output: stuntbroker kafka-topics, kafka-console-producer,
+kafka-console-consumer, kafka-consumer-groups, kafka-configs, kafka-transactions, kafka-broker-api-versions, kafka-cluster,
+kafka-get-offsets; and rpk. In the image they have these names.
 
 `stuntbroker help COMMAND` and `stuntbroker COMMAND --help` print the options of a command, and examples.
 
@@ -37,17 +50,29 @@ Runs the broker until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
             truncate       it is cut where the damage begins, as Apache Kafka does
   --config FILE            properties from a TOML file, or from a Java file whose name ends in .properties
   --set KEY=VALUE          one property, by Kafka's name; may be repeated, wins over the file
+  --topic NAME[:PARTITIONS[:KEY=VALUE...]]
+                           create this topic unless it exists; may be repeated
+  --exit-with-parent       stop when the process that started this one has ended, or closes standard input if that is a pipe
+  --container              the defaults of a Kafka image: listen everywhere, keep the data where a volume is mounted, say that
+                           it is ready in the words of other images too
+  --not-found-ports P,P    also listen there and answer every HTTP request with 404, for those who wait for such a port
   --ready-file PATH        write the address there as JSON when ready; the file is removed at the start and at the end
   --metrics-port P         also answer Prometheus there, at /metrics (0 lets the kernel choose)
+  --control [HOST:PORT]    let tests control time and faults and see the last requests, over HTTP (default: 127.0.0.1 and a
+                           port that the kernel chooses)
+  --control-token TOKEN    what they must send there; without it one is made unless only this machine can connect
   --log-format text|json   form of the log on standard error (default text)
   --log-level debug|info|warning|error   (default info)
 
+Variables: KAFKA_X_Y sets the property x.y, STUNTBROKER_X_Y the option --x-y or the property stuntbroker.x.y, and
+STUNTBROKER_TOPICS=orders:3,payments creates topics. The command line wins over STUNTBROKER_, that over KAFKA_, and that
+over --config.
 Prints `ready kafka=HOST:PORT` on standard output when it accepts requests; behind it ` listener.NAME=HOST:PORT` for each
-of several listeners, and with --metrics-port ` metrics=HOST:PORT`.
+of several listeners, with --metrics-port ` metrics=HOST:PORT`, and with --control ` control=http://HOST:PORT`.
 Exit status: 0 after a signal, 1 it cannot start or it failed, 2 the command line is wrong.
 
 Examples:
-  stuntbroker serve --port 0 --set num.partitions=3
+  stuntbroker serve --port 0 --topic orders:3 --topic payments:1:cleanup.policy=compact
   stuntbroker serve --data-dir ./data --durability power --config server.properties
 """
 WAIT: Final = """\
@@ -56,6 +81,7 @@ usage: stuntbroker wait [options]
 Asks until a broker answers a Kafka request.
 
   --bootstrap HOST:PORT    default localhost:9092; more than one with commas
+  --container              the broker that runs in this container, wherever it listens: for health checks
   --timeout SECONDS        default 30
 
 Exit status: 0 as soon as a broker answers, 1 after the time-out, 2 the command line is wrong.
@@ -90,14 +116,9 @@ TEXTS: Final = {"": OVERVIEW, "help": OVERVIEW, "serve": SERVE, "wait": WAIT, "d
 
 def help_of(command: str) -> str:
     """The help of a command, or the overview for "". Raises UsageError when there is no such command."""
-    if command == "txn":
-        from stuntbroker.cli.txn import USAGE as TXN
-
-        return TXN
-    if command == "audit":
-        from stuntbroker.cli.audit import USAGE as AUDIT
-
-        return AUDIT
-    if command not in TEXTS:
+    if command in TEXTS:
+        return TEXTS[command]
+    if command not in COMMANDS:
         raise UsageError(f"there is no command {command!r}; there are {', '.join(COMMANDS)}")
-    return TEXTS[command]
+    usage: str = import_module(f"stuntbroker.cli.{command}").USAGE
+    return usage

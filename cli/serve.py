@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from stuntbroker.broker.config import BrokerConfig, ConfigError
 from stuntbroker.broker.events import Events
@@ -21,6 +21,13 @@ from stuntbroker.cli.main import UsageError, choice, number, single
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import NO_LIMIT, OPEN_FILES
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.clock import Clock
+    from stuntbroker.broker.metrics_server import MetricsServer
+    from stuntbroker.cli.environment import Environment
+    from stuntbroker.control.server import ControlServer
+    from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """What lives per id and per record makes no cycles: the collector need not look often."""
@@ -41,16 +48,40 @@ class Folder(NamedTuple):
 
 
 class Listening(NamedTuple):
-    """Where, and who is told when it is ready."""
+    """Where, what exists before, who is told when it is ready, and how long it goes on."""
 
     listeners: list[Listener]
     metrics_port: int | None
     """None: nobody scrapes."""
     ready_file: str
+    topics: list[CreatableTopic]
+    """Created before it listens, unless they exist."""
+    exit_with_parent: bool
+    in_container: bool
+    """Says that it is ready in the words of other Kafka images too."""
+    not_found_ports: list[int]
+    """Where every HTTP request gets 404."""
+    control: ControlAddress | None
+    """None: nobody controls it."""
+
+
+class ControlAddress(NamedTuple):
+    """Where tests control the broker, and what they must know to do so."""
+
+    host: str
+    port: int
+    token: str
+    """Empty: nothing."""
+    is_token_made: bool
+    """Nobody knows it, so that it must be printed."""
 
 
 def serve(given: dict[str, list[str]]) -> int:
     """Run a broker until SIGTERM or SIGINT; return the exit status."""
+    environment = _environment()
+    if environment is not None:
+        given = environment.options | given
+    in_container = "--container" in given
     durability = choice(given, "--durability", "process", "power")
     form = choice(given, "--log-format", "text", "json")
     level = choice(given, "--log-level", "info", "debug", "warning", "error")
@@ -58,15 +89,33 @@ def serve(given: dict[str, list[str]]) -> int:
     truncate = choice(given, "--recover", "refuse", "truncate") == "truncate"
     ready_file = single(given, "--ready-file", "")
     metrics_port = number(given, "--metrics-port", 0, 0, 65_535) if "--metrics-port" in given else None
-    properties = _properties(single(given, "--config", ""), given.get("--set", []))
+    topics = [_topic(text) for text in given.get("--topic", ())]
+    config_file = single(given, "--config", "")
+    log_dirs = "" if environment is None else environment.log_dirs
+    if in_container:
+        from stuntbroker.cli import container
+
+        config_file = config_file or container.config_file()
+        data_dir = data_dir or container.data_dir(log_dirs)
+        ready_file = ready_file or container.ready_file()
+    properties = _properties_of(config_file)
+    if environment is not None:
+        properties |= environment.properties
+    properties |= _key_values(given.get("--set", []))
+    if in_container:
+        properties.setdefault("listeners", container.LISTENERS)
+    elif log_dirs:
+        properties.setdefault("log.dirs", log_dirs)  # Without effect here, as in a file: --data-dir is meant.
     try:
         config = BrokerConfig(properties)
         listeners = _listeners(given, config)
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
     events = Events(level, form)
-    if config.unused:
-        events.warning("properties_without_effect", properties=sorted(config.unused))
+    _warn_of_unused(events, config, environment)
+    if in_container and data_dir is None:
+        os.environ.setdefault("TMPDIR", container.temporary_folder())
+        events.warning("data_not_kept", folder=container.DATA_DIR, hint="mount a volume there to keep the data")
     open_files = _raise_file_limit()
     shares = share(open_files, config["max.connections"])
     if shares.connections < config["max.connections"]:
@@ -80,9 +129,17 @@ def serve(given: dict[str, list[str]]) -> int:
     OPEN_FILES.limit = shares.segments
     try:
         _remove_ready_file(ready_file)  # A broker that did not end in order left it behind.
-        return _run(
-            config, Folder(data_dir, durability, truncate), events, Listening(listeners, metrics_port, ready_file)
+        listening = Listening(
+            listeners,
+            metrics_port,
+            ready_file,
+            topics,
+            "--exit-with-parent" in given,
+            in_container,
+            _ports(single(given, "--not-found-ports", "")),
+            _control_address(given),
         )
+        return _run(config, Folder(data_dir, durability, truncate), events, listening)
     except _CannotStop as fault:
         sys.stderr.write(
             f"stuntbroker: stopped, but not in order: {fault}; the next start reads the folder as after a crash\n"
@@ -96,7 +153,8 @@ def serve(given: dict[str, list[str]]) -> int:
         sys.stderr.write(f"stuntbroker: cannot start: {fault}; {listening_advice(fault.fault, *given_by)}\n")
         return 1
     except (StorageError, DecodeError, OSError) as fault:
-        sys.stderr.write(f"stuntbroker: cannot start: {fault}\n")
+        advice = container.ownership_advice(data_dir) if in_container and data_dir else ""
+        sys.stderr.write(f"stuntbroker: cannot start: {fault}{advice}\n")
         return 1
 
 
@@ -107,18 +165,90 @@ def _listeners(given: dict[str, list[str]], config: BrokerConfig) -> list[Listen
     return listeners_of(config, host, port)
 
 
-def _properties(path: str, sets: list[str]) -> dict[str, str]:
-    properties: dict[str, str] = {}
-    if path:
-        from stuntbroker.cli.properties import read_properties
+def _warn_of_unused(events: Events, config: BrokerConfig, environment: Environment | None) -> None:
+    """Name the properties and variables that have no effect: nothing is passed over in silence."""
+    if config.unused:
+        events.warning("properties_without_effect", properties=sorted(config.unused))
+    if environment is not None and environment.without_effect:
+        events.warning("variables_without_effect", variables=environment.without_effect)
+    if environment is not None and environment.unknown:
+        hint = "neither Kafka nor Stuntbroker has a property of that name"
+        events.warning("variables_not_understood", variables=environment.unknown, hint=hint)
 
-        properties = read_properties(path)
+
+def _environment() -> Environment | None:
+    """What the environment's variables say; None, and nothing of it is loaded, when none of them is for a broker."""
+    if not any(name.startswith(("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")) for name in os.environ):
+        return None
+    from stuntbroker.cli.environment import read_environment
+
+    return read_environment(os.environ)
+
+
+def _properties_of(path: str) -> dict[str, str]:
+    """The properties in a file, or none without one. Raises UsageError."""
+    if not path:
+        return {}
+    from stuntbroker.cli.properties import read_properties
+
+    return read_properties(path)
+
+
+def _key_values(sets: list[str]) -> dict[str, str]:
+    properties = {}
     for setting in sets:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
             raise UsageError(f"--set {setting!r}: it must be KEY=VALUE")
         properties[name.strip()] = value.strip()
     return properties
+
+
+def _ports(text: str) -> list[int]:
+    ports = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isascii() and part.isdigit() and len(part) < 6 and int(part) < 65_536 for part in ports):
+        raise UsageError(f"--not-found-ports {text!r}: it must be ports with commas")
+    return [int(part) for part in ports]
+
+
+def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
+    """What --control and --control-token say. Raises UsageError."""
+    token = single(given, "--control-token", "")
+    if "--control" not in given:
+        if token:
+            raise UsageError("--control-token has no effect without --control")
+        return None
+    from stuntbroker.broker.listener import parse_address
+    from stuntbroker.control.server import TOKEN_BYTES, is_loopback
+
+    text = single(given, "--control", "") or "127.0.0.1:0"
+    try:
+        _, address = parse_address(text if ":" in text else f"127.0.0.1:{text}", "--control")
+    except ConfigError as fault:
+        raise UsageError(str(fault)) from None
+    is_token_made = not token and not is_loopback(address.host)
+    if is_token_made:
+        from stuntbroker.broker.chance import Chance
+
+        token = Chance().random_bytes(TOKEN_BYTES).hex()
+    return ControlAddress(address.host, address.port, token, is_token_made)
+
+
+def _topic(text: str) -> CreatableTopic:
+    """The topic that `NAME[:PARTITIONS[:KEY=VALUE...]]` describes. Raises UsageError."""
+    from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
+
+    name, *more = text.split(":")
+    partitions = more.pop(0) if more else "-1"
+    if not name or (partitions != "-1" and not (partitions.isascii() and partitions.isdigit())) or len(partitions) > 9:
+        raise UsageError(f"--topic {text!r}: it must be NAME, NAME:PARTITIONS or NAME:PARTITIONS:KEY=VALUE:...")
+    configs = []
+    for setting in more:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--topic {text!r}: {setting!r} must be KEY=VALUE")
+        configs.append(CreatableTopicConfig(key, value))
+    return CreatableTopic(name, int(partitions), -1, (), configs)
 
 
 def _raise_file_limit() -> int:
@@ -144,6 +274,7 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
         folder.data_dir,
         folder.durability,
         events,
+        clock=None if listening.control is None else _test_clock(),
         truncate_damaged=folder.truncate_damaged,
         listeners=listening.listeners,
     )
@@ -161,6 +292,10 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
         if number_ == signal.SIGHUP and signal.getsignal(number_) == signal.SIG_IGN:
             continue  # Under nohup: the terminal may go, the broker stays.
         loop.add_signal_handler(number_, stop, signal.Signals(number_).name)
+    if listening.exit_with_parent:
+        from stuntbroker.cli.parent import watch_parent
+
+        watch_parent(loop, lambda: stop("its parent has ended"))
     why = loop.run_until_complete(_live(broker, listening, stopped))
     if status:
         sys.stderr.write(f"stuntbroker: stopped: {why}\n")
@@ -169,35 +304,34 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
     os._exit(status)  # Everything is on the disk; taking the interpreter apart would only take time.
 
 
+def _test_clock() -> Clock:
+    from stuntbroker.control.clock import TestClock
+
+    return TestClock()
+
+
 async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[str]) -> str:
     """From start to stop in one run of the loop: a signal that comes between two runs would be lost."""
     try:
-        await broker.start()
+        await broker.start(listening.topics)
     except BaseException:
         await broker.stop()
         raise
     ready = {"kafka": str(broker.listeners[0].addresses[0].reachable())}
     if len(broker.listeners) > 1:
         ready |= {f"listener.{each.name}": str(each.addresses[0].reachable()) for each in broker.listeners}
-    if listening.metrics_port is not None:
-        from stuntbroker.broker.metrics_server import MetricsServer  # Loads what only a scrape needs.
-
-        metrics = MetricsServer(broker)
-        host = listening.listeners[0].host
-        try:
-            ready["metrics"] = str((await metrics.start(host, listening.metrics_port)).reachable())
-        except OSError as fault:
-            await broker.stop()
-            advice = listening_advice(fault, "--metrics-port")
-            raise StorageError(
-                f"cannot listen on {host}:{listening.metrics_port}: {fault.strerror}; {advice}"
-            ) from fault
+    others = await _serve_http(broker, listening, ready)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
     try:
         _tell(ready, listening.ready_file)
+        if listening.in_container:
+            from stuntbroker.cli import container
+
+            sys.stdout.write(container.ready_lines(broker.node_id))
+            sys.stdout.flush()
     except OSError as fault:
         await broker.stop()
         raise StorageError(
@@ -206,13 +340,50 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     broker.remove_stale_folders()
     why = await stopped
     _remove_ready_file(listening.ready_file)
-    if "metrics" in ready:
-        metrics.stop()
+    for server in others:
+        server.stop()
     try:
         await broker.stop()
     except (StorageError, OSError) as fault:
         raise _CannotStop(str(fault)) from fault
     return why
+
+
+async def _serve_http(
+    broker: Broker, listening: Listening, ready: dict[str, str]
+) -> list[MetricsServer | ControlServer]:
+    """Begin to serve what is not Kafka's protocol, and add the addresses to `ready`. Raises StorageError."""
+    servers: list[MetricsServer | ControlServer] = []
+    host, port, option = listening.listeners[0].host, 0, ""
+    try:
+        if listening.metrics_port is not None:
+            from stuntbroker.broker.metrics_server import MetricsServer  # Loads what only a scrape needs.
+
+            port, option = listening.metrics_port, "--metrics-port"
+            metrics = MetricsServer(broker)
+            ready["metrics"] = str((await metrics.start(host, port)).reachable())
+            servers.append(metrics)
+        if listening.control is not None:
+            from stuntbroker.control.control import Control
+            from stuntbroker.control.server import ControlServer
+
+            address, option = listening.control, "--control"
+            control = ControlServer(Control(broker), address.token)
+            host, port = address.host, address.port
+            ready["control"] = f"http://{(await control.start(host, port)).reachable()}"
+            servers.append(control)
+            if address.is_token_made:
+                ready["control-token"] = address.token
+        for port in listening.not_found_ports:
+            from stuntbroker.cli import container
+
+            host, option = listening.listeners[0].host, "--not-found-ports"
+            await container.answer_not_found(host, port)
+    except OSError as fault:
+        await broker.stop()
+        advice = listening_advice(fault, option)
+        raise StorageError(f"cannot listen on {host}:{port}: {fault.strerror}; {advice}") from fault
+    return servers
 
 
 def listening_advice(fault: OSError, port_from: str, host_from: str = "--host") -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from stuntbroker.cli.main import UsageError, bootstrap, number, options, seconds, single
+from stuntbroker.cli.main import UsageError, number, single
 from stuntbroker.cli.tables import instant, shown, table
+from stuntbroker.cli.verbs import COMMON_USAGE, Options, Shown, Verb, optional_number, run_verb
 from stuntbroker.client.admin import (
     MAX_TRANSACTION_TIMEOUT_MS,
     RUNNING,
@@ -22,9 +22,9 @@ from stuntbroker.client.admin import (
     OpenTransaction,
 )
 from stuntbroker.client.cluster import Cluster
-from stuntbroker.client.errors import ClientError
 
-USAGE: Final = """\
+USAGE: Final = (
+    """\
 usage: stuntbroker txn COMMAND [options]
 
   list             every transactional id, or those for which all of this is true
@@ -57,15 +57,15 @@ usage: stuntbroker txn COMMAND [options]
                                                    Kafka's transaction.max.timeout.ms)
 
   All of them work against any Kafka from 3.0 on, and take
-                     --bootstrap HOST:PORT         default localhost:9092; more than one with commas
-                     --timeout SECONDS             for the whole command (default 60)
-                     --json                        one JSON document on standard output instead of a table
-  They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
+"""
+    + COMMON_USAGE
+    + """\
 
 Examples:
   stuntbroker txn list --running-longer-than-ms 60000
   stuntbroker txn force-terminate --transactional-id payments-1
 """
+)
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 STRING_MAX: Final = 0x7FFF
@@ -74,42 +74,22 @@ STRING_MAX: Final = 0x7FFF
 LISTED: Final = ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE")
 """The fields of a Listing."""
 
-Options = dict[str, list[str]]
-
-
-class Shown(NamedTuple):
-    """What a command has to say, in both forms. `failure`: what of it could not be done."""
-
-    text: str
-    document: dict[str, Any]
-    failure: str = ""
+Operation = Callable[[Admin], Shown]
 
 
 def txn(arguments: list[str]) -> int:
     """Run one of the transactional admin commands; return the exit status."""
-    command, others = (arguments[0], arguments[1:]) if arguments else ("", [])
-    if command not in COMMANDS:
-        what = f"txn: there is no command {command!r}" if command else "txn: which command?"
-        raise UsageError(f"{what}; there are {', '.join(COMMANDS)} (txn --help tells more)")
-    prepare, known = COMMANDS[command]
-    given = options(others, (*known, "--bootstrap", "--timeout"), flags=("--json",))
-    operation = prepare(given)
-    addresses = bootstrap(given)
-    timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
-    try:
-        with Cluster(addresses, timeout_s, is_total=True) as cluster:
-            result = operation(Admin(cluster))
-    except ClientError as fault:
-        sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
-        return 1
-    sys.stdout.write(json.dumps(result.document, indent=2) + "\n" if "--json" in given else result.text)
-    if result.failure:
-        sys.stderr.write(f"stuntbroker: {shown(result.failure)}\n")
-    return 1 if result.failure else 0
+    return run_verb("txn", VERBS, arguments)
 
 
-COMMAND_TIMEOUT_S: Final = 60.0
-Operation = Callable[[Admin], Shown]
+def _verb(prepare: Callable[[Options], Operation], *names: str) -> Verb:
+    """A command whose operation needs an Admin."""
+
+    def prepared(given: Options) -> Callable[[Cluster], Shown]:
+        operation = prepare(given)
+        return lambda cluster: operation(Admin(cluster))
+
+    return Verb(prepared, names)
 
 
 # --- list
@@ -120,7 +100,7 @@ def _list(given: Options) -> Operation:
         if state not in STATES:
             raise UsageError(f"--state {state!r}: it must be one of {', '.join(STATES)}")
     # Unlike Kafka: its tool's --duration-filter also shows ids without a transaction, and finished ones.
-    longer_ms = _optional(given, "--running-longer-than-ms", 0, LONG_MAX)
+    longer_ms = optional_number(given, "--running-longer-than-ms", 0, LONG_MAX)
     pattern = single(given, "--transactional-id", "") or None
     if pattern is not None:
         _checked_id(pattern)
@@ -224,10 +204,10 @@ def _abort(values: Options) -> Operation:
     if not topic or "--partition" not in values:
         raise UsageError("txn abort needs --topic and --partition")
     partition = number(values, "--partition", 0, 0, INT_MAX)
-    start_offset = _optional(values, "--start-offset", 0, LONG_MAX)
-    producer_id = _optional(values, "--producer-id", 0, LONG_MAX)
-    producer_epoch = _optional(values, "--producer-epoch", 0, 32_767)
-    coordinator_epoch = _optional(values, "--coordinator-epoch", -1, INT_MAX)
+    start_offset = optional_number(values, "--start-offset", 0, LONG_MAX)
+    producer_id = optional_number(values, "--producer-id", 0, LONG_MAX)
+    producer_epoch = optional_number(values, "--producer-epoch", 0, 32_767)
+    coordinator_epoch = optional_number(values, "--coordinator-epoch", -1, INT_MAX)
     given = (producer_id, producer_epoch, coordinator_epoch)
     if (start_offset is None) == (given == (None, None, None)):
         raise UsageError(
@@ -289,8 +269,8 @@ def _terminated(before: Description) -> str:
 
 def _find_hanging(values: Options) -> Operation:
     topic = single(values, "--topic", "") or None
-    partition = _optional(values, "--partition", 0, INT_MAX)
-    broker_id = _optional(values, "--broker-id", 0, INT_MAX)
+    partition = optional_number(values, "--partition", 0, INT_MAX)
+    broker_id = optional_number(values, "--broker-id", 0, INT_MAX)
     if partition is not None and topic is None:
         raise UsageError("txn find-hanging: --partition needs --topic")
     limit_ms = number(values, "--max-transaction-timeout-ms", MAX_TRANSACTION_TIMEOUT_MS, 0, LONG_MAX)
@@ -359,15 +339,14 @@ def _abort_command(transaction: OpenTransaction, given: str) -> str:
     return shlex.join(words)
 
 
-COMMANDS: Final[dict[str, tuple[Callable[[Options], Operation], tuple[str, ...]]]] = {
-    "list": (_list, ("--state", "--producer-id", "--running-longer-than-ms", "--transactional-id")),
-    "describe": (_describe, ("--transactional-id",)),
-    "abort": (
-        _abort,
-        ("--topic", "--partition", "--start-offset", "--producer-id", "--producer-epoch", "--coordinator-epoch"),
+VERBS: Final = {
+    "list": _verb(_list, "--state", "--producer-id", "--running-longer-than-ms", "--transactional-id"),
+    "describe": _verb(_describe, "--transactional-id"),
+    "abort": _verb(
+        _abort, "--topic", "--partition", "--start-offset", "--producer-id", "--producer-epoch", "--coordinator-epoch"
     ),
-    "force-terminate": (_force_terminate, ("--transactional-id",)),
-    "find-hanging": (_find_hanging, ("--topic", "--partition", "--broker-id", "--max-transaction-timeout-ms")),
+    "force-terminate": _verb(_force_terminate, "--transactional-id"),
+    "find-hanging": _verb(_find_hanging, "--topic", "--partition", "--broker-id", "--max-transaction-timeout-ms"),
 }
 
 
@@ -385,10 +364,6 @@ def _checked_id(text: str) -> str:
 
 def _number(name: str, text: str, low: int, high: int) -> int:
     return number({name: [text]}, name, 0, low, high)
-
-
-def _optional(given: Options, name: str, low: int, high: int) -> int | None:
-    return number(given, name, 0, low, high) if name in given else None
 
 
 def _now_ms() -> int:

@@ -18,7 +18,7 @@ from struct import pack
 
 import pytest
 
-from stuntbroker.cli.main import COMMANDS, SERVE_OPTIONS, WAIT_OPTIONS, is_compiled
+from stuntbroker.cli.main import COMMANDS, SERVE_FLAGS, SERVE_OPTIONS, WAIT_FLAGS, WAIT_OPTIONS, is_compiled
 from stuntbroker.cli.serve import listening_advice
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch, read_header
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -561,7 +561,7 @@ def test_the_help_of_a_command_has_two_examples_of_options_that_there_are(comman
 
 
 def test_the_help_of_serve_and_wait_has_every_option() -> None:
-    for command, names in (("serve", SERVE_OPTIONS), ("wait", WAIT_OPTIONS)):
+    for command, names in (("serve", (*SERVE_OPTIONS, *SERVE_FLAGS)), ("wait", (*WAIT_OPTIONS, *WAIT_FLAGS))):
         assert sorted(re.findall(r"^  (--[\w-]+) ", run("help", command).stdout, re.MULTILINE)) == sorted(names)
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from producers import Hand, Producer
 
-from tests.peers.kafka_broker import class_path, java_tool
+from tests.peers.kafka_broker import kafka_java
 
 # Fifteen times a virtual machine, twice; and the first time the jars are fetched.
 pytestmark = pytest.mark.timeout(900)
@@ -21,8 +21,7 @@ TIME = re.compile(r"^1[0-9]{12}$")
 
 def tool(bootstrap: str, *arguments: str) -> tuple[int, str]:
     """Exit status and everything that it prints, without the complaint that nobody wants its log."""
-    command = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", class_path()]
-    command += ["org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap, *arguments]
+    command = [*kafka_java(), "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap, *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     return done.returncode, "".join(line for line in done.stdout.splitlines(True) if "SLF4J" not in line)
 

@@ -1,0 +1,51 @@
+"""`stuntbroker advertise`: for containers whose port is mapped to one that is known only when they run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stuntbroker.cli.main import UsageError
+from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_operation
+from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.configs import ResourceType, alter_config
+
+USAGE: Final = (
+    """\
+usage: stuntbroker advertise HOST:PORT [options]
+
+Tells a running broker the address by which it is reached from outside its container: clients that come through the
+mapped port are sent there. It is the property stuntbroker.mapped.address; clients of the same network, and those in the
+container, are told the address by which they came. Run it in the container:
+
+  docker exec CONTAINER stuntbroker advertise localhost:49153
+
+It takes
+"""
+    + COMMON_USAGE
+    + """\
+
+Examples:
+  stuntbroker advertise localhost:49153
+  stuntbroker advertise docker.example:49153 --bootstrap localhost:9092
+"""
+)
+
+
+def advertise(arguments: list[str]) -> int:
+    """Change the address that clients from outside are told; return the exit status. Raises UsageError."""
+    return run_operation("advertise", Verb(_prepare, words="HOST:PORT"), arguments)
+
+
+def _prepare(given: Options) -> Operation:
+    (address,) = given[""]
+    try:
+        parse_bootstrap(address)
+    except ValueError as fault:
+        raise UsageError(f"advertise: {fault}") from None
+
+    def operation(cluster: Cluster) -> Shown:
+        alter_config(cluster, ResourceType.BROKER, "", {"stuntbroker.mapped.address": address})
+        text = f"clients that come through the mapped port are sent to {address}\n"
+        return Shown(text, {"mapped_address": address})
+
+    return operation

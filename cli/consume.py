@@ -1,0 +1,212 @@
+"""`stuntbroker consume`: prints records of topics of any Kafka, without being a member of a group."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any, Final
+
+from stuntbroker.cli.group import places_of, topic_and_partition
+from stuntbroker.cli.main import UsageError, bootstrap, choice, options, seconds, single
+from stuntbroker.cli.tables import instant, shown
+from stuntbroker.cli.verbs import COMMAND_TIMEOUT_S, Options, optional_number
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import ClientError
+from stuntbroker.client.groups import commit_offsets, committed_offsets
+from stuntbroker.client.reader import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Batch,
+    Marker,
+    Row,
+    Tail,
+    list_offset,
+)
+
+USAGE: Final = """\
+usage: stuntbroker consume TOPIC[:PARTITION]... [options]
+
+Prints the values of the records up to the end of the topics as they are now, one a line. It joins no group.
+
+  --from beginning|end|OFFSET   default: beginning, or what the group of --group has committed
+  --max N                  stop after N records
+  --follow                 do not stop at the end: wait for more, until Ctrl-C or --for
+  --for SECONDS            with --follow: stop after so long
+  --isolation read_committed|read_uncommitted   (default read_committed: nothing that is open or aborted)
+  --show-markers           also show the ends of transactions in their places: commit and abort markers
+  --verbose                partition, offset, time, key, value and headers of each record
+  --json                   the same as JSON, one document a line
+  --group ID               begin where this group has committed, and commit at the end what was printed; the group must
+                           have no members
+  --bootstrap HOST:PORT    default localhost:9092; more than one with commas
+  --timeout SECONDS        for each request and its repetitions (default 60)
+
+Exit status: 0 done, 1 it failed, with a line that says why, 2 the command line is wrong.
+
+Examples:
+  stuntbroker consume payments --isolation read_uncommitted --show-markers --verbose
+  stuntbroker consume orders --follow --from end
+"""
+OPTIONS: Final = ("--from", "--max", "--for", "--isolation", "--group", "--bootstrap", "--timeout")
+FLAGS: Final = ("--follow", "--show-markers", "--verbose", "--json")
+ISOLATION: Final = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
+WAIT_MS: Final = 500
+OFFSET_MAX: Final = 2**63 - 1
+
+TopicPartition = tuple[str, int]
+
+
+def consume(arguments: list[str]) -> int:
+    """Print records; return the exit status. Raises UsageError."""
+    given = options(arguments, OPTIONS, FLAGS, with_words=True)
+    topics = [topic_and_partition(text) for text in given.get("", ())]
+    if not topics:
+        raise UsageError("consume needs TOPIC")
+    isolation = ISOLATION[choice(given, "--isolation", *ISOLATION)]
+    start = single(given, "--from", "")
+    if start not in ("", "beginning", "end") and not (start.isascii() and start.isdigit() and len(start) < 19):
+        raise UsageError(f"--from {start!r}: it must be beginning, end or a whole number")
+    if "--for" in given and "--follow" not in given:
+        raise UsageError("--for needs --follow")
+    printer = _Printer(given, optional_number(given, "--max", 1, OFFSET_MAX))
+    group_id = single(given, "--group", "")
+    for_s = seconds(given, "--for", 0) if "--for" in given else float("inf")
+    until_s = time.monotonic() + for_s if "--follow" in given else None
+    addresses = bootstrap(given)
+    timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
+    try:
+        with Cluster(addresses, timeout_s) as cluster:
+            positions = _positions(cluster, places_of(cluster, topics), start, group_id)
+            tail = Tail(cluster, positions, isolation)
+            try:
+                _print(cluster, tail, printer, isolation, until_s)
+            finally:
+                sys.stdout.flush()
+                if group_id:
+                    commit_offsets(cluster, group_id, positions | printer.next_offsets)
+    except ClientError as fault:
+        sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
+        return 1
+    return 0
+
+
+def _positions(cluster: Cluster, places: list[TopicPartition], start: str, group_id: str) -> dict[TopicPartition, int]:
+    committed = committed_offsets(cluster, group_id, require_stable=True) if group_id and not start else {}
+    positions = {}
+    for place in places:
+        if place in committed:
+            positions[place] = committed[place].offset
+        elif start.isdigit():
+            positions[place] = int(start)
+        else:
+            positions[place] = list_offset(cluster, *place, LATEST if start == "end" else EARLIEST, READ_UNCOMMITTED)
+    return positions
+
+
+def _print(cluster: Cluster, tail: Tail, printer: _Printer, isolation: int, until_s: float | None) -> None:
+    """Print until there are no more records, or enough of them, or the time is over."""
+    ends = (
+        {}
+        if until_s is not None
+        else {place: list_offset(cluster, *place, LATEST, isolation) for place in tail.positions}
+    )
+    while not printer.is_done:
+        if until_s is None:
+            for place in [place for place, at in tail.positions.items() if at >= ends[place]]:
+                del tail.positions[place]
+            if not tail.positions:
+                return
+        elif time.monotonic() >= until_s:
+            return
+        wait_ms = WAIT_MS if until_s is None else max(1, int(min(WAIT_MS, (until_s - time.monotonic()) * 1000)))
+        polled = tail.poll(wait_ms)
+        if not polled and until_s is None:
+            return  # Compaction may have left nothing before the end.
+        for topic, partition, batch in polled:
+            printer.print(topic, partition, batch, ends.get((topic, partition)))
+        sys.stdout.flush()
+
+
+class _Printer:
+    """Writes records to standard output, at most so many. `next_offsets`: behind the last one that was written."""
+
+    def __init__(self, given: Options, records_max: int | None) -> None:
+        self.next_offsets: dict[TopicPartition, int] = {}
+        self._left = records_max
+        self._json = "--json" in given
+        self._verbose = "--verbose" in given
+        self._markers = "--show-markers" in given
+
+    @property
+    def is_done(self) -> bool:
+        """Whether as many records were written as were asked for."""
+        return self._left == 0
+
+    def print(self, topic: str, partition: int, batch: Batch, end: int | None) -> None:
+        """Write what a batch has below `end`."""
+        for row in batch.rows:
+            if self.is_done or (end is not None and row.offset >= end):
+                return
+            self._write(self._record(topic, partition, row, batch))
+            self.next_offsets[topic, partition] = row.offset + 1
+            if self._left is not None:
+                self._left -= 1
+        if self.is_done:
+            return
+        self.next_offsets[topic, partition] = batch.header.next_offset
+        if batch.marker is not None and self._markers:
+            self._write(self._marker(topic, partition, batch.marker))
+
+    @staticmethod
+    def _write(line: str) -> None:
+        sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
+
+    def _record(self, topic: str, partition: int, row: Row, batch: Batch) -> str:
+        if self._json:
+            return json.dumps(record_document(topic, partition, row, batch))
+        value = "(null)" if row.value is None else row.value.decode("utf-8", "surrogateescape")
+        if not self._verbose:
+            return value
+        key = "(null)" if row.key is None else row.key.decode("utf-8", "replace")
+        headers = " ".join(f"{name}={_text(header)}" for name, header in row.headers)
+        words = [
+            f"{topic}-{partition}@{row.offset}",
+            instant(row.timestamp_ms),
+            shown(key),
+            shown(value),
+            shown(headers),
+        ]
+        if batch.header.producer_id >= 0:
+            kind = "transaction of producer" if batch.header.transactional else "producer"
+            words.append(f"{kind} {batch.header.producer_id}:{batch.header.producer_epoch}")
+        return "  ".join(word for word in words if word != '""')
+
+    def _marker(self, topic: str, partition: int, marker: Marker) -> str:
+        if self._json:
+            return json.dumps({"topic": topic, "partition": partition, "marker": marker._asdict()})
+        end = "commit" if marker.is_commit else "abort"
+        who = f"producer {marker.producer_id}:{marker.producer_epoch}"
+        return f"{topic}-{partition}@{marker.offset}  {instant(marker.timestamp_ms)}  {end} of {who}"
+
+
+def record_document(topic: str, partition: int, row: Row, batch: Batch) -> dict[str, Any]:
+    """A record as JSON has it. Bytes that are not UTF-8 are shown as lone surrogates, which `produce --from-json` reads."""
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": row.offset,
+        "timestamp_ms": row.timestamp_ms,
+        "key": _text(row.key),
+        "value": _text(row.value),
+        "headers": [[name, _text(value)] for name, value in row.headers],
+        "producer_id": batch.header.producer_id,
+        "producer_epoch": batch.header.producer_epoch,
+        "transactional": batch.header.transactional,
+    }
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "surrogateescape")

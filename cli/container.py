@@ -1,0 +1,113 @@
+"""`serve --container`: what a Kafka image is expected to do without being told, and the words in which it says so.
+
+Compose files and Testcontainers modules that were written for apache/kafka, confluentinc/cp-kafka, bitnami or Redpanda set
+variables, mount a volume where that image has its data, and wait for a line in its log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Final
+
+LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
+DATA_DIR: Final = "/var/lib/kafka/data"
+OTHER_DATA_DIRS: Final = ("/bitnami/kafka/data", "/bitnami/kafka", "/var/lib/redpanda/data")
+"""Where other images keep theirs; used when something is mounted there."""
+TEMPORARY: Final = ("/tmp", "/dev/shm")
+"""The second can be written even where the container's file system is read-only."""
+READY_FILES: Final = tuple(f"{folder}/stuntbroker.ready" for folder in TEMPORARY)
+"""Where it is written that the broker is ready, and how it is reached: the first that can be."""
+SHARED_CONFIG: Final = "/mnt/shared/config/server.properties"
+
+
+def config_file() -> str:
+    """The properties file that apache/kafka reads when it is mounted, or nothing."""
+    return SHARED_CONFIG if os.path.exists(SHARED_CONFIG) else ""
+
+
+def data_dir(log_dirs: str) -> str | None:
+    """The folder of `log.dirs`, else where a volume is mounted, else DATA_DIR; None when that cannot be written."""
+    if log_dirs:
+        return log_dirs
+    for path in (DATA_DIR, *OTHER_DATA_DIRS):
+        if os.path.isdir(path) and _is_in_volume(path):
+            return path
+    return DATA_DIR if os.access(DATA_DIR, os.W_OK) else None
+
+
+def _is_in_volume(path: str) -> bool:
+    """Whether something other than the image's own file system is mounted at a folder, or above it."""
+    while path != "/":
+        if os.path.ismount(path):
+            return True
+        path = os.path.dirname(path)
+    return False
+
+
+def temporary_folder() -> str:
+    """Where temporary data can be written, for TMPDIR."""
+    return next((folder for folder in TEMPORARY if os.access(folder, os.W_OK)), TEMPORARY[0])
+
+
+def ready_file() -> str:
+    """The path of the ready file, or nothing where none can be written."""
+    return next((path for path in READY_FILES if os.access(os.path.dirname(path), os.W_OK)), "")
+
+
+def listening_at() -> str | None:
+    """The address of the broker's first listener, from the ready file; None while there is none."""
+    import json
+
+    for path in READY_FILES:
+        try:
+            with open(path, encoding="utf-8") as file:
+                return str(json.load(file)["kafka"])
+        except (OSError, ValueError, KeyError):
+            continue
+    return None
+
+
+def ownership_advice(path: str) -> str:
+    """What to do when the data folder cannot be written, else nothing."""
+    if os.access(path, os.W_OK) or not os.path.isdir(path):
+        return ""
+    user, owner = os.geteuid(), os.stat(path).st_uid
+    return (
+        f"; {path} belongs to user {owner}, and the broker runs as user {user}: "
+        f"run `chown {user}` on the folder that is mounted there, or start the container with --user {owner}"
+    )
+
+
+NOT_FOUND: Final = (
+    b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 37\r\nConnection: close\r\n\r\n"
+    b"Stuntbroker has nothing on this port\n"
+)
+REQUEST_S_MAX: Final = 5.0
+
+
+async def answer_not_found(host: str, port: int) -> asyncio.Server:
+    """Listen on a port where clients expect a schema registry, an HTTP proxy or Redpanda's administration: 404, always."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), REQUEST_S_MAX)
+            writer.write(NOT_FOUND)
+            await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+            return  # Whoever only looks whether the port is open says nothing.
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(answer, host, port)
+
+
+def ready_lines(node_id: int) -> str:
+    """The lines for which Testcontainers modules and scripts wait, as the images of others print them."""
+    return (
+        f"[KafkaRaftServer nodeId={node_id}] Kafka Server started\n"
+        f"[KafkaServer id={node_id}] started\n"
+        f"[BrokerServer id={node_id}] Transitioning from RECOVERY to RUNNING\n"
+        "INFO  main - Successfully started Redpanda!\n"
+        "INFO  main - Started Kafka API server\n"
+    )

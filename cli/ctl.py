@@ -1,0 +1,218 @@
+"""`stuntbroker ctl`: time, faults and the last requests of a broker that was started with --control."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.cli.main import UsageError, number, options, single
+from stuntbroker.cli.tables import shown, table
+from stuntbroker.fixture.control import MS, ControlClient, ControlError
+
+USAGE: Final = """\
+usage: stuntbroker ctl COMMAND [options]
+
+  clock              the broker's time
+  advance TIME       let time pass at once: 500ms, 90s, 15m, 2h, 7d
+  pause              stop the broker's time
+  resume             let it go on
+  faults             all faults, with how often each has fired
+  fault RULE         make a fault: {"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": true}}
+  release ID         carry out the requests that a fault holds
+  remove ID|--all    remove a fault; what it holds is carried out
+  requests           the last requests         [--limit N, default 20]
+  transactions       every transactional id
+  fences             who was told to be fenced, and why
+  left-open          transactions, members, producers that nobody has ended; faults that never fired
+
+  They work against a broker that was started with --control, and take
+                     --control URL                 default: the variable STUNTBROKER_CONTROL
+                     --control-token TOKEN         default: the variable STUNTBROKER_CONTROL_TOKEN
+                     --json                        one JSON document on standard output instead of a table
+  They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
+
+Examples:
+  stuntbroker ctl advance 15m --control http://127.0.0.1:40123
+  stuntbroker ctl fault '{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"error": "NOT_COORDINATOR"}}'
+"""
+CONTROL_OPTIONS: Final = ("--control", "--control-token")
+UNITS: Final = {"ms": "ms", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+TIME: Final = re.compile(r"(\d{1,12}(?:\.\d+)?)(ms|s|m|h|d)")
+Options = dict[str, list[str]]
+
+
+class Command(NamedTuple):
+    """One command: `ask` returns the JSON document, `show` makes it readable."""
+
+    ask: Callable[[ControlClient, Options], Any]
+    show: Callable[[Any], str]
+    word: str = ""
+    """What the word is that is no option."""
+    options: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+def ctl(arguments: list[str]) -> int:
+    """Run one of the commands; return the exit status. Raises UsageError."""
+    name, others = (arguments[0], arguments[1:]) if arguments else ("", [])
+    command = COMMANDS.get(name)
+    if command is None:
+        what = f"ctl: there is no command {name!r}" if name else "ctl: which command?"
+        raise UsageError(f"{what}; there are {', '.join(COMMANDS)} (ctl --help tells more)")
+    known = (*CONTROL_OPTIONS, *command.options)
+    given = options(others, known, ("--json", *command.flags), with_words=bool(command.word))
+    words = given.get("", [])
+    if command.word and len(words) != 1 and not given.keys() & set(command.flags):
+        raise UsageError(f"ctl {name} needs one {command.word}")
+    url = single(given, "--control", os.environ.get("STUNTBROKER_CONTROL", ""))
+    if not url:
+        raise UsageError(
+            "ctl needs --control URL, or the variable STUNTBROKER_CONTROL: the ready line of the broker has it"
+        )
+    token = single(given, "--control-token", os.environ.get("STUNTBROKER_CONTROL_TOKEN", ""))
+    client = ControlClient(url if "://" in url else f"http://{url}", token)
+    try:
+        document = command.ask(client, given)
+    except ControlError as fault:
+        sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
+        return 1
+    finally:
+        client.close()
+    sys.stdout.write(json.dumps(document, indent=2) + "\n" if "--json" in given else command.show(document))
+    return 0
+
+
+# --- asking
+
+
+def _advance(client: ControlClient, given: Options) -> Any:
+    text = given[""][0]
+    match = TIME.fullmatch(text)
+    if match is None:
+        raise UsageError(f"ctl advance {text!r}: it must be a time, as 500ms, 90s, 15m, 2h or 7d")
+    return client.post("/v1/clock/advance", {"ms": round(float(match[1]) * MS[UNITS[match[2]]])})
+
+
+def _add_fault(client: ControlClient, given: Options) -> Any:
+    try:
+        rule = json.loads(given[""][0])
+    except ValueError as fault:
+        raise UsageError(f"ctl fault: the rule is not JSON: {fault}") from None
+    return {"faults": [client.post("/v1/faults", rule)]}
+
+
+def _remove(client: ControlClient, given: Options) -> Any:
+    if "--all" in given:
+        return client.delete("/v1/faults")
+    return {"faults": [client.delete(f"/v1/faults/{given[''][0]}")]}
+
+
+def _requests(client: ControlClient, given: Options) -> Any:
+    return client.get(f"/v1/requests?limit={number(given, '--limit', 20, 1, 1_000)}")
+
+
+def _get(path: str) -> Callable[[ControlClient, Options], Any]:
+    return lambda client, given: client.get(path)
+
+
+def _post(path: str) -> Callable[[ControlClient, Options], Any]:
+    return lambda client, given: client.post(path)
+
+
+# --- showing
+
+
+def _show_clock(document: Any) -> str:
+    state = "stands still" if document["paused"] else "goes"
+    return f"{document['now_ms']} ms since 1970, moved on by {document['moved_ms']} ms, {state}\n"
+
+
+def _show_faults(document: Any) -> str:
+    rows = [
+        (
+            each["id"],
+            str(each["fired"]),
+            str(each["matched"]),
+            str(each["held"]),
+            json.dumps({name: each[name] for name in ("match", "when", "do") if each[name]}),
+        )
+        for each in document["faults"]
+    ]
+    return table(("ID", "FIRED", "MATCHED", "HELD", "RULE"), rows)
+
+
+def _show_requests(document: Any) -> str:
+    rows = [
+        (
+            str(each["number"]),
+            each["client_id"],
+            f"{each['api']} v{each['version']}",
+            each["fields"].get("transactional_id") or each["fields"].get("group_id") or "",
+            ", ".join(each["errors"]) or each["state"],
+            each["fault"],
+        )
+        for each in document["requests"]
+    ]
+    return table(("NUMBER", "CLIENT", "REQUEST", "ID", "ANSWER", "FAULT"), rows)
+
+
+def _show_transactions(document: Any) -> str:
+    rows = [
+        (
+            each["transactional_id"],
+            each["phase"],
+            str(each["producer_id"]),
+            str(each["producer_epoch"]),
+            ", ".join(f"{place['topic']}-{place['partition']}" for place in each["partitions"]),
+        )
+        for each in document["transactions"]
+    ]
+    return table(("TRANSACTIONAL ID", "PHASE", "PRODUCER", "EPOCH", "PARTITIONS"), rows)
+
+
+def _show_fences(document: Any) -> str:
+    rows = [
+        (
+            each["id"],
+            each["transactional_id"],
+            each["client_id"],
+            each["request"],
+            each["cause"],
+            each.get("by_client_id", ""),
+        )
+        for each in document["fences"]
+    ]
+    return table(("ID", "TRANSACTIONAL ID", "CLIENT", "REQUEST", "CAUSE", "BY"), rows)
+
+
+def _show_left_open(document: Any) -> str:
+    rows = [("transaction", each["transactional_id"], each["phase"]) for each in document["transactions"]]
+    for group in document["groups"]:
+        rows += [("member", each["member_id"], f"of {group['group_id']}") for each in group["members"]]
+    rows += [("producer", each["client_id"], each["transactional_id"] or "") for each in document["producers"]]
+    rows += [("fault", each["id"], "never fired") for each in document["faults"]]
+    return table(("WHAT", "NAME", "STATE"), rows)
+
+
+COMMANDS: Final = {
+    "clock": Command(_get("/v1/clock"), _show_clock),
+    "advance": Command(_advance, _show_clock, "TIME"),
+    "pause": Command(_post("/v1/clock/pause"), _show_clock),
+    "resume": Command(_post("/v1/clock/resume"), _show_clock),
+    "faults": Command(_get("/v1/faults"), _show_faults),
+    "fault": Command(_add_fault, _show_faults, "RULE"),
+    "release": Command(
+        lambda client, given: client.post(f"/v1/faults/{given[''][0]}/release"),
+        lambda document: f"released {document['released']}\n",
+        "ID",
+    ),
+    "remove": Command(_remove, _show_faults, "ID", flags=("--all",)),
+    "requests": Command(_requests, _show_requests, options=("--limit",)),
+    "transactions": Command(_get("/v1/transactions"), _show_transactions),
+    "fences": Command(_get("/v1/fences"), _show_fences),
+    "left-open": Command(_get("/v1/left-open"), _show_left_open),
+}

@@ -1,0 +1,148 @@
+"""What environment variables say to `serve`: Kafka's own mapping, that of other Kafka images, and our options.
+
+`KAFKA_NUM_PARTITIONS=3` sets `num.partitions`, as in the images apache/kafka and confluentinc/cp-kafka; bitnami's
+`KAFKA_CFG_NUM_PARTITIONS` does the same. `STUNTBROKER_DATA_DIR` stands for `--data-dir`, and `STUNTBROKER_PROFILE` for the
+property `stuntbroker.profile`. A variable that means nothing here is named in a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from stuntbroker.broker.config import BROKER
+from stuntbroker.cli.main import SERVE_OPTIONS
+
+KAFKA: Final = "KAFKA_"
+BITNAMI: Final = "KAFKA_CFG_"
+OURS: Final = "STUNTBROKER_"
+WITHOUT_EFFECT: Final = (
+    r"KAFKA_(OPTS|HEAP_OPTS|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS|LOG4J_\w+|JMX_\w+|TOOLS_LOG4J_\w+|DEBUG\w*|HOME|VERSION|USER"
+    r"|CONFLUENT_\w+|KRAFT_MODE|ENABLE_KRAFT|ZOOKEEPER_\w+|REST_\w+|METRIC_REPORTERS|AUTHORIZER_CLASS_NAME"
+    r"|PORT|PORT_\w+|SERVICE_\w+|SUPER_USERS|DATE|KRAFT_BOOTSTRAP_SCRAM_USERS)"
+)
+"""Of the Java virtual machine, of other images, and of Kubernetes for a service that is called kafka."""
+CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
+LOG_LEVELS: Final = {
+    "TRACE": "debug",
+    "DEBUG": "debug",
+    "INFO": "info",
+    "WARN": "warning",
+    "ERROR": "error",
+    "FATAL": "error",
+    "OFF": "error",
+}
+"""Of log4j -> ours."""
+OPTIONS: Final = {
+    OURS + name.removeprefix("--").replace("-", "_").upper(): name
+    for name in SERVE_OPTIONS
+    if name not in ("--set", "--topic")
+}
+"""Variable -> option of `serve`."""
+TOPICS: Final = OURS + "TOPICS"
+ELSEWHERE: Final = frozenset(OURS + name for name in ("BOOTSTRAP", "CACHE", "COMPILE", "IMAGE", "STRICT"))
+"""Variables of the pytest plug-in and of this project's own tests."""
+
+
+class Environment(NamedTuple):
+    """What the variables say, and what of them was not understood."""
+
+    properties: dict[str, str]
+    """By the names of Kafka's properties; STUNTBROKER_ wins over KAFKA_."""
+    options: dict[str, list[str]]
+    """As on the command line, which wins over them."""
+    log_dirs: str
+    """The first folder of `log.dirs` or `log.dir`, or nothing."""
+    without_effect: list[str]
+    """Variables of Kafka images that mean something there and nothing here."""
+    unknown: list[str]
+    """Variables that begin like ours or Kafka's and mean nothing to either."""
+
+
+def read_environment(environ: Mapping[str, str]) -> Environment:
+    """Sort the variables of a process into properties and options."""
+    properties: dict[str, str] = {}
+    ours: dict[str, str] = {}
+    options: dict[str, list[str]] = {}
+    without_effect, unknown = [], []
+    for name, value in sorted(environ.items()):
+        if name in OPTIONS:
+            if value:
+                options[OPTIONS[name]] = [value]
+        elif name == TOPICS:
+            listed = [text.strip() for text in value.split(",") if text.strip()]
+            options["--topic"] = listed + options.get("--topic", [])
+        elif name in ELSEWHERE:
+            continue
+        elif name.startswith(OURS):
+            property_name = property_of(name, "")
+            if property_name in BROKER:
+                ours[property_name] = value
+            else:
+                unknown.append(name)
+        elif name == "KAFKA_LOG4J_ROOT_LOGLEVEL":
+            options.setdefault("--log-level", [LOG_LEVELS.get(value.upper(), "info")])
+        elif name == "KAFKA_CREATE_TOPICS":
+            options.setdefault("--topic", []).extend(_created_topics(value))
+        elif name in CLUSTER_IDS:
+            properties.setdefault("stuntbroker.cluster.id", value)
+        elif name == "KAFKA_ADVERTISED_HOST_NAME":
+            host = f"[{value}]" if ":" in value else value
+            properties.setdefault(
+                "advertised.listeners", f"PLAINTEXT://{host}:{environ.get('KAFKA_ADVERTISED_PORT', '9092')}"
+            )
+        elif name == "KAFKA_ADVERTISED_PORT":
+            if "KAFKA_ADVERTISED_HOST_NAME" not in environ:
+                without_effect.append(name)
+        elif name.startswith(KAFKA):
+            property_name = property_of(name, BITNAMI if name.startswith(BITNAMI) else KAFKA)
+            if _is_property(property_name):
+                properties[property_name] = value
+            elif re.fullmatch(WITHOUT_EFFECT, name):
+                without_effect.append(name)
+            else:
+                unknown.append(name)
+    properties |= ours
+    if "advertised.listeners" in properties:  # Some scripts leave a comma behind the last one.
+        properties["advertised.listeners"] = properties["advertised.listeners"].strip().rstrip(",")
+    _add_listeners(properties)
+    log_dirs = properties.pop("log.dirs", "") or properties.pop("log.dir", "")
+    return Environment(properties, options, log_dirs.split(",")[0].strip(), without_effect, unknown)
+
+
+def property_of(variable: str, prefix: str) -> str:
+    """The property that a variable stands for: `_` is a dot, `__` an underscore, `___` a hyphen."""
+    name = variable.removeprefix(prefix).lower()
+    return re.sub("_{1,3}", lambda match: {1: ".", 2: "_", 3: "-"}[len(match[0])], name)
+
+
+def _is_property(name: str) -> bool:
+    from stuntbroker.broker.kafka_properties import is_kafka_property
+
+    return name in BROKER or is_kafka_property(name)
+
+
+def _add_listeners(properties: dict[str, str]) -> None:
+    """Without `listeners`, each advertised one listens on its port at every address, as in the images of others.
+
+    A listener CONTROLLER is the controller's, whose name some start scripts do not tell.
+    """
+    if "CONTROLLER://" in properties.get("listeners", "").upper():
+        properties.setdefault("controller.listener.names", "CONTROLLER")
+    advertised = properties.get("advertised.listeners", "")
+    if advertised and not properties.get("listeners"):
+        entries = []
+        for entry in filter(None, map(str.strip, advertised.split(","))):
+            name, separator, address = entry.partition("://")
+            entries.append(f"{name}{separator}0.0.0.0:{address.rpartition(':')[2]}" if separator else entry)
+        properties["listeners"] = ",".join(entries)
+
+
+def _created_topics(text: str) -> list[str]:
+    """`NAME:PARTITIONS:REPLICAS[:POLICY]` of KAFKA_CREATE_TOPICS (wurstmeister's image), in the form of `--topic`."""
+    topics = []
+    for entry in filter(None, map(str.strip, re.split("[,\n]", text))):
+        name, partitions, _, policy, *_ = [*entry.split(":"), "", "", ""]
+        topics.append(f"{name}:{partitions or 1}" + (f":cleanup.policy={policy}" if policy else ""))
+    return topics

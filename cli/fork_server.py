@@ -1,0 +1,275 @@
+"""`stuntbroker fork-server`: starts brokers in a few milliseconds each, for whoever starts one per test.
+
+It loads the broker once and forks for each. Requests are lines of JSON on standard input, answers lines of JSON on standard
+output, each with the number of its request; answers come as they are ready:
+
+    {"id": 1, "start": ["--topic", "orders:3"], "name": "a"}      {"id": 1, "pid": 4711, "ready": {"kafka": "127.0.0.1:40123"}}
+                                                                  or {"id": 1, "error": "..."}
+    {"id": 2, "stop": 4711, "signal": 15}                         {"id": 2, "status": 0}
+    {"id": 3, "remove": 4711, "name": "a"}                        (none: killed, and its folder is removed)
+    {"id": 4, "end": true}                                        (none: as when standard input ends)
+
+Each broker keeps its data in FOLDER/NAME/data and its log in FOLDER/NAME/log; FOLDER is in the first line of the output.
+When standard input ends, however that came, the brokers are ended and
+the folder is removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import selectors
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final
+
+from stuntbroker.cli.main import UsageError
+
+PRELOADED: Final = (
+    "stuntbroker.cli.serve",
+    "stuntbroker.broker.housekeeping",
+    "stuntbroker.broker.topic_creation",
+    "stuntbroker.cli.parent",
+    "stuntbroker.control.control",
+    "stuntbroker.groups.coordinator",
+    "encodings.ascii",
+    "resource",
+    "uvloop",
+)
+HANDLERS: Final = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 22, 24, 25, 26, 28, 65, 66)
+"""APIs whose handlers are loaded before: those that nearly every test needs, or that look at what it has left open."""
+PREFIX: Final = "stuntbroker-tests-"
+LOCK: Final = "lock"
+"""A file in the folder, locked while anybody uses it."""
+END_S_MAX: Final = 5.0
+POLL_S: Final = 0.001
+GONE: Final = -1
+"""The exit status of a broker that has ended already."""
+VARIABLES: Final = ("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")
+"""How the names of variables begin that would configure a broker: those of the code under test, which are not meant for it."""
+
+
+def fork_server(arguments: list[str]) -> int:
+    """Start and stop brokers until standard input ends; return the exit status. Raises UsageError."""
+    if arguments:
+        raise UsageError("fork-server takes no options: it is for programs, which write to its standard input")
+    for name in list(os.environ):
+        if name.startswith(VARIABLES):
+            del os.environ[name]
+    # A process that has used io_uring takes milliseconds to end, and no test needs it.
+    os.environ["UV_USE_IO_URING"] = "0"
+    _preload()
+    # Ctrl-C, and what ends a terminal or a job of CI, is for the test run: when that has ended, our input does.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    _remove_stale_folders()
+    server = _Server(_new_folder())
+    try:
+        server.serve()
+    except BrokenPipeError:
+        pass  # Whoever asked is gone, and with it the need for brokers.
+    finally:
+        server.close()
+    return 0
+
+
+def _new_folder() -> str:
+    """A folder whose lock this process holds, and its brokers too until the last has ended."""
+    while True:
+        folder = tempfile.mkdtemp(prefix=PREFIX)
+        lock = os.open(os.path.join(folder, LOCK), os.O_WRONLY | os.O_CREAT, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.fstat(lock).st_nlink:
+            return folder  # The lock is never closed.
+        os.close(lock)  # Another one took the folder for a stale one, in the moment before it was locked.
+
+
+def _remove_stale_folders() -> None:
+    """Remove the folders of fork servers that were killed together with their test run."""
+    for entry in os.scandir(tempfile.gettempdir()):
+        try:
+            is_ours = entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.getuid()
+            if not entry.name.startswith(PREFIX) or not is_ours:
+                continue
+            lock = os.open(os.path.join(entry.path, LOCK), os.O_WRONLY | os.O_NOFOLLOW)
+        except OSError:  # Another one is creating it just now, or removing it.
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(entry.path, ignore_errors=True)
+        except OSError:  # It is in use.
+            continue
+        finally:
+            os.close(lock)
+
+
+def _preload() -> None:
+    for name in PRELOADED:
+        with suppress(ImportError):  # There is no uvloop for some systems.
+            import_module(name)
+    from stuntbroker.broker.apis import SERVED
+
+    for key in HANDLERS:
+        import_module(f"stuntbroker.broker.handlers.{SERVED[key][2]}")
+    from stuntbroker.control.server import preload
+
+    preload()
+    gc.collect()
+    gc.freeze()
+
+
+class _Server:
+    """Waits for requests, and for brokers that become ready."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._children: set[int] = set()
+        self._selector = selectors.DefaultSelector()
+        self._ending: dict[int, str] = {}
+        """Process id -> folder of the brokers that are killed and not gone yet."""
+        self._unread = b""
+
+    def serve(self) -> None:
+        """Answer until standard input ends."""
+        self._selector.register(0, selectors.EVENT_READ)
+        with suppress(AttributeError, OSError):  # Where there are process descriptors (Linux 5.3).
+            self._selector.register(os.pidfd_open(os.getppid()), selectors.EVENT_READ)
+        _say({"folder": self._folder})
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj != 0 and key.data is None:
+                    return  # The process that asks us has ended, and a child of it holds our input open.
+                if key.fileobj != 0:
+                    self._became_ready(key.fd, *key.data)
+                elif not self._read_requests():
+                    return
+
+    def close(self) -> None:
+        """End all brokers and remove the folder."""
+        for pid in self._children:
+            _end(pid, signal.SIGKILL)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _read_requests(self) -> bool:
+        """False when standard input has ended."""
+        data = os.read(0, 65_536)
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            if "end" in request:
+                return False
+            if "start" in request:
+                self._start(request)
+            elif "stop" in request:
+                self._stop(request)
+            else:
+                self._remove(request)
+        return bool(data)
+
+    def _start(self, request: dict[str, Any]) -> None:
+        home = os.path.join(self._folder, request["name"])
+        os.makedirs(home, exist_ok=True)
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self._selector.close()
+            os.close(reading)
+            _become_broker(request["start"], home, writing)
+        os.close(writing)
+        self._children.add(pid)
+        self._selector.register(reading, selectors.EVENT_READ, (request["id"], pid, home))
+
+    def _became_ready(self, reading: int, number: int, pid: int, home: str) -> None:
+        line = os.read(reading, 4096).decode()
+        self._selector.unregister(reading)
+        os.close(reading)
+        if line.startswith("ready kafka="):
+            ready = dict(word.split("=", 1) for word in line.split()[1:])
+            _say({"id": number, "pid": pid, "ready": ready})
+        else:
+            self._children.discard(pid)
+            _end(pid, signal.SIGKILL)
+            _say({"id": number, "error": _last_line(os.path.join(home, "log"))})
+
+    def _stop(self, request: dict[str, Any]) -> None:
+        pid = request["stop"]
+        status = GONE
+        if pid in self._children:  # Any other number may be a stranger's by now, or mean every process that there is.
+            self._children.discard(pid)
+            status = _end(pid, request["signal"])
+        _say({"id": request["id"], "status": status})
+
+    def _remove(self, request: dict[str, Any]) -> None:
+        """Kill a broker and remove its data; the kernel takes its time to end a process, and others need not wait for that."""
+        pid, home = request["remove"], os.path.join(self._folder, request["name"])
+        if pid not in self._children:  # It has been ended already.
+            shutil.rmtree(home, ignore_errors=True)
+            return
+        os.kill(pid, signal.SIGKILL)
+        self._ending[pid] = home
+        self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        for pid, home in list(self._ending.items()):
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                shutil.rmtree(home, ignore_errors=True)
+                self._children.discard(pid)
+                del self._ending[pid]
+
+
+def _say(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def _become_broker(arguments: list[str], home: str, output: int) -> None:
+    """Run `serve` in the forked process, which never returns from here."""
+    status = 1
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()  # Ctrl-C reaches the test run, and not its brokers.
+        null = os.open(os.devnull, os.O_RDONLY)
+        log = os.open(os.path.join(home, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for descriptor, target in ((null, 0), (output, 1), (log, 2)):
+            os.dup2(descriptor, target)
+            os.close(descriptor)
+        from stuntbroker.cli.main import run
+
+        status = run(["serve", "--data-dir", os.path.join(home, "data"), "--exit-with-parent", *arguments])
+    except BaseException as fault:
+        os.write(2, f"stuntbroker: {type(fault).__name__}: {fault}\n".encode())
+    finally:
+        os._exit(status)
+
+
+def _end(pid: int, number: int) -> int:
+    """The exit status of a broker after a signal; GONE when it is that already. One that does not end in time is killed."""
+    try:
+        os.kill(pid, number)
+        os.kill(pid, signal.SIGCONT)  # A test may have stopped it.
+        deadline_s = time.monotonic() + END_S_MAX
+        while time.monotonic() < deadline_s:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(POLL_S)
+        os.kill(pid, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except (ProcessLookupError, ChildProcessError):
+        return GONE
+
+
+def _last_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return (file.read().strip().splitlines() or ["it said nothing"])[-1].removeprefix("stuntbroker: ")
+    except OSError:
+        return "it said nothing"

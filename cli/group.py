@@ -1,0 +1,256 @@
+"""`stuntbroker group`: consumer groups of any Kafka, their members and their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.cli.main import UsageError, single
+from stuntbroker.cli.tables import shown, table
+from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import NotFound
+from stuntbroker.client.groups import (
+    GroupDescription,
+    Member,
+    commit_offsets,
+    committed_offsets,
+    delete_group,
+    describe_group,
+    list_groups,
+)
+from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offset
+
+USAGE: Final = (
+    """\
+usage: stuntbroker group COMMAND [options]
+
+  list               all groups, with their states
+                     --state STATE                 Empty, PreparingRebalance, CompletingRebalance, Stable or Dead; may
+                                                   be repeated
+
+  describe ID        members, committed offsets, and how far each is behind. STABLE is the last stable offset: how far
+                     a reader with read_committed gets
+
+  reset ID           commit other offsets for a group without members
+                     --topic T[:PARTITION]         of this topic or partition; may be repeated (default: all that the
+                                                   group has committed)
+                     --to earliest|latest|OFFSET   where to
+                     --to-timestamp-ms N           or: to the first record of that time or later
+                     --dry-run                     only show it
+
+  delete ID...       delete groups without members, with their offsets
+
+  All of them work against any Kafka, and take
+"""
+    + COMMON_USAGE
+    + """\
+
+Examples:
+  stuntbroker group describe billing
+  stuntbroker group reset billing --topic orders --to earliest
+"""
+)
+LONG_MAX: Final = 2**63 - 1
+
+TopicPartition = tuple[str, int]
+
+
+class OffsetRow(NamedTuple):
+    """What is known of a group in one partition. None stands for unknown, or for nothing committed."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    stable: int
+    """The last stable offset."""
+    end: int
+    """The high watermark."""
+    lag: int | None
+    member: Member | None
+
+
+def group(arguments: list[str]) -> int:
+    """Run one of the commands for groups; return the exit status."""
+    return run_verb("group", VERBS, arguments)
+
+
+def _list(given: Options) -> Operation:
+    def operation(cluster: Cluster) -> Shown:
+        groups = list_groups(cluster, given.get("--state", ()))
+        rows = [(each.group_id, each.state or "-", each.protocol_type or "-") for each in groups]
+        return Shown(table(("GROUP", "STATE", "PROTOCOL"), rows), {"groups": [each._asdict() for each in groups]})
+
+    return operation
+
+
+def _describe(given: Options) -> Operation:
+    (group_id,) = given[""]
+
+    def operation(cluster: Cluster) -> Shown:
+        described = describe_group(cluster, group_id)
+        rows = offset_rows(cluster, described)
+        return Shown(_described(described, rows), _document(described, rows))
+
+    return operation
+
+
+def offset_rows(cluster: Cluster, described: GroupDescription) -> list[OffsetRow]:
+    """A row for each partition that a group committed an offset for or has a member on, in order."""
+    owners = {partition: member for member in described.members for partition in member.partitions}
+    committed = committed_offsets(cluster, described.group_id)
+    rows = []
+    for topic, partition in sorted(owners.keys() | committed.keys()):
+        try:
+            stable = list_offset(cluster, topic, partition, LATEST, READ_COMMITTED)
+            end = list_offset(cluster, topic, partition, LATEST, READ_UNCOMMITTED)
+        except NotFound:  # The topic was deleted, and its offsets have not expired.
+            stable = end = -1
+        at = committed.get((topic, partition))
+        offset = None if at is None else at.offset
+        lag = None if offset is None or end < 0 else max(0, end - offset)
+        rows.append(OffsetRow(topic, partition, offset, stable, end, lag, owners.get((topic, partition))))
+    return rows
+
+
+def _described(described: GroupDescription, rows: list[OffsetRow]) -> str:
+    cells = [
+        (
+            row.topic,
+            row.partition,
+            _or_dash(row.committed),
+            _or_dash(None if row.stable < 0 else row.stable),
+            _or_dash(None if row.end < 0 else row.end),
+            _or_dash(row.lag),
+            "-" if row.member is None else row.member.instance_id or row.member.member_id,
+            "-" if row.member is None else row.member.client_host,
+        )
+        for row in rows
+    ]
+    idle = [member for member in described.members if not member.partitions]
+    text = f"group {shown(described.group_id)}, {described.state}, {len(described.members)} members\n"
+    text += table(("TOPIC", "PARTITION", "COMMITTED", "STABLE", "END", "LAG", "MEMBER", "HOST"), cells)
+    if idle:
+        names = ", ".join(member.instance_id or member.member_id for member in idle)
+        text += f"members without a partition: {shown(names)}\n"
+    return text
+
+
+def _document(described: GroupDescription, rows: list[OffsetRow]) -> dict[str, Any]:
+    offsets = [{**row._asdict(), "member": None if row.member is None else row.member.member_id} for row in rows]
+    members = [
+        {
+            **member._asdict(),
+            "partitions": [{"topic": topic, "partition": partition} for topic, partition in member.partitions],
+        }
+        for member in described.members
+    ]
+    return {**described._asdict(), "members": members, "offsets": offsets}
+
+
+def _reset(given: Options) -> Operation:
+    (group_id,) = given[""]
+    at = single(given, "--to", "")
+    timestamp = single(given, "--to-timestamp-ms", "")
+    if bool(at) == bool(timestamp):
+        raise UsageError("group reset needs --to earliest|latest|OFFSET, or --to-timestamp-ms N")
+    if at not in ("", "earliest", "latest"):
+        at = str(_checked_number("--to", at))
+    timestamp_ms = _checked_number("--to-timestamp-ms", timestamp) if timestamp else None
+    topics = [topic_and_partition(text, "--topic ") for text in given.get("--topic", ())]
+
+    def operation(cluster: Cluster) -> Shown:
+        before = {place: each.offset for place, each in committed_offsets(cluster, group_id).items()}
+        places = places_of(cluster, topics) if topics else list(before)
+        if not places:
+            raise NotFound(f"group {group_id!r} has committed no offset: say --topic")
+        offsets = {place: target_offset(cluster, place, at, timestamp_ms) for place in places}
+        if "--dry-run" not in given:
+            commit_offsets(cluster, group_id, offsets)
+        rows = [(*place, _or_dash(before.get(place)), offset) for place, offset in offsets.items()]
+        return Shown(
+            table(("TOPIC", "PARTITION", "BEFORE", "COMMITTED"), rows),
+            {"group_id": group_id, "dry_run": "--dry-run" in given, "offsets": _offset_documents(before, offsets)},
+        )
+
+    return operation
+
+
+def _offset_documents(
+    before: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int]
+) -> list[dict[str, Any]]:
+    return [
+        {"topic": topic, "partition": partition, "before": before.get((topic, partition)), "committed": offset}
+        for (topic, partition), offset in offsets.items()
+    ]
+
+
+def places_of(cluster: Cluster, topics: list[tuple[str, int | None]]) -> list[TopicPartition]:
+    """The partitions that are meant by (topic, partition or None for all). Raises NotFound."""
+    places = []
+    for topic, partition in topics:
+        partitions = cluster.retrying(lambda: cluster.partitions([topic]))  # noqa: B023
+        known = [each.partition for each in partitions]
+        if partition is not None and partition not in known:
+            raise NotFound(f"topic {topic!r} has no partition {partition}, it has {len(known)}")
+        places += [(topic, each) for each in known if partition in (None, each)]
+    return sorted(set(places))
+
+
+def target_offset(cluster: Cluster, place: TopicPartition, at: str, timestamp_ms: int | None) -> int:
+    """The offset to begin at: `at` is earliest, latest or a number, which is kept within the log; or by time."""
+    topic, partition = place
+    earliest = list_offset(cluster, topic, partition, EARLIEST, READ_UNCOMMITTED)
+    latest = list_offset(cluster, topic, partition, LATEST, READ_UNCOMMITTED)
+    if timestamp_ms is not None:
+        offset = list_offset(cluster, topic, partition, timestamp_ms, READ_UNCOMMITTED)
+        return latest if offset < 0 else offset
+    match at:
+        case "earliest":
+            return earliest
+        case "latest":
+            return latest
+    return min(max(int(at), earliest), latest)
+
+
+def _delete(given: Options) -> Operation:
+    def operation(cluster: Cluster) -> Shown:
+        deleted, missing = [], []
+        for group_id in given[""]:
+            try:
+                delete_group(cluster, group_id)
+                deleted.append(group_id)
+            except NotFound:
+                missing.append(group_id)
+        failure = f"there is no group {', '.join(map(repr, missing))}" if missing else ""
+        text = "".join(f"deleted group {shown(each)}\n" for each in deleted)
+        return Shown(text, {"deleted": deleted, "not_found": missing}, failure)
+
+    return operation
+
+
+def topic_and_partition(text: str, option: str = "") -> tuple[str, int | None]:
+    """(topic, partition or None for all) of `TOPIC` or `TOPIC:PARTITION`, the value of `option`. Raises UsageError."""
+    topic, colon, partition = text.partition(":")
+    if not topic or (colon and not (partition.isascii() and partition.isdigit() and len(partition) < 10)):
+        raise UsageError(f"{option}{text!r}: it must be TOPIC or TOPIC:PARTITION")
+    return topic, int(partition) if colon else None
+
+
+def _checked_number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > LONG_MAX:
+        what = "earliest, latest or a whole number" if name == "--to" else "a whole number of milliseconds since 1970"
+        raise UsageError(f"{name} {text!r}: it must be {what}")
+    return int(text)
+
+
+def _or_dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+VERBS: Final = {
+    "list": Verb(_list, ("--state",)),
+    "describe": Verb(_describe, words="ID"),
+    "reset": Verb(_reset, ("--topic", "--to", "--to-timestamp-ms"), ("--dry-run",), "ID"),
+    "delete": Verb(_delete, words="ID..."),
+}

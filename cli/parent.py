@@ -1,0 +1,55 @@
+"""`serve --exit-with-parent`: notices that the process which started this one has ended, however it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from typing import Final
+
+CHECK_S: Final = 0.5
+"""How often it is looked at, where the kernel tells us nothing."""
+
+
+def watch_parent(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
+    """Call `ended` from the loop once the parent has ended, or once it closes its end of standard input.
+
+    The kernel tells us of both where standard input is a pipe or a socket, and where there are process descriptors
+    (Linux 5.3); elsewhere the parent's id is compared every CHECK_S.
+    """
+    parent_id = os.getppid()
+    if _is_pipe(0):
+        os.set_blocking(0, False)
+        loop.add_reader(0, _read_to_end, loop, ended)
+    try:
+        loop.add_reader(os.pidfd_open(parent_id), ended)
+    except (AttributeError, OSError):  # Another system than Linux, an old kernel, or a parent that is gone already.
+        _compare_later(loop, parent_id, ended)
+
+
+def _is_pipe(descriptor: int) -> bool:
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:  # It was closed before we were started.
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _read_to_end(loop: asyncio.AbstractEventLoop, ended: Callable[[], None]) -> None:
+    try:
+        data = os.read(0, 4096)
+    except BlockingIOError:
+        return
+    except OSError:
+        data = b""
+    if not data:
+        loop.remove_reader(0)
+        ended()
+
+
+def _compare_later(loop: asyncio.AbstractEventLoop, parent_id: int, ended: Callable[[], None]) -> None:
+    if os.getppid() != parent_id:
+        ended()
+    else:
+        loop.call_later(CHECK_S, _compare_later, loop, parent_id, ended)

@@ -1,0 +1,39 @@
+"""Kafka's own commands, with Kafka's options and output: what scripts, health checks and tutorials call in an image.
+
+`kafka-topics.sh` and `kafka-topics` are `stuntbroker kafka-topics`, and so on; `rpk` is Redpanda's. There is no Java in them:
+they use the same client as `stuntbroker topic` and its neighbours. Options for TLS and SASL are not here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+COMMANDS: Final = {
+    "kafka-topics": "topics",
+    "kafka-console-producer": "console_producer",
+    "kafka-console-consumer": "console_consumer",
+    "kafka-consumer-groups": "consumer_groups",
+    "kafka-configs": "configs",
+    "kafka-transactions": "transactions",
+    "kafka-broker-api-versions": "cluster",
+    "kafka-cluster": "cluster",
+    "kafka-get-offsets": "cluster",
+    "kafka-storage": "storage",
+    "zookeeper-server-start": "storage",
+    "rpk": "rpk",
+    "redpanda": "rpk",
+}
+"""Command -> module. Each module has `run(command, arguments)`, which returns the exit status."""
+
+
+def is_shim(command: str) -> bool:
+    """Whether this is the name of one of Kafka's commands, with or without `.sh`."""
+    return command.removesuffix(".sh") in COMMANDS
+
+
+def run_shim(command: str, arguments: list[str]) -> int:
+    """Run one of Kafka's commands; return the exit status."""
+    name = command.removesuffix(".sh")
+    status: int = import_module(f"stuntbroker.cli.shims.{COMMANDS[name]}").run(name, arguments)
+    return status

@@ -1,0 +1,121 @@
+"""kafka-broker-api-versions, kafka-cluster and kafka-get-offsets: what health checks and scripts ask a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, pattern, run_with_cluster
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.reader import EARLIEST, LATEST, READ_UNCOMMITTED, list_offset
+from stuntbroker.protocol.api_keys import APIS
+
+MAX_TIMESTAMP = -3
+"""KIP-734."""
+FROM_TIMES = {
+    "-1": LATEST,
+    "latest": LATEST,
+    "-2": EARLIEST,
+    "earliest": EARLIEST,
+    "-3": MAX_TIMESTAMP,
+    "max-timestamp": MAX_TIMESTAMP,
+}
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Run the command; return the exit status."""
+    return guarded("", lambda: _COMMANDS[command](command, arguments))
+
+
+def _api_versions(command: str, arguments: list[str]) -> int:
+    parser = Parser(command)
+    parser.add_cluster_options()
+    return run_with_cluster(parser.parse_args(arguments), _print_api_versions)
+
+
+def _print_api_versions(cluster: Cluster) -> int:
+    for broker in sorted(cluster.retrying(lambda: cluster.metadata([])).brokers, key=lambda each: each.node_id):
+        versions = cluster.api_versions(broker.node_id)
+        lines = []
+        for key, (low, high) in sorted(versions.items()):
+            name = APIS[key].name if key in APIS else f"UNKNOWN({key})"
+            most = min(high, APIS[key].version_max) if key in APIS else -1
+            span = str(low) if low == high else f"{low} to {high}"
+            lines.append(f"\t{name}({key}): {span} [usable: {most}]" if most >= low else f"\t{name}({key}): {span}")
+        rack = broker.rack or "null"
+        sys.stdout.write(f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {rack} isFenced: false) -> (\n")
+        sys.stdout.write(",\n".join(lines) + "\n)\n")
+    return 0
+
+
+def _cluster(command: str, arguments: list[str]) -> int:
+    verb, others = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if verb not in ("cluster-id", "list-endpoints"):
+        raise CommandError(f"{command}: which command? Here there are cluster-id and list-endpoints")
+    parser = Parser(f"{command} {verb}")
+    parser.add_cluster_options("-b")
+    parser.add_argument("--config", "-c")
+    parser.add_flags("--include-fenced-brokers")
+    options = parser.parse_args(others)
+    return run_with_cluster(options, _print_cluster_id if verb == "cluster-id" else _print_endpoints)
+
+
+def _print_cluster_id(cluster: Cluster) -> int:
+    sys.stdout.write(f"Cluster ID: {cluster.retrying(lambda: cluster.metadata([])).cluster_id}\n")
+    return 0
+
+
+def _print_endpoints(cluster: Cluster) -> int:
+    brokers = cluster.retrying(lambda: cluster.metadata([])).brokers
+    width = max([8, *(len(each.host) for each in brokers)])
+    rows = [("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")]
+    rows += [
+        (str(each.node_id), each.host, str(each.port), each.rack or "null", "unfenced", "broker") for each in brokers
+    ]
+    for number, host, port, rack, state, kind in rows:
+        sys.stdout.write(f"{number:<10} {host:<{width}} {port:<10} {rack:<10} {state:<10} {kind:<15}\n")
+    return 0
+
+
+def _get_offsets(command: str, arguments: list[str]) -> int:
+    parser = Parser(command)
+    parser.add_cluster_options("--broker-list")
+    parser.add_argument("--topic")
+    parser.add_argument("--partitions")
+    parser.add_argument("--time", default="latest")
+    parser.add_flags("--exclude-internal-topics")
+    options = parser.parse_args(arguments)
+    return run_with_cluster(options, lambda cluster: _print_offsets(cluster, options))
+
+
+def _print_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
+    if options.time in FROM_TIMES:
+        at = FROM_TIMES[options.time]
+    elif options.time.isascii() and options.time.isdigit() and len(options.time) < 19:
+        at = int(options.time)
+    else:
+        raise CommandError(
+            f"--time {options.time}: it must be earliest, latest, max-timestamp or milliseconds since 1970"
+        )
+    wanted = pattern(options.topic or ".*")
+    indexes = _indexes(options.partitions) if options.partitions else None
+    for each in cluster.retrying(lambda: cluster.partitions(None)):
+        if wanted.fullmatch(each.topic) and (indexes is None or each.partition in indexes):
+            offset = list_offset(cluster, each.topic, each.partition, at, READ_UNCOMMITTED)
+            sys.stdout.write(f"{each.topic}:{each.partition}:{offset if offset >= 0 else ''}\n")
+    return 0
+
+
+def _indexes(text: str) -> set[int]:
+    """Numbers of partitions with commas. Raises CommandError."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise CommandError(f"--partitions {text}: it must be numbers of partitions with commas")
+    return set(map(int, parts))
+
+
+_COMMANDS = {
+    "kafka-broker-api-versions": _api_versions,
+    "kafka-cluster": _cluster,
+    "kafka-get-offsets": _get_offsets,
+}

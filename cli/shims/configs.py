@@ -1,0 +1,132 @@
+"""kafka-configs: describe and alter the configurations of topics, brokers and groups."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from stuntbroker.cli.config import source_name
+from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, pairs, run_with_cluster
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.configs import ConfigEntry, ResourceType, Source, alter_config, describe_config
+from stuntbroker.client.topics import describe_topics
+
+KINDS = {
+    "topics": ResourceType.TOPIC,
+    "brokers": ResourceType.BROKER,
+    "broker-loggers": ResourceType.BROKER_LOGGER,
+    "groups": ResourceType.GROUP,
+    "client-metrics": ResourceType.CLIENT_METRICS,
+}
+DYNAMIC = (
+    Source.DYNAMIC_TOPIC_CONFIG,
+    Source.DYNAMIC_BROKER_CONFIG,
+    Source.DYNAMIC_BROKER_LOGGER_CONFIG,
+    Source.DYNAMIC_CLIENT_METRICS_CONFIG,
+    Source.DYNAMIC_GROUP_CONFIG,
+)
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Run the command; return the exit status."""
+    what = f"Error while executing config command with args '{' '.join(arguments)}'\n"
+    return guarded(what, lambda: _run(command, arguments))
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    parser = Parser(command)
+    parser.add_cluster_options()
+    parser.add_argument("--entity-type", action="append", default=[])
+    parser.add_argument("--entity-name", action="append", default=[])
+    for word in ("topic", "broker", "group", "client-metrics", "broker-logger"):
+        parser.add_argument(f"--{word}", dest=word.replace("-", "_"))
+    parser.add_argument("--add-config", default="")
+    parser.add_argument("--add-config-file")
+    parser.add_argument("--delete-config", default="")
+    parser.add_flags("--describe", "--alter", "--all", "--entity-default", "--broker-defaults", "--force")
+    options = parser.parse_args(arguments)
+    if options.describe == options.alter:
+        raise CommandError("Command must include exactly one action: --describe, --alter")
+    kind, name = _entity(options)
+    return run_with_cluster(
+        options, lambda cluster: (_alter if options.alter else _describe)(cluster, kind, name, options)
+    )
+
+
+def _entity(options: argparse.Namespace) -> tuple[ResourceType, str | None]:
+    """(kind, name) of what is meant; None for all topics, "" for the default of all brokers."""
+    if options.broker_defaults:
+        return ResourceType.BROKER, ""
+    for name, kind in (
+        ("topic", "topics"),
+        ("broker", "brokers"),
+        ("group", "groups"),
+        ("client_metrics", "client-metrics"),
+    ):
+        if getattr(options, name) is not None:
+            return KINDS[kind], str(getattr(options, name))
+    if len(options.entity_type) != 1:
+        raise CommandError("exactly one --entity-type is taken here")
+    (kind,) = options.entity_type
+    if kind not in KINDS:
+        raise CommandError(f"--entity-type {kind}: here there are {', '.join(KINDS)}")
+    if options.entity_default:
+        return KINDS[kind], ""
+    return KINDS[kind], options.entity_name[0] if options.entity_name else None
+
+
+def _describe(cluster: Cluster, kind: ResourceType, name: str | None, options: argparse.Namespace) -> int:
+    names: list[str]
+    if kind == ResourceType.TOPIC:
+        names = [each.name for each in describe_topics(cluster, None if name is None else [name])]
+    elif name is None and kind == ResourceType.BROKER:
+        names = [*map(str, cluster.broker_ids()), ""]
+    else:
+        names = [name or ""]
+    for each in names:
+        entries = describe_config(cluster, kind, each)
+        what = kind.name.lower().replace("_", "-")
+        if kind == ResourceType.BROKER and not each:
+            sys.stdout.write("Default configs for brokers in the cluster are:\n")
+            shown = [entry for entry in entries if entry.source == Source.DYNAMIC_DEFAULT_BROKER_CONFIG]
+        else:
+            sys.stdout.write(f"{'All' if options.all else 'Dynamic'} configs for {what} {each} are:\n")
+            shown = [entry for entry in entries if options.all or entry.source in DYNAMIC]
+        sys.stdout.write("".join(_line(entry) for entry in shown))
+    return 0
+
+
+def _line(entry: ConfigEntry) -> str:
+    synonyms = ", ".join(f"{source_name(source)}:{name}={_value(value)}" for name, value, source in entry.synonyms)
+    sensitive = "true" if entry.is_sensitive else "false"
+    return f"  {entry.name}={_value(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}\n"
+
+
+def _value(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+def _alter(cluster: Cluster, kind: ResourceType, name: str | None, options: argparse.Namespace) -> int:
+    if name is None:
+        raise CommandError("--entity-name or --entity-default is needed with --alter")
+    values = pairs(options.add_config)
+    if options.add_config_file:
+        from stuntbroker.cli.properties import parse_java
+
+        try:
+            with open(options.add_config_file, "rb") as file:
+                values |= parse_java(file.read())
+        except (OSError, ValueError) as fault:
+            raise CommandError(f"--add-config-file {options.add_config_file}: {fault}") from None
+    deleted = [each.strip() for each in options.delete_config.split(",") if each.strip()]
+    if not values and not deleted:
+        raise CommandError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    alter_config(cluster, kind, name, values, deleted)
+    what = kind.name.lower().replace("_", "-")
+    if kind == ResourceType.BROKER and not name:
+        sys.stdout.write("Completed updating default config for brokers in the cluster.\n")
+    else:
+        sys.stdout.write(f"Completed updating config for {what} {name}.\n")
+    return 0

@@ -1,0 +1,173 @@
+"""kafka-console-consumer: prints the values of records until it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from stuntbroker.cli.group import places_of
+from stuntbroker.cli.shims.arguments import (
+    INT,
+    LONG,
+    CommandError,
+    Parser,
+    guarded,
+    pattern,
+    properties_of,
+    run_with_cluster,
+)
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import NotFound
+from stuntbroker.client.groups import Committed, commit_offsets, committed_offsets
+from stuntbroker.client.producing import partition_count
+from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Row, Tail, list_offset
+from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, BatchHeader
+
+WAIT_MS = 500
+COMMIT_S = 5.0
+"""How often a group's offsets are committed, as by a consumer's auto.commit.interval.ms."""
+
+TopicPartition = tuple[str, int]
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Run the command; return the exit status."""
+    return guarded("", lambda: _run(command, arguments))
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    parser = Parser(command)
+    parser.add_cluster_options()
+    parser.add_argument("--topic")
+    parser.add_argument("--include", "--whitelist", dest="include")
+    parser.add_argument("--partition", type=INT)
+    parser.add_argument("--offset")
+    parser.add_argument("--max-messages", type=LONG)
+    parser.add_argument("--timeout-ms", type=LONG)
+    parser.add_argument("--group")
+    parser.add_argument("--isolation-level", default="read_uncommitted", choices=("read_committed", "read_uncommitted"))
+    parser.add_argument("--property", "--formatter-property", dest="formatter", action="append")
+    parser.add_argument("--consumer-property", "--command-property", dest="consumer", action="append")
+    for name in ("--formatter", "--formatter-config", "--key-deserializer", "--value-deserializer"):
+        parser.add_argument(name, dest="ignored")
+    parser.add_flags("--from-beginning", "--skip-message-on-error", "--enable-systest-events")
+    options = parser.parse_args(arguments)
+    if (options.topic is None) == (options.include is None):
+        raise CommandError("Exactly one of --include/--topic is required.")
+    consumer = properties_of(options.consumer)
+    options.group = options.group or consumer.get("group.id")
+    options.isolation_level = consumer.get("isolation.level", options.isolation_level)
+    if consumer.get("auto.offset.reset") == "earliest":
+        options.from_beginning = True
+    if options.partition is not None and options.topic is None:
+        raise CommandError("The topic is required when partition is specified.")
+    if options.offset not in (None, "earliest", "latest") and not _is_offset(options.offset):
+        raise CommandError(
+            f"The provided offset value '{options.offset}' is incorrect: earliest, latest or a whole number"
+        )
+    formatter = Formatter(properties_of(options.formatter))
+    return run_with_cluster(options, lambda cluster: _consume(cluster, options, formatter))
+
+
+# Unlike Kafka: it joins no group, and commits in the name of a group that must have no members.
+def _consume(cluster: Cluster, options: argparse.Namespace, formatter: Formatter) -> int:
+    isolation = READ_COMMITTED if options.isolation_level == "read_committed" else READ_UNCOMMITTED
+    places = _places(cluster, options)
+    committed = committed_offsets(cluster, options.group) if options.group and options.offset is None else {}
+    tail = Tail(cluster, {each: _start(cluster, each, options, committed) for each in places}, isolation)
+    printed, records = dict(tail.positions), 0
+    deadline_s = _deadline(options.timeout_ms)
+    commit_s = time.monotonic() + COMMIT_S
+    try:
+        while options.max_messages is None or records < options.max_messages:
+            if time.monotonic() >= deadline_s:
+                sys.stderr.write("Error processing message, terminating consumer process: no record came in time\n")
+                break
+            wait_ms = max(1, int(min(WAIT_MS, (deadline_s - time.monotonic()) * 1000)))
+            for topic, partition, batch in tail.poll(wait_ms):
+                for row in batch.rows:
+                    if options.max_messages is not None and records >= options.max_messages:
+                        break
+                    sys.stdout.buffer.write(formatter.line(partition, row, batch.header))
+                    printed[topic, partition] = row.offset + 1
+                    records += 1
+                    deadline_s = _deadline(options.timeout_ms)
+                else:
+                    printed[topic, partition] = batch.header.next_offset
+            sys.stdout.flush()
+            if options.group and time.monotonic() >= commit_s:
+                commit_offsets(cluster, options.group, printed)
+                commit_s = time.monotonic() + COMMIT_S
+    finally:
+        sys.stdout.flush()
+        if options.group:
+            commit_offsets(cluster, options.group, printed)
+        sys.stderr.write(f"Processed a total of {records} messages\n")
+    return 0
+
+
+def _is_offset(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20 and int(text) < 2**63
+
+
+def _deadline(timeout_ms: int | None) -> float:
+    return float("inf") if timeout_ms is None or timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
+
+
+def _places(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:
+    """The partitions to read. A topic that does not exist is created if the broker does so, as for Kafka's consumer."""
+    if options.include is not None:
+        wanted = pattern(options.include)
+        known = cluster.retrying(lambda: cluster.partitions(None))
+        return [(each.topic, each.partition) for each in known if wanted.fullmatch(each.topic)]
+    partition_count(cluster, options.topic)
+    places = places_of(cluster, [(options.topic, options.partition)])
+    if not places:
+        raise NotFound(f"there is no topic {options.topic!r}")
+    return places
+
+
+def _start(
+    cluster: Cluster, place: TopicPartition, options: argparse.Namespace, committed: dict[TopicPartition, Committed]
+) -> int:
+    if place in committed:
+        return committed[place].offset
+    if options.offset is not None and options.offset.isdigit():
+        return int(options.offset)
+    is_earliest = options.from_beginning or options.offset == "earliest"
+    return list_offset(cluster, *place, EARLIEST if is_earliest else LATEST, READ_UNCOMMITTED)
+
+
+class Formatter:
+    """Prints a record by the properties of Kafka's DefaultMessageFormatter."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self._timestamp, self._partition, self._offset, self._headers, self._key = (
+            properties.get(f"print.{name}", "false").lower() == "true"
+            for name in ("timestamp", "partition", "offset", "headers", "key")
+        )
+        self._value = properties.get("print.value", "true").lower() == "true"
+        self._separator = properties.get("key.separator", "\t").encode()
+        self._end = properties.get("line.separator", "\n").encode()
+        self._headers_separator = properties.get("headers.separator", ",").encode()
+        self._null = properties.get("null.literal", "null").encode()
+
+    def line(self, partition: int, row: Row, header: BatchHeader) -> bytes:
+        """The line of a record, with its end."""
+        parts = []
+        if self._timestamp:
+            kind = "LogAppendTime" if header.attributes & LOG_APPEND_TIME else "CreateTime"
+            parts.append(f"{kind}:{row.timestamp_ms}".encode() if row.timestamp_ms >= 0 else b"NO_TIMESTAMP")
+        if self._partition:
+            parts.append(f"Partition:{partition}".encode())
+        if self._offset:
+            parts.append(f"Offset:{row.offset}".encode())
+        if self._headers:
+            shown = (name.encode() + b":" + (self._null if value is None else value) for name, value in row.headers)
+            parts.append(self._headers_separator.join(shown) or b"NO_HEADERS")
+        if self._key:
+            parts.append(self._null if row.key is None else row.key)
+        if self._value:
+            parts.append(self._null if row.value is None else row.value)
+        return self._separator.join(parts) + self._end

@@ -1,0 +1,120 @@
+"""kafka-console-producer: a record for each line of standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+from stuntbroker.cli.shims.arguments import CommandError, Parser, guarded, properties_of, run_with_cluster
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.producing import CODECS, NewRecord, any_partition, produce
+from stuntbroker.protocol.batches.records import Headers
+
+READ_SIZE = 1 << 20
+"""Bytes that are read at once, and whose lines are sent together."""
+
+WITHOUT_EFFECT = (
+    "--batch-size",
+    "--line-reader",
+    "--max-block-ms",
+    "--max-memory-bytes",
+    "--max-partition-memory-bytes",
+    "--message-send-max-retries",
+    "--reader-config",
+    "--request-required-acks",
+    "--request-timeout-ms",
+    "--retry-backoff-ms",
+    "--socket-buffer-size",
+    "--timeout",
+)
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Run the command; return the exit status."""
+    return guarded("", lambda: _run(command, arguments))
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    parser = Parser(command)
+    parser.add_cluster_options("--broker-list")
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--property", "--reader-property", dest="reader", action="append")
+    parser.add_argument("--producer-property", "--command-property", action="append")
+    parser.add_argument("--compression-codec", nargs="?", const="gzip", default="none", choices=CODECS)
+    # Unlike Kafka: every record is acknowledged by all, and sent as soon as no more lines are waiting.
+    for name in WITHOUT_EFFECT:
+        parser.add_argument(name)
+    parser.add_flags("--sync")
+    options = parser.parse_args(arguments)
+    reader = LineReader(properties_of(options.reader))
+
+    def operation(cluster: Cluster) -> int:
+        for lines in _lines():
+            records = [reader.record(number, line) for number, line in lines]
+            produce(cluster, options.topic, records, compression=options.compression_codec, choose=any_partition)
+        return 0
+
+    return run_with_cluster(options, operation)
+
+
+def _lines() -> Iterator[list[tuple[int, str]]]:
+    """Numbered lines, as many together as are there."""
+    number, unread, is_terminal = 0, b"", sys.stdin.isatty()
+    while True:
+        if is_terminal:
+            sys.stdout.write(">")
+            sys.stdout.flush()
+        data = os.read(sys.stdin.fileno(), READ_SIZE)
+        unread += data
+        *whole, unread = unread.split(b"\n") if data else [*filter(None, [unread]), b""]
+        lines = []
+        for line in whole:
+            number += 1
+            lines.append((number, line.removesuffix(b"\r").decode("utf-8", "surrogateescape")))
+        if lines:
+            yield lines
+        if not data:
+            return
+
+
+class LineReader:
+    """Turns a line into a record by the properties of Kafka's LineMessageReader."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self._parse_key = properties.get("parse.key", "false").lower() == "true"
+        self._parse_headers = properties.get("parse.headers", "false").lower() == "true"
+        self._key_separator = properties.get("key.separator", "\t")
+        self._headers_delimiter = properties.get("headers.delimiter", "\t")
+        self._headers_separator = properties.get("headers.separator", ",")
+        self._header_key_separator = properties.get("headers.key.separator", ":")
+        self._ignore_error = properties.get("ignore.error", "false").lower() == "true"
+        self._null = properties.get("null.marker")
+
+    def record(self, number: int, line: str) -> NewRecord:
+        """Raises CommandError for a line without a separator that it must have."""
+        headers: Headers = ()
+        key: str | None = None
+        value = line
+        if self._parse_headers:
+            text, value = self._cut(value, self._headers_delimiter, "headers delimiter", number)
+            if text is not None and text != self._null:
+                headers = tuple(self._header(part, number) for part in text.split(self._headers_separator))
+        if self._parse_key:
+            key, value = self._cut(value, self._key_separator, "key separator", number)
+        return NewRecord(self._bytes(key), self._bytes(value), headers)
+
+    def _cut(self, text: str, separator: str, what: str, number: int) -> tuple[str | None, str]:
+        before, there, after = text.partition(separator)
+        if there:
+            return before, after
+        if self._ignore_error:
+            return None, text
+        raise CommandError(f"No {what} found on line number {number}: '{text}'")
+
+    def _header(self, text: str, number: int) -> tuple[str, bytes | None]:
+        name, value = self._cut(text, self._header_key_separator, "header key separator", number)
+        return name if name is not None else text, self._bytes(value) if name is not None else None
+
+    def _bytes(self, text: str | None) -> bytes | None:
+        return None if text is None or text == self._null else text.encode("utf-8", "surrogateescape")

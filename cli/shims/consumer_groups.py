@@ -1,0 +1,258 @@
+"""kafka-consumer-groups: list, describe, delete and reset consumer groups."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from stuntbroker.cli.group import OffsetRow, offset_rows, places_of, target_offset
+from stuntbroker.cli.shims.arguments import LONG, CommandError, Parser, guarded, run_with_cluster
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import BrokerError, NotFound
+from stuntbroker.client.groups import (
+    GroupDescription,
+    commit_offsets,
+    committed_offsets,
+    delete_group,
+    delete_offsets,
+    describe_group,
+    list_groups,
+)
+from stuntbroker.client.reader import LATEST, READ_UNCOMMITTED, list_offset
+
+ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
+OFFSETS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
+
+TopicPartition = tuple[str, int]
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Run the command; return the exit status."""
+    return guarded("\nError: Executing consumer group command failed due to ", lambda: _run(command, arguments))
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    parser = Parser(command)
+    parser.add_cluster_options()
+    parser.add_argument("--group", action="append", default=[])
+    parser.add_argument("--topic", action="append", default=[])
+    parser.add_argument("--state", nargs="?", const="")
+    parser.add_argument("--type", nargs="?", const="")
+    parser.add_argument("--timeout", type=LONG)
+    parser.add_argument("--to-offset", type=LONG)
+    parser.add_argument("--shift-by", type=LONG)
+    parser.add_argument("--to-datetime")
+    parser.add_flags(
+        *(f"--{action.replace('_', '-')}" for action in ACTIONS), "--all-groups", "--all-topics", "--members"
+    )
+    parser.add_flags("--offsets", "--verbose", "--to-earliest", "--to-latest", "--to-current", "--dry-run", "--execute")
+    options = parser.parse_args(arguments)
+    actions = [action for action in ACTIONS if getattr(options, action)]
+    if len(actions) != 1:
+        raise CommandError(
+            "Command must include exactly one action: --list, --describe, --delete, --reset-offsets or --delete-offsets"
+        )
+    if actions[0] != "list" and not (options.group or options.all_groups):
+        raise CommandError("Option [group] or [all-groups] is needed")
+    return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
+
+
+def _groups(cluster: Cluster, options: argparse.Namespace) -> list[str]:
+    return [each.group_id for each in list_groups(cluster)] if options.all_groups else list(options.group)
+
+
+def _list(cluster: Cluster, options: argparse.Namespace) -> int:
+    groups = list_groups(cluster, [each for each in (options.state or "").split(",") if each])
+    if options.state is None:
+        sys.stdout.write("".join(f"{each.group_id}\n" for each in groups))
+        return 0
+    width = max([len("GROUP"), *(len(each.group_id) for each in groups)]) + 10
+    rows = [("GROUP", "STATE"), *((each.group_id, each.state) for each in groups)]
+    sys.stdout.write("".join(f"{group:<{width}} {state:<20}\n" for group, state in rows))
+    return 0
+
+
+def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
+    for group_id in _groups(cluster, options):
+        try:
+            described = describe_group(cluster, group_id)
+        except NotFound as fault:
+            raise CommandError(f"Group {group_id} not found.") from fault
+        if options.state is not None:
+            _describe_state(cluster, described)
+        elif options.members:
+            _describe_members(described, options.verbose)
+        else:
+            _describe_offsets(described, offset_rows(cluster, described))
+        if not described.members:
+            sys.stderr.write(f"\nConsumer group '{group_id}' has no active members.\n")
+    return 0
+
+
+def _describe_offsets(described: GroupDescription, rows: list[OffsetRow]) -> None:
+    if not rows:
+        return
+    widths = (
+        max(15, len(described.group_id)),
+        max(15, *(len(row.topic) for row in rows)),
+        10,
+        15,
+        15,
+        15,
+        max(15, *(len(row.member.member_id) for row in rows if row.member), 0),
+        max(15, *(len(row.member.client_host) for row in rows if row.member), 0),
+    )
+    lines: list[tuple[object, ...]] = [OFFSETS]
+    for row in rows:
+        member = row.member
+        who = ("-", "-", "-") if member is None else (member.member_id, member.client_host, member.client_id)
+        numbers = (row.committed, row.end if row.end >= 0 else None, row.lag)
+        lines.append((described.group_id, row.topic, row.partition, *("-" if n is None else n for n in numbers), *who))
+    sys.stdout.write("\n")
+    for line in lines:
+        cells = [f"{cell!s:<{width}}" for cell, width in zip(line, widths, strict=False)]
+        sys.stdout.write(" ".join([*cells, str(line[-1])]) + "\n")
+
+
+def _describe_members(described: GroupDescription, is_verbose: bool) -> None:
+    width = max([15, *(len(each.member_id) for each in described.members)])
+    header = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
+    group_width = max(15, len(described.group_id))
+    lines: list[tuple[object, ...]] = [(*header, "ASSIGNMENT") if is_verbose else header]
+    for each in described.members:
+        line = (described.group_id, each.member_id, each.client_host, each.client_id, len(each.partitions))
+        by_topic: dict[str, list[str]] = {}
+        for topic, partition in each.partitions:
+            by_topic.setdefault(topic, []).append(str(partition))
+        assigned = ", ".join(f"{topic}({','.join(partitions)})" for topic, partitions in by_topic.items()) or "-"
+        lines.append((*line, assigned) if is_verbose else line)
+    sys.stdout.write("\n")
+    for cells in lines:
+        widths = (group_width, width, 15, 15, 15, 0)
+        sys.stdout.write(" ".join(f"{cell!s:<{size}}" for cell, size in zip(cells, widths, strict=False)) + "\n")
+
+
+def _describe_state(cluster: Cluster, described: GroupDescription) -> None:
+    broker = next((each for each in cluster.metadata([]).brokers if each.node_id == described.coordinator_id), None)
+    coordinator = (
+        f"{broker.host}:{broker.port}  ({described.coordinator_id})" if broker else str(described.coordinator_id)
+    )
+    width = max(15, len(described.group_id))
+    head = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
+    row = (described.group_id, coordinator, described.protocol or "-", described.state, len(described.members))
+    sys.stdout.write("\n")
+    for cells in (head, row):
+        line = " ".join(f"{cell!s:<{size}}" for cell, size in zip(cells, (width, 25, 20, 20, 0), strict=True))
+        sys.stdout.write(line.rstrip() + "\n")
+
+
+def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
+    failures = []
+    deleted = []
+    for group_id in _groups(cluster, options):
+        try:
+            delete_group(cluster, group_id)
+            deleted.append(group_id)
+        except (NotFound, BrokerError) as fault:
+            failures.append(f"* Group '{group_id}' could not be deleted due to: {fault}\n")
+    if failures:
+        sys.stdout.write("\nError: Deletion of some consumer groups failed:\n" + "".join(failures))
+    if deleted:
+        names = ", ".join(f"'{each}'" for each in deleted)
+        which = (
+            "These consumer groups were deleted successfully: "
+            if failures
+            else "Deletion of requested consumer groups ("
+        )
+        sys.stdout.write(f"\n{which}{names}\n" if failures else f"{which}{names}) was successful.\n")
+    return 0
+
+
+def _places(cluster: Cluster, options: argparse.Namespace, group_id: str) -> list[TopicPartition]:
+    if options.all_topics:
+        return list(committed_offsets(cluster, group_id))
+    if not options.topic:
+        raise CommandError("One of the reset scopes should be defined: --all-topics, --topic.")
+    wanted: list[tuple[str, int | None]] = []
+    for text in options.topic:
+        topic, colon, partitions = text.partition(":")
+        numbers = partitions.split(",")
+        if colon and not all(each.isascii() and each.isdigit() and len(each) < 10 for each in numbers):
+            raise CommandError(f"Invalid topic arg '{text}', expected format: topic:partition[,partition...]")
+        wanted += [(topic, int(each)) for each in numbers] if colon else [(topic, None)]
+    return places_of(cluster, wanted)
+
+
+def _reset_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
+    if not options.execute and not options.dry_run:
+        sys.stderr.write("WARN: without --execute nothing is changed, only shown\n")
+    for group_id in _groups(cluster, options):
+        if (
+            any(each.group_id == group_id for each in list_groups(cluster))
+            and describe_group(cluster, group_id).members
+        ):
+            raise CommandError(
+                f"Assignments can only be reset if the group '{group_id}' is inactive, but the current state is Stable."
+            )
+        offsets = {place: _target(cluster, place, options, group_id) for place in _places(cluster, options, group_id)}
+        if options.execute:
+            commit_offsets(cluster, group_id, offsets)
+        width = max(15, len(group_id))
+        topic_width = max([15, *(len(topic) for topic, _ in offsets)])
+        sys.stdout.write(f"\n{'GROUP':<{width}} {'TOPIC':<{topic_width}} {'PARTITION':<10} NEW-OFFSET\n")
+        for (topic, partition), offset in offsets.items():
+            sys.stdout.write(f"{group_id:<{width}} {topic:<{topic_width}} {partition:<10} {offset}\n")
+    return 0
+
+
+def _target(cluster: Cluster, place: TopicPartition, options: argparse.Namespace, group_id: str) -> int:
+    if options.to_earliest:
+        return target_offset(cluster, place, "earliest", None)
+    if options.to_latest:
+        return target_offset(cluster, place, "latest", None)
+    if options.to_offset is not None:
+        return target_offset(cluster, place, str(max(0, options.to_offset)), None)
+    if options.to_datetime is not None:
+        return target_offset(cluster, place, "", _timestamp_ms(options.to_datetime))
+    committed = committed_offsets(cluster, group_id).get(place)
+    if options.shift_by is not None:
+        if committed is None:
+            raise CommandError(
+                f"Cannot shift offset for partition {place[0]}-{place[1]} since there is no current committed offset"
+            )
+        return target_offset(cluster, place, str(max(0, committed.offset + options.shift_by)), None)
+    if options.to_current:
+        return committed.offset if committed else list_offset(cluster, *place, LATEST, READ_UNCOMMITTED)
+    raise CommandError(
+        "Option [reset-offsets] needs one of --to-earliest, --to-latest, --to-offset, --shift-by, --to-datetime and --to-current"
+    )
+
+
+def _timestamp_ms(text: str) -> int:
+    from datetime import UTC, datetime
+
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandError(f"Cannot parse '{text}' as an ISO 8601 time") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _delete_offsets(cluster: Cluster, options: argparse.Namespace) -> int:
+    (group_id, *_) = _groups(cluster, options)
+    places = _places(cluster, options, group_id)
+    delete_offsets(cluster, group_id, places)
+    sys.stdout.write(f"Request succeed for deleting offsets with topic {','.join(options.topic)} group {group_id}\n\n")
+    sys.stdout.write(f"{'TOPIC':<30} {'PARTITION':<15} {'STATUS':<15}\n")
+    for topic, partition in places:
+        sys.stdout.write(f"{topic:<30} {partition:<15} {'Successful':<15}\n")
+    return 0
+
+
+_ACTIONS = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset_offsets": _reset_offsets,
+    "delete_offsets": _delete_offsets,
+}

@@ -1,0 +1,271 @@
+"""rpk, Redpanda's command: `rpk redpanda start` runs the broker, `rpk cluster` and `rpk topic` ask one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from stuntbroker.cli.shims import rpk_consume
+from stuntbroker.cli.shims.arguments import (
+    BOOTSTRAP_DEFAULT,
+    INT,
+    SHORT,
+    CommandError,
+    Parser,
+    guarded,
+    run_with_cluster,
+)
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import BrokerError, NotFound
+from stuntbroker.client.producing import NewRecord, produce
+from stuntbroker.client.topics import create_topic, delete_topic, describe_topics
+from stuntbroker.protocol.errors import ErrorCode
+
+CONFIG_FILE: Final = "/etc/redpanda/redpanda.yaml"
+CONFIG_WAIT_S: Final = 5.0
+CONFIG_POLL_S: Final = 0.1
+WITHOUT_KAFKA: Final = "8081,8082,9644"
+"""Ports of Redpanda's schema registry, HTTP proxy and administration, which some modules wait for."""
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Run the command; return the exit status."""
+    words = ["redpanda", *arguments] if command == "redpanda" else arguments
+    return guarded("", lambda: _run(words))
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments[:2] == ["redpanda", "start"]:
+        return _start(arguments[2:])
+    if arguments[:1] in (["version"], ["--version"]):
+        from stuntbroker.cli.main import VERSION
+
+        sys.stdout.write(f"Version:     stuntbroker {VERSION}\n")
+        return 0
+    command = " ".join(arguments[:2])
+    if command not in _COMMANDS:
+        raise CommandError(f"rpk {command}: here there are redpanda start, {', '.join(_COMMANDS)}, version")
+    parser = Parser(f"rpk {command}")
+    parser.add_argument(
+        "--brokers", "-X", dest="bootstrap", type=_brokers, default=os.environ.get("RPK_BROKERS", BOOTSTRAP_DEFAULT)
+    )
+    add_options, operation = _COMMANDS[command]
+    add_options(parser)
+    options = parser.parse_args(arguments[2:])
+    return run_with_cluster(options, lambda cluster: operation(cluster, options))
+
+
+def _brokers(text: str) -> str:
+    return text.removeprefix("brokers=")
+
+
+# --- redpanda start
+
+
+def _start(arguments: list[str]) -> NoReturn:
+    """Become the broker. Options that mean nothing here are passed over, as there are a hundred for Redpanda's own engine."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--kafka-addr")
+    parser.add_argument("--advertise-kafka-addr")
+    # In compose files an option and its value are often one word, which Redpanda's entry point takes apart.
+    options, others = parser.parse_known_args([part for word in arguments for part in word.split()])
+    if others:
+        sys.stderr.write(f"rpk: passed over: {' '.join(others)}\n")
+    listeners, advertised = options.kafka_addr, options.advertise_kafka_addr
+    if listeners is None:
+        listeners, advertised = _from_yaml(_read_config())
+    settings = {
+        "listeners": _named(listeners or "internal://0.0.0.0:9092"),
+        "advertised.listeners": _named(advertised or ""),
+    }
+    names = {entry.partition("://")[0] for value in settings.values() for entry in value.split(",") if entry}
+    settings["listener.security.protocol.map"] = ",".join(f"{name}:PLAINTEXT" for name in sorted(names))
+    words = ["stuntbroker", "serve", "--container", "--not-found-ports", WITHOUT_KAFKA]
+    for name, value in settings.items():
+        if value:
+            words += ["--set", f"{name}={value}"]
+    sys.stderr.flush()
+    os.execvp(sys.executable, [sys.executable, "-m", *words])
+
+
+def _named(addresses: str) -> str:
+    """`host:port` and `name://host:port` as Kafka's properties have them."""
+    entries = (entry.strip() for entry in addresses.split(",") if entry.strip())
+    return ",".join(entry if "://" in entry else f"PLAINTEXT://{entry}" for entry in entries)
+
+
+def _read_config() -> dict[str, Any]:
+    """The configuration file; empty when there is none."""
+    deadline_s = time.monotonic() + (CONFIG_WAIT_S if os.path.isdir(os.path.dirname(CONFIG_FILE)) else 0)
+    text, before = _read(CONFIG_FILE), None
+    # A module of Testcontainers copies the file into the container, possibly while we run.
+    while (not text or text != before) and time.monotonic() < deadline_s:
+        time.sleep(CONFIG_POLL_S)
+        before, text = text, _read(CONFIG_FILE)
+    if not text:
+        return {}
+    try:
+        import yaml
+    except ImportError:
+        raise CommandError(f"{CONFIG_FILE} cannot be read without PyYAML: pip install 'stuntbroker[image]'") from None
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as fault:
+        raise CommandError(f"{CONFIG_FILE}: {fault}") from None
+    return document if isinstance(document, dict) else {}
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except OSError as fault:
+        raise CommandError(f"{path}: {fault.strerror}") from None
+
+
+def _from_yaml(document: dict[str, Any]) -> tuple[str, str]:
+    """(listeners, advertised listeners) of redpanda.yaml."""
+    redpanda = document.get("redpanda") or {}
+    listed = []
+    for key in ("kafka_api", "advertised_kafka_api"):
+        entries = redpanda.get(key) or []
+        entries = entries if isinstance(entries, list) else [entries]
+        listed.append(
+            ",".join(f"{each.get('name', 'PLAINTEXT')}://{each['address']}:{each['port']}" for each in entries)
+        )
+    return listed[0], listed[1]
+
+
+# --- cluster
+
+
+def _no_options(parser: Parser) -> None:
+    parser.add_argument("--watch", "-w", action="store_true")
+    parser.add_argument("--exit-when-healthy", "-e", action="store_true")
+
+
+def _health(cluster: Cluster, options: argparse.Namespace) -> int:
+    metadata = cluster.retrying(lambda: cluster.metadata([]))
+    brokers = [each.node_id for each in metadata.brokers]
+    rows = {
+        "Healthy:": "true",
+        "Unhealthy reasons:": "[]",
+        "Controller ID:": str(metadata.controller_id),
+        "All nodes:": str(brokers),
+        "Nodes down:": "[]",
+        "Leaderless partitions (0):": "[]",
+        "Under-replicated partitions (0):": "[]",
+    }
+    sys.stdout.write("CLUSTER HEALTH OVERVIEW\n=======================\n")
+    sys.stdout.write("".join(f"{name:<34} {value}\n" for name, value in rows.items()))
+    return 0
+
+
+def _info(cluster: Cluster, options: argparse.Namespace) -> int:
+    metadata = cluster.retrying(lambda: cluster.metadata([]))
+    sys.stdout.write(f"CLUSTER\n=======\n{metadata.cluster_id}\n\nBROKERS\n=======\n")
+    sys.stdout.write(f"{'ID':<4}  {'HOST':<20}  PORT\n")
+    for each in metadata.brokers:
+        identifier = f"{each.node_id}*" if each.node_id == metadata.controller_id else str(each.node_id)
+        sys.stdout.write(f"{identifier:<4}  {each.host:<20}  {each.port}\n")
+    return 0
+
+
+# --- topic
+
+
+def _topic_options(parser: Parser) -> None:
+    parser.add_argument("topics", nargs="+" if "list" not in parser.prog else "*")
+    parser.add_argument("--partitions", "-p", type=INT, default=1)
+    parser.add_argument("--replicas", "-r", type=SHORT, default=-1)
+    parser.add_argument("--topic-config", "-c", action="append", default=[])
+    parser.add_flags("--if-not-exists")
+
+
+def _create(cluster: Cluster, options: argparse.Namespace) -> int:
+    configs = dict(text.partition("=")[::2] for text in options.topic_config)
+    status, rows = 0, []
+    for topic in options.topics:
+        try:
+            replicas = options.replicas if options.replicas > 0 else -1
+            is_new = create_topic(
+                cluster, topic, options.partitions, configs, replicas, if_not_exists=options.if_not_exists
+            )
+            rows.append((topic, "OK" if is_new else "EXISTS"))
+        except BrokerError as fault:
+            status = 1
+            exists = fault.code == ErrorCode.TOPIC_ALREADY_EXISTS
+            rows.append((topic, "TOPIC_ALREADY_EXISTS" if exists else str(fault)))
+    _print_table(("TOPIC", "STATUS"), rows)
+    return status
+
+
+def _list(cluster: Cluster, options: argparse.Namespace) -> int:
+    topics = [each for each in describe_topics(cluster) if not each.is_internal]
+    _print_table(
+        ("NAME", "PARTITIONS", "REPLICAS"),
+        [(each.name, len(each.partitions), len(each.partitions[0].replicas)) for each in topics],
+    )
+    return 0
+
+
+def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
+    for topic in describe_topics(cluster, options.topics):
+        sys.stdout.write(f"SUMMARY\n=======\nNAME        {topic.name}\nPARTITIONS  {len(topic.partitions)}\n")
+        sys.stdout.write(f"REPLICAS    {len(topic.partitions[0].replicas)}\n")
+    return 0
+
+
+def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
+    status, rows = 0, []
+    for topic in options.topics:
+        try:
+            delete_topic(cluster, topic)
+            rows.append((topic, "OK"))
+        except NotFound:
+            status = 1
+            rows.append((topic, "UNKNOWN_TOPIC_OR_PARTITION"))
+    _print_table(("TOPIC", "STATUS"), rows)
+    return status
+
+
+def _produce_options(parser: Parser) -> None:
+    parser.add_argument("topic")
+    parser.add_argument("--key", "-k")
+    parser.add_argument("--partition", "-p", type=INT)
+
+
+def _produce(cluster: Cluster, options: argparse.Namespace) -> int:
+    key = None if options.key is None else options.key.encode()
+    partition = options.partition if options.partition is not None and options.partition >= 0 else None
+    for line in sys.stdin.buffer:
+        (appended,) = produce(cluster, options.topic, [NewRecord(key, line.rstrip(b"\r\n"), (), partition)])
+        sys.stdout.write(f"Produced to partition {appended.partition} at offset {appended.first_offset}.\n")
+        sys.stdout.flush()
+    return 0
+
+
+def _print_table(headers: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
+    lines = [headers, *(tuple(map(str, row)) for row in rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(headers))]
+    for line in lines:
+        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
+
+
+_COMMANDS = {
+    "cluster health": (_no_options, _health),
+    "cluster info": (_no_options, _info),
+    "cluster metadata": (_no_options, _info),
+    "topic create": (_topic_options, _create),
+    "topic list": (_topic_options, _list),
+    "topic describe": (_topic_options, _describe),
+    "topic delete": (_topic_options, _delete),
+    "topic produce": (_produce_options, _produce),
+    "topic consume": (rpk_consume.add_options, rpk_consume.consume),
+}

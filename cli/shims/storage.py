@@ -1,0 +1,26 @@
+"""kafka-storage and zookeeper-server-start: what start scripts call before the broker, and what is not needed here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from base64 import urlsafe_b64encode
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Run the command; return the exit status."""
+    if command == "zookeeper-server-start":
+        sys.stderr.write("stuntbroker: there is no ZooKeeper here, and none is needed\n")
+        return 0
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    if verb == "random-uuid":
+        text = "-"
+        while text.startswith("-"):  # As Kafka's, none that looks like an option.
+            text = urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+        sys.stdout.write(text + "\n")
+        return 0
+    if verb in ("format", "info"):
+        sys.stderr.write("stuntbroker: a data folder needs no formatting here\n")
+        return 0
+    sys.stderr.write("kafka-storage: which command? Here there are random-uuid, format and info\n")
+    return 1

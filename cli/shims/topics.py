@@ -1,0 +1,144 @@
+"""kafka-topics: create, list, describe, alter and delete topics."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from stuntbroker.cli.shims.arguments import (
+    BOOTSTRAP_DEFAULT,
+    INT,
+    SHORT,
+    CommandError,
+    Parser,
+    guarded,
+    pattern,
+    run_with_cluster,
+)
+from stuntbroker.cli.topic import topic_id_text
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.configs import ResourceType, Source, describe_config
+from stuntbroker.client.errors import BrokerError
+from stuntbroker.client.topics import TopicDescription, create_topic, delete_topic, describe_topics, grow_topic
+from stuntbroker.protocol.errors import ErrorCode
+
+ACTIONS = ("create", "list", "describe", "alter", "delete")
+OVERRIDDEN = (
+    Source.DYNAMIC_TOPIC_CONFIG,
+    Source.DYNAMIC_BROKER_CONFIG,
+    Source.DYNAMIC_DEFAULT_BROKER_CONFIG,
+    Source.STATIC_BROKER_CONFIG,
+)
+
+
+def run(command: str, arguments: list[str]) -> int:
+    """Run the command; return the exit status."""
+    return guarded("Error while executing topic command : ", lambda: _run(command, arguments))
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    parser = Parser(command)
+    parser.add_cluster_options()
+    parser.add_argument("--zookeeper")
+    parser.add_argument("--topic")
+    parser.add_argument("--partitions", type=INT)
+    parser.add_argument("--replication-factor", type=SHORT)
+    parser.add_argument("--config", action="append", default=[])
+    parser.add_flags(*(f"--{action}" for action in ACTIONS), "--if-not-exists", "--if-exists", "--exclude-internal")
+    parser.add_flags("--under-replicated-partitions", "--unavailable-partitions", "--topics-with-overrides", "--force")
+    options = parser.parse_args(arguments)
+    actions = [action for action in ACTIONS if getattr(options, action)]
+    if len(actions) != 1:
+        raise CommandError("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+    if actions[0] in ("create", "alter", "delete") and not options.topic:
+        raise CommandError('Missing required argument "[topic]"')
+    if options.zookeeper is not None:
+        options.bootstrap = BOOTSTRAP_DEFAULT
+        sys.stderr.write(
+            f"--zookeeper {options.zookeeper}: there is none here; the broker at {options.bootstrap} is asked\n"
+        )
+    return run_with_cluster(options, lambda cluster: _ACTIONS[actions[0]](cluster, options))
+
+
+def _create(cluster: Cluster, options: argparse.Namespace) -> int:
+    configs = dict(text.partition("=")[::2] for text in options.config)
+    try:
+        is_new = create_topic(
+            cluster,
+            options.topic,
+            options.partitions or -1,
+            configs,
+            options.replication_factor or -1,
+            if_not_exists=options.if_not_exists,
+        )
+    except BrokerError as fault:
+        if fault.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise CommandError(f"Topic '{options.topic}' already exists.") from fault
+        raise
+    if is_new:
+        sys.stdout.write(f"Created topic {options.topic}.\n")
+    return 0
+
+
+def _matching(cluster: Cluster, options: argparse.Namespace, if_exists: bool) -> list[TopicDescription]:
+    """The topics that --topic means, which is a name or an expression. Raises CommandError when there is none."""
+    topics = describe_topics(cluster)
+    if not options.topic:
+        return topics
+    wanted = pattern("|".join(part.strip() for part in options.topic.split(",")))
+    matching = [topic for topic in topics if wanted.fullmatch(topic.name)]
+    if not matching and not if_exists:
+        raise CommandError(f"Topic '{options.topic}' does not exist as expected")
+    return matching
+
+
+def _list(cluster: Cluster, options: argparse.Namespace) -> int:
+    topics = _matching(cluster, options, if_exists=True)
+    names = [topic.name for topic in topics if not (options.exclude_internal and topic.is_internal)]
+    sys.stdout.write("".join(f"{name}\n" for name in names))
+    return 0
+
+
+def _describe(cluster: Cluster, options: argparse.Namespace) -> int:
+    for topic in _matching(cluster, options, options.if_exists):
+        if options.exclude_internal and topic.is_internal:
+            continue
+        entries = describe_config(cluster, ResourceType.TOPIC, topic.name)
+        overridden = [f"{entry.name}={entry.value}" for entry in entries if entry.source in OVERRIDDEN]
+        if options.topics_with_overrides and not overridden:
+            continue
+        if not (options.under_replicated_partitions or options.unavailable_partitions):
+            replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
+            sys.stdout.write(
+                f"Topic: {topic.name}\tTopicId: {topic_id_text(topic.topic_id)}\tPartitionCount: {len(topic.partitions)}\t"
+                f"ReplicationFactor: {replicas}\tConfigs: {','.join(overridden)}\n"
+            )
+        for each in topic.partitions:
+            if options.under_replicated_partitions and len(each.in_sync) >= len(each.replicas):
+                continue
+            if options.unavailable_partitions and each.leader >= 0:
+                continue
+            leader = str(each.leader) if each.leader >= 0 else "none"
+            sys.stdout.write(
+                f"\tTopic: {topic.name}\tPartition: {each.partition}\tLeader: {leader}\t"
+                f"Replicas: {','.join(map(str, each.replicas))}\tIsr: {','.join(map(str, each.in_sync))}\t"
+                "Elr: \tLastKnownElr: \n"
+            )
+    return 0
+
+
+def _alter(cluster: Cluster, options: argparse.Namespace) -> int:
+    if options.partitions is None:
+        raise CommandError('Missing required argument "[partitions]"')
+    for topic in _matching(cluster, options, options.if_exists):
+        grow_topic(cluster, topic.name, options.partitions)
+    return 0
+
+
+def _delete(cluster: Cluster, options: argparse.Namespace) -> int:
+    for topic in _matching(cluster, options, options.if_exists):
+        delete_topic(cluster, topic.name)
+    return 0
+
+
+_ACTIONS = {"create": _create, "list": _list, "describe": _describe, "alter": _alter, "delete": _delete}

@@ -1,0 +1,95 @@
+"""Commands of the form `stuntbroker NOUN VERB ...`: what they share, from the words to the exit status."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from stuntbroker.cli.main import UsageError, bootstrap, number, options, seconds
+from stuntbroker.cli.tables import shown
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.errors import ClientError
+
+COMMAND_TIMEOUT_S: Final = 60.0
+COMMON_OPTIONS: Final = ("--bootstrap", "--timeout")
+COMMON_USAGE: Final = """\
+                     --bootstrap HOST:PORT         default localhost:9092; more than one with commas
+                     --timeout SECONDS             for the whole command (default 60)
+                     --json                        one JSON document on standard output instead of a table
+  They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
+"""
+
+Options = dict[str, list[str]]
+
+
+class Shown(NamedTuple):
+    """What a command has to say, in both forms. `failure`: what of it could not be done."""
+
+    text: str
+    document: Any
+    failure: str = ""
+
+
+Operation = Callable[[Cluster], Shown]
+
+
+class Verb(NamedTuple):
+    """One command: `prepare` checks the words and returns what to do with the cluster. Raises UsageError."""
+
+    prepare: Callable[[Options], Operation]
+    options: tuple[str, ...] = ()
+    """Those with a value, beside COMMON_OPTIONS."""
+    flags: tuple[str, ...] = ()
+    """Those without a value, beside --json."""
+    words: str = ""
+    """What the words are that are no options, as `NAME` or `NAME...`; they come to `prepare` under the name ""."""
+
+
+def run_verb(noun: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int:
+    """Run a command; return the exit status. Raises UsageError."""
+    name, others = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if name not in verbs:
+        what = f"{noun}: there is no command {name!r}" if name else f"{noun}: which command?"
+        raise UsageError(f"{what}; there are {', '.join(verbs)} ({noun} --help tells more)")
+    return run_operation(f"{noun} {name}", verbs[name], others)
+
+
+def run_operation(command: str, verb: Verb, arguments: list[str]) -> int:
+    """Run a command by the words behind its name; return the exit status. Raises UsageError."""
+    given = options(arguments, (*verb.options, *COMMON_OPTIONS), ("--json", *verb.flags), with_words=bool(verb.words))
+    words = given.get("", [])
+    if verb.words and not words and not verb.words.startswith("["):
+        raise UsageError(f"{command} needs {verb.words}")
+    if len(words) > 1 and not verb.words.endswith("..."):
+        raise UsageError(f"{command} takes one {verb.words}, not {len(words)}")
+    operation = verb.prepare(given)
+    addresses = bootstrap(given)
+    timeout_s = seconds(given, "--timeout", COMMAND_TIMEOUT_S)
+    try:
+        with Cluster(addresses, timeout_s, is_total=True) as cluster:
+            result = operation(cluster)
+    except ClientError as fault:
+        sys.stderr.write(f"stuntbroker: {shown(str(fault))}\n")
+        return 1
+    sys.stdout.write(json.dumps(result.document, indent=2) + "\n" if "--json" in given else result.text)
+    if result.failure:
+        sys.stderr.write(f"stuntbroker: {shown(result.failure)}\n")
+    return 1 if result.failure else 0
+
+
+def optional_number(given: Options, name: str, low: int, high: int) -> int | None:
+    """Return an option's whole number, or None when it was not given. Raises UsageError."""
+    return number(given, name, 0, low, high) if name in given else None
+
+
+def key_values(given: Options, name: str) -> dict[str, str]:
+    """The `KEY=VALUE` pairs of an option that may be repeated. Raises UsageError."""
+    pairs = {}
+    for text in given.get(name, ()):
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"{name} {text!r}: it must be KEY=VALUE")
+        pairs[key.strip()] = value.strip()
+    return pairs

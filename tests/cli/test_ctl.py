@@ -1,0 +1,99 @@
+"""`stuntbroker ctl`, in this process, against a broker that runs as another one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from stuntbroker.cli.completion import candidates
+from stuntbroker.cli.ctl import COMMANDS
+from stuntbroker.cli.main import run
+from tests.kit.process import serving
+
+RULE = '{"match": {"api": "EndTxn"}, "do": {"close": true}}'
+
+
+@pytest.fixture(scope="module")
+def control() -> Iterator[str]:
+    with serving("--control") as broker:
+        yield broker.line.split("control=")[1].strip()
+
+
+def said(capsys: pytest.CaptureFixture[str], status: int = 0) -> str:
+    out, err = capsys.readouterr()
+    assert not (err if status == 0 else out)
+    return out + err
+
+
+def test_time_is_moved_in_units_that_people_write(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for text, ms in (("500ms", 500), ("90s", 90_000), ("15m", 900_000), ("1.5h", 5_400_000), ("7d", 604_800_000)):
+        assert run(["ctl", "clock", "--json", "--control", control]) == 0
+        before = json.loads(said(capsys))["moved_ms"]
+        assert run(["ctl", "advance", text, "--json", "--control", control]) == 0
+        assert abs(json.loads(said(capsys))["moved_ms"] - before - ms) <= 5
+    assert run(["ctl", "pause", "--control", control]) == 0
+    assert said(capsys).endswith("stands still\n")
+    assert run(["ctl", "resume", "--control", control]) == 0
+    assert said(capsys).endswith("goes\n")
+
+
+def test_a_fault_is_made_shown_released_and_removed(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ctl", "fault", RULE, "--control", control]) == 0
+    header, row = said(capsys).splitlines()
+    id_ = row.split()[0]
+    assert header.split() == ["ID", "FIRED", "MATCHED", "HELD", "RULE"]
+    assert row.endswith('{"match": {"api": ["EndTxn"]}, "do": {"close": true}}')
+    for words in (["release", id_], ["faults"], ["remove", id_], ["fault", RULE], ["remove", "--all"]):
+        assert run(["ctl", *words, "--control", control]) == 0
+    said(capsys)
+    assert run(["ctl", "faults", "--json", "--control", control]) == 0
+    assert json.loads(said(capsys)) == {"faults": []}
+
+
+@pytest.mark.parametrize("command", ["clock", "faults", "requests", "transactions", "fences", "left-open"])
+def test_what_is_there_is_shown_as_a_table_and_as_json(
+    command: str, control: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ctl", command, "--control", control]) == 0
+    assert said(capsys)
+    assert run(["ctl", command, "--json", "--control", control]) == 0
+    assert json.loads(said(capsys))
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "reason"),
+    [
+        ([], 2, "ctl: which command?"),
+        (["explode"], 2, "ctl: there is no command 'explode'"),
+        (["clock"], 2, "ctl needs --control URL"),
+        (["advance", "--control", "x"], 2, "ctl advance needs one TIME"),
+        (["advance", "soon", "--control", "x"], 2, "ctl advance 'soon': it must be a time"),
+        (["fault", "{", "--control", "x"], 2, "ctl fault: the rule is not JSON"),
+        (["clock", "--control", "127.0.0.1:1"], 1, "the broker at http://127.0.0.1:1 does not answer"),
+        (["release", "fault-99", "--control", "CONTROL"], 1, "there is no fault 'fault-99'; GET /v1/faults lists them"),
+        (["fault", "{}", "--control", "CONTROL"], 1, "do must have one verb"),
+    ],
+)
+def test_what_cannot_be_is_told_in_a_line(
+    words: list[str], status: int, reason: str, control: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ctl", *(control if word == "CONTROL" else word for word in words)]) == status
+    text = said(capsys, status)
+    assert text.startswith("stuntbroker: ")
+    assert reason in text
+    assert text.count("\n") == 1
+
+
+def test_a_port_that_speaks_something_else_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving("--metrics-port", "0") as broker:
+        metrics = broker.line.split("metrics=")[1].strip()
+        assert run(["ctl", "clock", "--control", metrics]) == 1
+    assert "is no control address of a broker" in said(capsys, 1)
+
+
+def test_its_commands_are_completed() -> None:
+    assert candidates(["ctl"]) == list(COMMANDS)
+    assert candidates(["ctl", "requests"]) == ["--limit", "--control", "--control-token", "--json"]
+    assert candidates(["ctl", "explode"]) == []

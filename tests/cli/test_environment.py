@@ -1,0 +1,134 @@
+"""What environment variables mean to `serve`, those of other Kafka images included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stuntbroker.cli.environment import read_environment
+from tests.kit.process import run, serving
+
+TABLE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    # variables -> properties
+    "a property": ({"KAFKA_NUM_PARTITIONS": "3"}, {"num.partitions": "3"}),
+    "bitnami's form": ({"KAFKA_CFG_NUM_PARTITIONS": "3"}, {"num.partitions": "3"}),
+    "two underscores are one, three a hyphen": (
+        {"KAFKA_SASL_A__B___C": "x"},
+        {"sasl.a_b-c": "x"},
+    ),
+    "a property of ours": ({"STUNTBROKER_PROFILE": "kip-588"}, {"stuntbroker.profile": "kip-588"}),
+    "ours in Kafka's form": ({"KAFKA_STUNTBROKER_PROFILE": "kip-588"}, {"stuntbroker.profile": "kip-588"}),
+    "ours wins over Kafka's": (
+        {"KAFKA_STUNTBROKER_PROFILE": "kafka", "STUNTBROKER_PROFILE": "kip-588"},
+        {"stuntbroker.profile": "kip-588"},
+    ),
+    "the id of the cluster": ({"CLUSTER_ID": "abc"}, {"stuntbroker.cluster.id": "abc"}),
+    "advertised listeners alone are listened on": (
+        {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://broker:29092,HOST://localhost:9092"},
+        {
+            "advertised.listeners": "PLAINTEXT://broker:29092,HOST://localhost:9092",
+            "listeners": "PLAINTEXT://0.0.0.0:29092,HOST://0.0.0.0:9092",
+        },
+    ),
+    "a comma at the end": (
+        {"KAFKA_LISTENERS": "A://:1", "KAFKA_ADVERTISED_LISTENERS": "A://a:1,"},
+        {"listeners": "A://:1", "advertised.listeners": "A://a:1"},
+    ),
+    "a controller whose name is not told": (
+        {"KAFKA_LISTENERS": "CONTROLLER://:2,PLAINTEXT://:1"},
+        {"listeners": "CONTROLLER://:2,PLAINTEXT://:1", "controller.listener.names": "CONTROLLER"},
+    ),
+    "a host and a port of before": (
+        {"KAFKA_ADVERTISED_HOST_NAME": "here", "KAFKA_ADVERTISED_PORT": "1234"},
+        {"advertised.listeners": "PLAINTEXT://here:1234", "listeners": "PLAINTEXT://0.0.0.0:1234"},
+    ),
+    "nothing of ours": ({"PATH": "/bin", "KAFKA": "x", "MY_KAFKA_X": "1"}, {}),
+}
+
+
+@pytest.mark.parametrize("what", TABLE)
+def test_variables_are_properties(what: str) -> None:
+    variables, properties = TABLE[what]
+
+    environment = read_environment(variables)
+
+    assert environment.properties == properties
+    assert environment.unknown == environment.without_effect == []
+
+
+def test_variables_are_options_of_serve() -> None:
+    environment = read_environment(
+        {
+            "STUNTBROKER_PORT": "19092",
+            "STUNTBROKER_DATA_DIR": "/d",
+            "STUNTBROKER_LOG_FORMAT": "json",
+            "STUNTBROKER_TOPICS": "orders:3, payments:1:cleanup.policy=compact",
+            "STUNTBROKER_HOST": "",
+            "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
+            "KAFKA_CREATE_TOPICS": "a:2:1,b:1:1:compact",
+        }
+    )
+
+    assert environment.options == {
+        "--port": ["19092"],
+        "--data-dir": ["/d"],
+        "--log-format": ["json"],
+        "--log-level": ["warning"],
+        "--topic": ["orders:3", "payments:1:cleanup.policy=compact", "a:2", "b:1:cleanup.policy=compact"],
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_JMX_PORT",
+        "KAFKA_LOG4J_LOGGERS",
+        "KAFKA_ENABLE_KRAFT",
+        "KAFKA_PORT_9092_TCP_ADDR",
+    ],
+)
+def test_variables_of_other_images_are_named_as_without_effect(name: str) -> None:
+    assert read_environment({name: "x"})._replace(log_dirs="") == ({}, {}, "", [name], [])
+
+
+@pytest.mark.parametrize("name", ["KAFKA_NUM_PARTITION", "KAFKA_CFG_FOO", "STUNTBROKER_FOO"])
+def test_a_variable_that_means_nothing_is_named(name: str) -> None:
+    assert read_environment({name: "x"}).unknown == [name]
+
+
+def test_variables_of_the_plug_in_are_not_meant_for_the_broker() -> None:
+    assert read_environment({"STUNTBROKER_BOOTSTRAP": "x", "STUNTBROKER_STRICT": "1"}) == ({}, {}, "", [], [])
+
+
+def test_the_folder_of_the_log_is_the_first_of_log_dirs() -> None:
+    assert read_environment({"KAFKA_LOG_DIRS": "/a,/b"}).log_dirs == "/a"
+    assert read_environment({"KAFKA_LOG_DIR": "/c"}).log_dirs == "/c"
+
+
+def test_the_command_line_wins_over_ours_over_kafka_s_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "broker.properties"
+    file.write_text("num.partitions=2\nlog.segment.bytes=2000000\nmessage.max.bytes=3000\nfetch.max.bytes=4000\n")
+    variables = {"KAFKA_LOG_SEGMENT_BYTES": "3000000", "KAFKA_MESSAGE_MAX_BYTES": "5000", "KAFKA_NUM_PARTITION": "1"}
+    variables |= {
+        "KAFKA_STUNTBROKER_MAPPED_ADDRESS": "a:1",
+        "STUNTBROKER_MAPPED_ADDRESS": "b:2",
+        "STUNTBROKER_TOPICS": "t:4",
+    }
+    words = ["--config", str(file), "--set", "message.max.bytes=6000", "--log-level", "warning"]
+    with serving(*words, STUNTBROKER_LOG_LEVEL="error", **variables) as broker:
+        bootstrap = f"127.0.0.1:{broker.address[1]}"
+        shown: Any = run("config", "describe", "--broker", "1", "--bootstrap", bootstrap).stdout
+        topics = run("topic", "list", "--json", "--bootstrap", bootstrap).stdout
+        status, _, log = broker.end()
+
+    values = dict(line.split()[:2] for line in shown.splitlines())
+    assert values["num.partitions"] == "2"
+    assert values["log.segment.bytes"] == "3000000"
+    assert values["message.max.bytes"] == "6000"
+    assert values["stuntbroker.mapped.address"] == "b:2"
+    assert '"partitions": 4' in topics
+    assert status == 0
+    assert "variables_not_understood" in log and "KAFKA_NUM_PARTITION" in log

@@ -1,0 +1,108 @@
+"""What `serve` does for those who start it from a test: topics that exist from the start, and an end with its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.topics import describe_topics
+from tests.kit.process import COMMAND, DEADLINE_S, run, serving, until
+
+PARENT = """
+import os, subprocess, sys, time
+broker = subprocess.Popen([*{command!r}, "serve", "--port", "0", "--exit-with-parent"], stdin={stdin}, stdout=subprocess.PIPE)
+print(broker.stdout.readline().decode().split("kafka=")[1].strip(), broker.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_topics_of_the_command_line_exist_when_the_broker_is_ready(tmp_path: Path) -> None:
+    words = ["--topic", "orders:3", "--topic", "plain", "--topic", "last:1:cleanup.policy=compact:retention.ms=60000"]
+    for _ in range(2):  # At the second start they are there already.
+        with serving("--data-dir", str(tmp_path / "data"), *words) as broker:
+            with Cluster([*parse_bootstrap(f"127.0.0.1:{broker.address[1]}")], 5) as cluster:
+                topics = {each.name: len(each.partitions) for each in describe_topics(cluster)}
+            described = run("topic", "describe", "last", "--bootstrap", f"127.0.0.1:{broker.address[1]}").stdout
+            assert broker.end()[0] == 0
+        assert topics == {"orders": 3, "plain": 1, "last": 1}
+        assert "cleanup.policy=compact, retention.ms=60000" in described
+
+
+@pytest.mark.parametrize(
+    ("topic", "message"),
+    [
+        ("a:x", "--topic 'a:x': it must be NAME, NAME:PARTITIONS or NAME:PARTITIONS:KEY=VALUE"),
+        ("a:1:b", "--topic 'a:1:b': 'b' must be KEY=VALUE"),
+        (":1", "--topic ':1': it must be NAME"),
+        ("a b", "topic 'a b': Topic name is invalid"),
+        ("a:0", "topic 'a': Number of partitions was set to an invalid non-positive value."),
+        ("a:1:cleanup=all", "topic 'a': Unknown topic config name: cleanup"),
+    ],
+)
+def test_a_topic_that_cannot_be_created_refuses_the_start(topic: str, message: str) -> None:
+    done = run("serve", "--port", "0", "--topic", topic)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith(f"stuntbroker: {message}")
+
+
+@pytest.mark.parametrize("stdin", ["subprocess.PIPE", "subprocess.DEVNULL"])
+def test_a_broker_ends_with_its_parent_even_when_that_was_killed(stdin: str) -> None:
+    """By the end of the pipe, or by the kernel's word where there is no pipe."""
+    code = PARENT.format(command=COMMAND, stdin=stdin)
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    bootstrap, pid = parent.stdout.readline().split()
+    assert run("wait", "--bootstrap", bootstrap, "--timeout", "5").returncode == 0
+
+    parent.kill()
+    parent.communicate(timeout=DEADLINE_S)  # Until the broker, which has its standard error too, has ended.
+
+    until(lambda: not _is_running(int(pid)), "the broker to end")
+    assert run("wait", "--bootstrap", bootstrap, "--timeout", "0").returncode == 1
+
+
+def test_a_broker_ends_when_its_standard_input_is_closed() -> None:
+    command = [*COMMAND, "serve", "--port", "0", "--exit-with-parent"]
+    broker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert broker.stdin is not None and broker.stdout is not None
+    assert broker.stdout.readline().startswith(b"ready ")
+    broker.stdin.write(b"anything is ignored\n")
+    broker.stdin.flush()
+    assert broker.poll() is None
+
+    broker.stdin.close()
+
+    assert broker.wait(DEADLINE_S) == 0
+    broker.stdout.close()
+
+
+def test_without_the_option_a_broker_outlives_its_parent() -> None:
+    code = PARENT.format(command=COMMAND, stdin="subprocess.PIPE").replace(', "--exit-with-parent"', "")
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert parent.stdout is not None
+    bootstrap, pid = parent.stdout.readline().split()
+    try:
+        parent.kill()
+        parent.wait(DEADLINE_S)
+        assert run("wait", "--bootstrap", bootstrap, "--timeout", "5").returncode == 0
+    finally:
+        os.kill(int(pid), signal.SIGTERM)
+        parent.stdout.close()
+
+
+def _is_running(pid: int) -> bool:
+    """Not a zombie either, of which a container may have nobody to take care."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

@@ -1,0 +1,281 @@
+"""Kafka's commands as the image has them print what Apache Kafka's own print, against the same broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stuntbroker.cli.main import run
+from tests.kit.process import DEADLINE_S
+from tests.peers.kafka_broker import kafka_java
+
+CLASSES = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+}
+TOPIC, GROUP = "shims-orders", "shims-group"
+READ = [
+    f"kafka-topics --describe --topic {TOPIC}",
+    f"kafka-topics --list --topic {TOPIC}",
+    f"kafka-console-consumer --topic {TOPIC} --from-beginning --max-messages 3 --formatter-property print.key=true "
+    "--formatter-property print.partition=true --formatter-property print.offset=true --formatter-property print.headers=true "
+    "--formatter-property key.separator=|",
+    f"kafka-console-consumer --topic {TOPIC} --partition 0 --offset 1 --max-messages 1",
+    "kafka-consumer-groups --list",
+    f"kafka-consumer-groups --describe --group {GROUP}",
+    f"kafka-consumer-groups --describe --group {GROUP} --state",
+    f"kafka-consumer-groups --describe --group {GROUP} --members",
+    f"kafka-consumer-groups --reset-offsets --group {GROUP} --topic {TOPIC} --to-latest --dry-run",
+    f"kafka-consumer-groups --reset-offsets --group {GROUP} --all-topics --shift-by -1 --dry-run",
+    f"kafka-configs --describe --entity-type topics --entity-name {TOPIC}",
+    f"kafka-configs --describe --all --topic {TOPIC}",
+    "kafka-configs --describe --entity-type brokers --entity-default",
+    "kafka-cluster cluster-id",
+    "kafka-cluster list-endpoints",
+    f"kafka-get-offsets --topic {TOPIC}",
+    f"kafka-get-offsets --topic {TOPIC} --partitions 0,1",
+    "kafka-transactions list",
+    f"kafka-transactions describe-producers --topic {TOPIC} --partition 0",
+]
+"""Commands that change nothing: both are run, one after the other."""
+WRITTEN = [
+    "kafka-topics --create --topic NAME --partitions 2 --config retention.ms=5",
+    "kafka-topics --create --topic NAME --if-not-exists",
+    "kafka-topics --create --topic NAME",
+    "kafka-topics --alter --topic NAME --partitions 4",
+    "kafka-configs --alter --topic NAME --add-config cleanup.policy=[compact,delete],max.message.bytes=2000",
+    "kafka-configs --alter --topic NAME --delete-config max.message.bytes",
+    "kafka-configs --describe --topic NAME",
+    "kafka-topics --describe --topic nowhere",
+    "kafka-topics --delete --topic NAME",
+    "kafka-topics --delete --topic NAME --if-exists",
+    f"kafka-consumer-groups --reset-offsets --group NAME --topic {TOPIC}:0 --to-offset 1 --execute",
+    "kafka-consumer-groups --delete --group NAME",
+    "kafka-consumer-groups --delete --group NAME",
+]
+"""Commands that change something: each of the two with names of its own, in this order."""
+CONSUMER = "kafka-console-consumer --from-beginning --max-messages 3 --formatter-property print.key=true"
+Result = tuple[int, str]
+
+
+@pytest.fixture(scope="module")
+def prepared(ours: str) -> Iterator[str]:
+    """Our broker with a topic, a group that has read some of it, and a transactional id."""
+    broker = ("--bootstrap", ours)
+    assert run(["topic", "create", TOPIC, "--partitions", "2", "--config", "retention.bytes=1000000", *broker]) == 0
+    assert run(["produce", TOPIC, "a", "b", "c", "--partition", "0", "--key", "k", "--header", "h=1", *broker]) == 0
+    assert run(["produce", TOPIC, "d", "--transactional-id", "shims-id", "--partition", "0", *broker]) == 0
+    assert run(["consume", f"{TOPIC}:0", "--max", "2", "--group", GROUP, *broker]) == 0
+    yield ours
+
+
+def theirs(words: list[str], bootstrap: str, folder: Path) -> Result:
+    """Exit status and standard output of Apache Kafka's own command."""
+    log4j = folder / "log4j2.properties"
+    log4j.write_text("rootLogger.level=OFF\n")
+    command, *others = words
+    at = 1 if command in ("kafka-cluster",) else 0
+    others[at:at] = ["--bootstrap-server", bootstrap]
+    done = subprocess.run(
+        [*kafka_java(f"-Dlog4j2.configurationFile={log4j}"), CLASSES[command], *others],
+        capture_output=True, text=True, timeout=3 * DEADLINE_S, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def our_own(words: list[str], bootstrap: str) -> Result:
+    """Exit status and standard output of ours, as a process."""
+    command, *others = words
+    others[1 if command == "kafka-cluster" else 0 : 1 if command == "kafka-cluster" else 0] = [
+        "--bootstrap-server",
+        bootstrap,
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "stuntbroker", f"{command}.sh", *others],
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr if not done.stdout else done.stdout
+
+
+def settled(text: str, name: str = "") -> list[str]:
+    """The lines without what differs from run to run: the name, ids, and blanks at an end."""
+    text = text.replace(name, "NAME") if name else text
+    text = re.sub(r"TopicId: \S+", "TopicId: ID", text)
+    lines = (re.sub(r" +", " ", line).rstrip() for line in text.splitlines())
+    return sorted(line for line in lines if line and "console-consumer-" not in line)
+
+
+@pytest.mark.parametrize("line", READ)
+def test_a_command_that_reads_prints_what_kafka_s_does(line: str, prepared: str, tmp_path: Path) -> None:
+    expected = theirs(line.split(), prepared, tmp_path)
+
+    assert (0, settled(our_own(line.split(), prepared)[1])) == (expected[0], settled(expected[1]))
+
+
+def test_commands_that_change_something_do_and_print_what_kafka_s_do(prepared: str, tmp_path: Path) -> None:
+    for line in WRITTEN:
+        kafka = theirs(line.replace("NAME", "shims-theirs").split(), prepared, tmp_path)
+        ours = our_own(line.replace("NAME", "shims-ours").split(), prepared)
+
+        assert ours[0] == kafka[0], (line, ours, kafka)
+        if "could not be deleted" not in kafka[1] and "Error while" not in kafka[1]:
+            assert settled(ours[1], "shims-ours") == settled(kafka[1], "shims-theirs"), line
+        else:
+            assert settled(ours[1], "shims-ours")[0][:40] == settled(kafka[1], "shims-theirs")[0][:40], line
+
+
+def test_kafka_s_consumer_reads_what_our_producer_command_wrote(prepared: str, tmp_path: Path) -> None:
+    lines = "k1:one\nk2:two\nwithout\n"
+    words = ["kafka-console-producer.sh", "--bootstrap-server", prepared, "--topic", "shims-console"]
+    words += ["--reader-property", "parse.key=true", "--reader-property", "key.separator=:"]
+    command = [sys.executable, "-m", "stuntbroker", *words]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 1
+    assert "No key separator found on line number 3: 'without'" in done.stderr
+    done = subprocess.run(
+        [*command, "--reader-property", "ignore.error=true"], input=lines, capture_output=True, text=True, check=True
+    )
+
+    shown = theirs(
+        [*CONSUMER.split(), "--topic", "shims-console"],
+        prepared,
+        tmp_path,
+    )
+
+    assert sorted(shown[1].splitlines()) == ["k1\tone", "k2\ttwo", "null\twithout"]
+
+
+def test_versions_of_apis_are_listed_for_each_broker(prepared: str, tmp_path: Path) -> None:
+    expected = theirs(["kafka-broker-api-versions"], prepared, tmp_path)[1]
+    status, out = our_own(["kafka-broker-api-versions"], prepared)
+
+    assert status == 0
+    assert out.splitlines()[0] == expected.splitlines()[0]
+    keys = {
+        line.strip().rstrip(",") for line in expected.splitlines() if "[usable" in line and "Produce(0)" not in line
+    }
+    assert keys <= {line.strip().rstrip(",") for line in out.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("kafka-topics", 1, "exactly one action"),
+        ("kafka-topics --create", 1, 'Missing required argument "[topic]"'),
+        ("kafka-topics --foo --list", 1, "unrecognized arguments: --foo"),
+        ("kafka-configs --topic t", 1, "exactly one action"),
+        ("kafka-storage random-uuid", 0, ""),
+        ("kafka-storage format --ignore-formatted -t x -c y", 0, "needs no formatting"),
+        ("zookeeper-server-start x.properties", 0, "there is no ZooKeeper here"),
+        ("rpk fly", 1, "here there are redpanda start"),
+        ("rpk version", 0, "stuntbroker"),
+        ("rpk topic create", 1, "topics"),
+        ("kafka-topics --create --topic t --partitions 99999999999", 1, "must be a whole number"),
+        ("kafka-topics --create --topic t --replication-factor 99999", 1, "must be a whole number"),
+        ("kafka-console-consumer --topic t --offset foo", 1, "'foo' is incorrect"),
+        ("kafka-console-consumer --topic t --offset 99999999999999999999", 1, "is incorrect"),
+        ("kafka-configs --alter --topic t --add-config-file /nonexistent", 1, "--add-config-file /nonexistent"),
+    ],
+)
+def test_words_without_a_broker(words: str, status: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words.split()) == status
+    out, err = capsys.readouterr()
+    assert said in out + err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("kafka-topics --list --topic *", "is no regular expression"),
+        ("kafka-get-offsets --topic [", "is no regular expression"),
+        ("kafka-get-offsets --partitions 0-1", "numbers of partitions with commas"),
+        ("kafka-get-offsets --time 99999999999999999999999", "it must be earliest"),
+        ("kafka-console-consumer --include *", "is no regular expression"),
+        (f"kafka-consumer-groups --reset-offsets --group g --topic {TOPIC}:x --to-earliest", "expected format"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_told_in_a_line(
+    line: str, said: str, prepared: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, *others = line.split()
+    assert run([command, "--bootstrap-server", prepared, *others]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_the_console_consumer_may_wait_for_ever(prepared: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    words = [
+        "--bootstrap-server",
+        prepared,
+        "--topic",
+        TOPIC,
+        "--from-beginning",
+        "--max-messages",
+        "1",
+        "--timeout-ms",
+        "-1",
+    ]
+    assert run(["kafka-console-consumer", *words]) == 0
+    assert capfdbinary.readouterr().out.count(b"\n") == 1
+
+
+def test_rpk_asks_a_cluster(prepared: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def rpk(*words: str) -> str:
+        assert run(["rpk", *words, "-X", f"brokers={prepared}"]) == 0
+        return capsys.readouterr().out
+
+    assert re.search("Healthy:.+true", rpk("cluster", "health"))
+    assert "shims-rpk  OK" in rpk("topic", "create", "shims-rpk", "-p", "2")
+    assert re.search(r"shims-rpk +2 +1", rpk("topic", "list"))
+    assert "PARTITIONS  2" in rpk("topic", "describe", "shims-rpk")
+    assert "shims-rpk  OK" in rpk("topic", "delete", "shims-rpk")
+    assert "BROKERS" in rpk("cluster", "info")
+    (document,) = json.loads(f"[{rpk('topic', 'consume', TOPIC, '-p', '0', '-n', '1')}]")
+    assert document["headers"] == [{"key": "h", "value": "1"}]
+    assert (document["topic"], document["key"], document["value"], document["offset"]) == (TOPIC, "k", "a", 0)
+    assert (
+        rpk("topic", "consume", TOPIC, "-p", "0", "-n", "2", "-o", "1", "-f", "%p/%o:%k=%v%%\\n")
+        == "0/1:k=b%\n0/2:k=c%\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("-f %q", "--format: %q is not here"), ("-o -3", "--offset '-3': here it is start, end or a number")],
+)
+def test_rpk_says_what_it_cannot_print(
+    words: str, said: str, prepared: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["rpk", "topic", "consume", TOPIC, *words.split(), "-X", f"brokers={prepared}"]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_rpk_starts_the_broker_that_its_options_describe(tmp_path: Path) -> None:
+    words = ["--mode dev-container", "--smp=1", "--kafka-addr inside://127.0.0.1:0,outside://127.0.0.1:0"]
+    words += ["--advertise-kafka-addr inside://broker:9092,outside://localhost:19092"]
+    environment = os.environ | {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
+    command = [sys.executable, "-m", "stuntbroker", "redpanda", "start", *words]
+    broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert broker.stdout is not None
+        ready = broker.stdout.readline()
+        assert ready.startswith("ready kafka=127.0.0.1:"), broker.communicate()
+        assert "listener.INSIDE=" in ready and "listener.OUTSIDE=" in ready
+        assert "Started Kafka API server" in "".join(broker.stdout.readline() for _ in range(5))
+    finally:
+        broker.terminate()
+        broker.communicate(timeout=DEADLINE_S)
+    assert broker.returncode == 0

@@ -1,0 +1,163 @@
+"""`stuntbroker topic`, `group`, `config`, `produce` and `consume` against our broker and against Apache Kafka."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from stuntbroker.cli.main import run
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def call(bootstrap: str, capsys: Capture) -> Any:
+    """Runs a command and returns (exit status, standard output, standard error)."""
+
+    def called(*words: str) -> tuple[int, str, str]:
+        status = run([*words, "--bootstrap", bootstrap])
+        return status, *capsys.readouterr()
+
+    return called
+
+
+def answer(result: tuple[int, str, str]) -> Any:
+    """The JSON that a command printed; it must have succeeded."""
+    status, out, err = result
+    assert status == 0, err
+    return json.loads(out)
+
+
+def values(result: tuple[int, str, str]) -> list[str]:
+    status, out, err = result
+    assert status == 0, err
+    return out.splitlines()
+
+
+def test_a_topic_is_created_described_grown_and_deleted(call: Any, own: str) -> None:
+    name = own + "orders"
+
+    assert call("topic", "create", name, "--partitions", "3", "--config", "cleanup.policy=compact")[:2] == (
+        0, f"created topic {name}\n",
+    )  # fmt: skip
+    assert call("topic", "create", name)[0] == 1
+    assert call("topic", "create", name, "--if-not-exists")[1] == f"topic {name} exists already\n"
+    assert name in values(call("topic", "list"))
+    (described,) = answer(call("topic", "describe", name, "--json"))["topics"]
+    assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
+    assert described["configuration"]["cleanup.policy"] == "compact"
+    assert call("topic", "grow", name, "--partitions", "5")[0] == 0
+    assert call("topic", "describe", name)[1].count("\n") == 2 + 1 + 5
+    assert call("topic", "grow", name, "--partitions", "2")[0] == 1
+    status, out, err = call("topic", "delete", name, own + "missing")
+    assert (status, out) == (1, f"deleted topic {name}\n")
+    assert f"there is no topic '{own}missing'" in err
+    assert call("topic", "delete", name, "--if-exists")[0] == 0
+    assert name not in values(call("topic", "list"))
+
+
+def test_records_come_back_with_their_keys_headers_and_partitions(call: Any, own: str) -> None:
+    topic = own + "records"
+    answer(call("topic", "create", topic, "--partitions", "2", "--json"))
+
+    assert call("produce", topic, "one", "two", "--key", "k", "--header", "trace=7")[0] == 0
+    assert call("produce", topic, "three", "--partition", "1", "--compression", "gzip")[0] == 0
+    assert call("produce", topic, "--key", "k", "--null")[0] == 0
+
+    records = [json.loads(line) for line in values(call("consume", topic, "--json"))]
+    by_key = [each for each in records if each["key"] == "k"]
+    assert [each["value"] for each in by_key] == ["one", "two", None]
+    assert len({each["partition"] for each in by_key}) == 1
+    assert [each["headers"] for each in by_key] == [[["trace", "7"]], [["trace", "7"]], []]
+    assert [each["value"] for each in records if each["partition"] == 1 and each["key"] is None] == ["three"]
+    assert values(call("consume", f"{topic}:1", "--max", "1", "--from", "end")) == []
+
+
+def test_consume_shows_what_committed_and_on_demand_also_what_did_not_with_the_markers(call: Any, own: str) -> None:
+    topic = own + "payments"
+    call("topic", "create", topic, "--partitions", "1")
+    assert call("produce", topic, "a", "b", "--transactional-id", own + "id")[2] == f"committed 2 records to {topic}\n"
+    assert call("produce", topic, "c", "--transactional-id", own + "id", "--abort")[0] == 0
+    assert call("produce", topic, "d")[0] == 0
+    assert call("produce", topic, "e", "--transactional-id", own + "id", "--leave-open")[0] == 0
+
+    assert values(call("consume", topic)) == ["a", "b", "d"]
+    assert values(call("consume", topic, "--isolation", "read_uncommitted")) == ["a", "b", "c", "d", "e"]
+    shown = values(call("consume", topic, "--isolation", "read_uncommitted", "--show-markers", "--json"))
+    kinds = [
+        ("marker", each["marker"]["is_commit"]) if "marker" in each else each["value"]
+        for each in map(json.loads, shown)
+    ]
+    assert kinds == ["a", "b", ("marker", True), "c", ("marker", False), "d", "e"]
+    assert call("txn", "force-terminate", "--transactional-id", own + "id")[0] == 0
+    assert values(call("consume", topic, "--max", "2")) == ["a", "b"]
+
+
+def test_what_consume_prints_as_json_can_be_produced_again(
+    call: Any, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, copy = own + "source", own + "copy"
+    call("produce", source, "x", "--key", "k", "--header", "h=1")
+    status, out, err = call("consume", source, "--json")
+    assert status == 0, err
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(out.encode())))
+    assert call("produce", copy, "--from-json")[0] == 0
+
+    (record,) = map(json.loads, values(call("consume", copy, "--json")))
+    assert (record["key"], record["value"], record["headers"]) == ("k", "x", [["h", "1"]])
+
+
+def test_consume_follows_until_it_has_enough_or_its_time_is_over(call: Any, own: str) -> None:
+    topic = own + "followed"
+    call("produce", topic, "a", "b", "--partition", "0")
+
+    assert values(call("consume", topic, "--follow", "--max", "2")) == ["a", "b"]
+    assert values(call("consume", topic, "--follow", "--for", "0.1", "--from", "end")) == []
+
+
+def test_a_group_is_listed_described_reset_and_deleted(call: Any, own: str) -> None:
+    topic, group = own + "numbers", own + "group"
+    call("produce", topic, *map(str, range(10)), "--partition", "0")
+
+    assert values(call("consume", f"{topic}:0", "--max", "4", "--group", group)) == ["0", "1", "2", "3"]
+    assert values(call("consume", f"{topic}:0", "--max", "2", "--group", group)) == ["4", "5"]
+
+    assert group in [each["group_id"] for each in answer(call("group", "list", "--json"))["groups"]]
+    (row,) = answer(call("group", "describe", group, "--json"))["offsets"]
+    assert (row["committed"], row["end"], row["lag"]) == (6, 10, 4)
+    for to, offset in (("earliest", 0), ("latest", 10), ("3", 3), ("99", 10)):
+        (row,) = answer(call("group", "reset", group, "--to", to, "--json"))["offsets"]
+        assert row["committed"] == offset
+    answer(call("group", "reset", group, "--to", "earliest", "--dry-run", "--json"))
+    (row,) = answer(call("group", "describe", group, "--json"))["offsets"]
+    assert row["committed"] == 10
+    (row,) = answer(call("group", "reset", group, "--to-timestamp-ms", "1", "--topic", f"{topic}:0", "--json"))[
+        "offsets"
+    ]
+    assert row["committed"] == 0
+    assert call("group", "delete", group)[0] == 0
+    status, _, err = call("group", "describe", group)
+    assert (status, err) == (1, f"stuntbroker: there is no group '{group}'\n")
+
+
+def test_a_property_is_set_shown_and_unset(call: Any, own: str) -> None:
+    topic = own + "configured"
+    call("topic", "create", topic)
+
+    assert call("config", "set", "--topic", topic, "retention.ms=60000")[0] == 0
+    shown = answer(call("config", "describe", "--topic", topic, "--json"))["properties"]
+    assert ("retention.ms", "60000", "DYNAMIC_TOPIC_CONFIG") in [
+        (each["name"], each["value"], each["source"]) for each in shown
+    ]
+    assert call("config", "unset", "--topic", topic, "retention.ms")[0] == 0
+    properties = answer(call("config", "describe", "--topic", topic, "--all", "--json"))["properties"]
+    assert ("retention.ms", "DEFAULT_CONFIG") in [(each["name"], each["source"]) for each in properties]
+    assert call("config", "set", "--topic", topic, "retention.sm=1")[0] == 1
+    for words in (("set", "retention.ms=1"), ("describe",)):
+        status, _, err = call("config", *words, "--topic", own + "missing")
+        assert (status, err) == (1, f"stuntbroker: there is no topic '{own}missing'\n")

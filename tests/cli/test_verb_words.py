@@ -1,0 +1,130 @@
+"""The words of the commands that read and change a cluster, and completion: what needs no broker."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stuntbroker.cli import config, consume, group, produce, topic, txn
+from stuntbroker.cli.completion import NOUNS, candidates
+from stuntbroker.cli.main import COMMANDS, run
+from tests.kit.process import serving
+
+VERBS = {"topic": topic, "group": group, "config": config, "txn": txn}
+WRONG = {
+    "topic": "topic: which command?; there are create, list, describe, delete, grow",
+    "topic make x": "there is no command 'make'",
+    "topic create": "topic create needs NAME",
+    "topic create x --partitions 0": "--partitions '0': it must be a whole number from 1",
+    "topic create x --config a": "--config 'a': it must be KEY=VALUE",
+    "topic grow x": "topic grow needs --partitions N",
+    "topic grow x y --partitions 2": "topic grow takes one NAME, not 2",
+    "topic list x": "unknown option 'x'",
+    "group describe": "group describe needs ID",
+    "group reset g": "needs --to earliest|latest|OFFSET, or --to-timestamp-ms N",
+    "group reset g --to soon": "--to 'soon': it must be earliest, latest or a whole number",
+    "group reset g --to 1 --to-timestamp-ms 1": "needs --to earliest|latest|OFFSET, or --to-timestamp-ms N",
+    "group reset g --to 1 --topic t:x": "--topic 't:x': it must be TOPIC or TOPIC:PARTITION",
+    "config describe": "config needs one of --topic NAME, --broker ID and --group ID",
+    "config describe --topic t --group g": "config needs one of",
+    "config describe --broker x": "--broker 'x': it must be the id of a broker, or default",
+    "config set --topic t a": "config set 'a': it must be KEY=VALUE",
+    "produce": "produce needs TOPIC",
+    "produce t v --abort": "need --transactional-id ID",
+    "produce t v --transactional-id i --abort --leave-open": "exclude each other",
+    "produce t v --null": "--null needs --key KEY, and no VALUE",
+    "produce t v --compression rar": "--compression 'rar': it must be one of none, gzip, snappy, lz4, zstd",
+    "consume": "consume needs TOPIC",
+    "consume t:x": "'t:x': it must be TOPIC or TOPIC:PARTITION",
+    "consume t --from start": "--from 'start': it must be beginning, end or a whole number",
+    "consume t --for 3": "--for needs --follow",
+    "consume t --isolation none": "it must be one of read_committed, read_uncommitted",
+    "completion": "completion: which shell? There are bash, zsh, fish",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_command_line_exits_2_with_one_line_that_says_what(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("stuntbroker: ")
+    assert WRONG[line] in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_help_names_every_command_and_option(noun: str) -> None:
+    module = VERBS[noun]
+    for name, verb in module.VERBS.items():
+        for word in (name, *verb.options, *verb.flags, "--bootstrap", "--timeout", "--json"):
+            assert word in module.USAGE, word
+
+
+@pytest.mark.parametrize("module", [produce, consume])
+def test_help_names_every_option_of_a_command_without_verbs(module: object) -> None:
+    for name in (*module.OPTIONS, *module.FLAGS):  # type: ignore[attr-defined]
+        assert f"  {name} " in module.USAGE, name  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("line", ["topic list", "group list", "config describe --topic t", "produce t v", "consume t"])
+def test_a_broker_that_is_not_there_exits_1_with_one_line(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*line.split(), "--bootstrap", "127.0.0.1:1", "--timeout", "1"]) == 1
+    assert capsys.readouterr() == ("", "stuntbroker: cannot connect to 127.0.0.1:1: Connection refused\n")
+
+
+@pytest.mark.parametrize(
+    "words", [["topic", "create", "\udcff"], ["topic", "describe", "\udcff"], ["group", "describe", "\udcff"]]
+)
+def test_a_word_that_is_not_utf_8_is_told_in_a_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with serving() as broker:
+        assert run([*words, "--bootstrap", "127.0.0.1:" + str(broker.address[1])]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "a word of the command line is not UTF-8" in err
+
+
+def test_help_behind_two_hyphens_is_a_value() -> None:
+    assert run(["produce", "orders", "--bootstrap", "127.0.0.1:1", "--timeout", "1", "--", "-h"]) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["topic list", "consume t", "produce t", "kafka-topics --list", "kafka-console-producer --topic t"]
+)
+def test_closed_standard_streams_are_no_traceback(line: str) -> None:
+    words = " ".join([sys.executable, "-m", "stuntbroker", line, "<&-", ">&-"])
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, timeout=60, check=False)
+
+    assert "Traceback" not in done.stderr
+
+
+def test_candidates_are_commands_then_verbs_then_their_options() -> None:
+    assert candidates([]) == list(COMMANDS)
+    assert candidates(["topic"]) == ["create", "list", "describe", "delete", "grow"]
+    assert candidates(["topic", "delete"]) == ["--if-exists", "--bootstrap", "--timeout", "--json"]
+    assert candidates(["topic", "make"]) == []
+    assert candidates(["consume", "t", "--isolation"]) == ["read_committed", "read_uncommitted"]
+    assert "--exit-with-parent" in candidates(["serve"])
+    assert all(candidates([command]) for command in COMMANDS if command not in ("dump", "audit", "version"))
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_completes_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", "bash"]) == 0
+    (tmp_path / "script").write_text(capsys.readouterr().out)
+    ours = "import sys; from stuntbroker.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    code = f"""
+    stuntbroker() {{ {sys.executable} -c '{ours}' "$@"; }}
+    source {tmp_path}/script
+    COMP_WORDS=(stuntbroker topic cr); COMP_CWORD=2; _stuntbroker; echo "${{COMPREPLY[@]}}"
+    COMP_WORDS=(stuntbroker pro); COMP_CWORD=1; _stuntbroker; echo "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["create", "produce"]
