@@ -1,5 +1,10 @@
 """A stunt double for a Kafka broker.
 
+    import stuntbroker
+
+    with stuntbroker.run_broker(topics={"orders": 3}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+
 The rooms, each a folder at the root of the project and a package here:
 
     protocol      bytes <-> messages, record batches, error codes; no I/O
@@ -7,4 +12,24 @@ The rooms, each a folder at the root of the project and a package here:
     coordinator   what a transaction may do: pure rules, and an actor per transactional id
     groups        consumer groups and their offsets, built the same way
     broker        the only room with sockets, clocks and tasks
+    client        speaks to any broker from outside
+    fixture       brokers for tests: run_broker and the pytest plug-in
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stuntbroker.fixture.run import run_broker
+
+__all__ = ["run_broker"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load `run_broker` when it is used: to import the package must cost nothing."""
+    if name == "run_broker":
+        from stuntbroker.fixture.run import run_broker
+
+        return run_broker
+    raise AttributeError(f"module 'stuntbroker' has no attribute {name!r}")
