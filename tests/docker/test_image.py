@@ -1,98 +1,140 @@
-"""The image without a container engine: its install steps, entry point and health check as processes."""
+"""The image without a container engine: what it is built from, and its commands as processes."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from stuntbroker.cli.shims import COMMANDS
+from tests.kit.process import DEADLINE_S
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def instruction(name: str) -> list[str]:
     """The JSON form of an instruction: the words that an engine would start."""
-    found = re.search(rf"^{name}\b[^\[\n]*(\[.*\])$", DOCKERFILE, re.MULTILINE)
-    assert found, f"the Dockerfile has no {name} in JSON form"
-    words: list[str] = json.loads(found[1])
+    match = re.search(rf"^{name}\b[^\[]*(\[.*\])$", DOCKERFILE, re.MULTILINE)
+    assert match, f"the Dockerfile has no {name} in JSON form"
+    words: list[str] = json.loads(match[1])
     return words
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clean environment, installed as the Dockerfile does it, from what the image would get to see."""
-    folder = tmp_path_factory.mktemp("image")
-    source = folder / "src"
-    # The caches of tools, which a clone does not have: other tests are writing there now.
-    lines = [line for name in (".dockerignore", ".gitignore") for line in (ROOT / name).read_text().split()]
-    ignored = [line.removeprefix("**/").removesuffix("/") for line in lines]
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*ignored, "tests"))
-    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-    steps = re.search(r"^RUN python -m venv (\S+) \\\n((?: && .*\n)+)", DOCKERFILE, re.MULTILINE)
-    assert steps, "the Dockerfile's install steps are not where this test looks for them"
-    for line in steps[2].splitlines():
-        command = line.strip().removeprefix("&& ").removesuffix("\\").strip().replace(steps[1], str(folder / "venv"))
-        subprocess.run(command, shell=True, cwd=source, check=True, capture_output=True)
-    return folder / "venv" / "bin"
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the image has beside the package."""
+    root = tmp_path_factory.mktemp("image")
+    subprocess.run(["sh", ROOT / "docker" / "image" / "install.sh", root], check=True)
+    return root
 
 
-@pytest.mark.timeout(300)
-def test_the_entry_point_serves_and_the_health_check_says_so(installed: Path, tmp_path: Path) -> None:
-    entry = instruction("ENTRYPOINT")
-    entry[0] = str(installed / entry[0])
-    assert entry[entry.index("--set") + 1] == "listeners=PLAINTEXT://0.0.0.0:9092"
-    entry += ["--set", "listeners=HOST://0.0.0.0:0,DOCKER://127.0.0.1:0"]
-    entry[entry.index("--data-dir") + 1] = str(tmp_path / "data")
-    broker = subprocess.Popen(entry, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+def test_the_command_serves_and_the_health_check_says_so(tmp_path: Path) -> None:
+    ours = [sys.executable, "-m", "stuntbroker"]
+    command = instruction("CMD")
+    check = instruction("HEALTHCHECK")
+    assert command[0] == check[0] == "stuntbroker"
+    environment = os.environ | {
+        "KAFKA_LISTENERS": "HOST://127.0.0.1:0,DOCKER://127.0.0.1:0",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+    }
+    broker = subprocess.Popen(
+        [*ours, *command[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
     try:
         assert broker.stdout is not None
-        port = broker.stdout.readline().split()[1].rpartition(":")[2]
-        check = instruction(r"HEALTHCHECK.* CMD")
-        check[0] = str(installed / check[0])
-        check[check.index("--bootstrap") + 1] = f"127.0.0.1:{port}"
+        lines = [broker.stdout.readline() for _ in range(6)]
+        assert lines[0].startswith("ready kafka=127.0.0.1:")
 
-        healthy = subprocess.run(check, check=False, capture_output=True)
+        healthy = subprocess.run([*ours, *check[1:]], check=False, capture_output=True)
 
         assert healthy.returncode == 0, healthy.stderr
+        said = "".join(lines)
+        for line in (
+            "Transitioning from RECOVERY to RUNNING",
+            "[KafkaServer id=1] started",
+            "Kafka Server started",
+            "Started Kafka API server",
+            "Successfully started Redpanda!",
+        ):
+            assert said.count(line) == 1
     finally:
         broker.send_signal(signal.SIGTERM)
-        broker.communicate()
+        broker.communicate(timeout=DEADLINE_S)
     assert broker.returncode == 0
-    assert subprocess.run(check, check=False, capture_output=True).returncode == 1
+    assert (tmp_path / "data" / "metadata.journal").exists()
+    assert (
+        subprocess.run([*ours, "wait", "--container", "--timeout", "0"], check=False, capture_output=True).returncode
+        == 1
+    )
 
 
-def test_the_image_holds_the_package_and_nothing_else_of_ours(installed: Path) -> None:
-    """Rooms are packages inside `stuntbroker`: `coordinator` alone must not be importable."""
-    code = "import importlib.util as u; print([n for n in ('coordinator', 'protocol', 'tests') if u.find_spec(n)])"
+def test_every_command_of_kafka_has_its_names_in_the_image(layout: Path) -> None:
+    kafka = [command for command in COMMANDS if command not in ("rpk", "redpanda")]
+    folder = layout / "opt" / "kafka" / "bin"
 
-    found = subprocess.run([installed / "python", "-c", code], cwd="/", check=True, capture_output=True, text=True)
-
-    assert found.stdout.strip() == "[]"
-
-
-def test_the_compose_file_starts_what_the_image_has() -> None:
-    text = (ROOT / "docker" / "compose.yaml").read_text()
-
-    assert (ROOT / "docker" / "client" / "transaction.py").exists()
-    assert "stuntbroker.mapped.port=${PORT:-9092}" in text
-    assert "condition: service_healthy" in text
-    assert "dockerfile: docker/Dockerfile" in text
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        ["stuntbroker-shim", *kafka, *(f"{command}.sh" for command in kafka)]
+    )
+    assert all(os.readlink(folder / f"{command}.sh") == "stuntbroker-shim" for command in kafka)
+    assert {path.name for path in (layout / "usr" / "bin").iterdir()} >= {
+        "rpk",
+        "redpanda",
+        "stuntbroker",
+        "kafka-topics.sh",
+    }
 
 
-@pytest.mark.skipif(
-    shutil.which("docker") is None
-    or subprocess.run(["docker", "compose", "version"], check=False, capture_output=True).returncode != 0,
-    reason="no `docker compose` command here to read the file with",
-)
-def test_docker_compose_reads_the_file() -> None:
-    command = ["docker", "compose", "-f", str(ROOT / "docker" / "compose.yaml"), "config", "--quiet"]
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_the_start_script_of_cp_kafka_survives_what_start_scripts_do_to_it(layout: Path, tmp_path: Path) -> None:
+    """They delete lines of one script, add one to it, and empty another."""
+    folder = tmp_path / "docker"
+    shutil.copytree(layout / "etc" / "confluent" / "docker", folder)
+    (folder / "launch").write_text("#!/bin/sh\necho launched\n")
+    for name in ("run", "configure"):
+        text = (folder / name).read_text().replace("/etc/confluent/docker", str(folder))
+        (folder / name).write_text(text)
+    subprocess.run(["sed", "-i", "/KAFKA_ZOOKEEPER_CONNECT/d", folder / "configure"], check=True)
+    with (folder / "configure").open("a") as file:
+        file.write("echo formatted\n")
+    (folder / "ensure").write_text("\n")
 
-    said = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run([folder / "run"], check=True, capture_output=True, text=True)
 
-    assert said.returncode == 0, said.stderr
+    assert done.stdout == "formatted\nlaunched\n"
+    assert subprocess.run(["sh", "-c", f". {folder}/bash-config; echo sourced"], check=True, capture_output=True).stdout
+
+
+def test_the_pinned_requirements_are_those_of_the_package(tmp_path: Path) -> None:
+    """Each has hashes, and each is in the range that pyproject.toml has."""
+    text = (ROOT / "docker" / "requirements.txt").read_text()
+    pinned = {
+        name.lower(): Version(version) for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", text, re.MULTILINE)
+    }
+    hashed = re.findall(r"^([\w.-]+)==[^\n]*\\\n    --hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert sorted(name.lower() for name in hashed) == sorted(pinned)
+    for line in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["image"]]:
+        wanted = Requirement(line)
+        assert pinned[wanted.name.lower()] in wanted.specifier, line
+    assert "://" not in text  # No registry's name.
+
+
+def test_the_image_runs_as_a_user_of_its_own_and_keeps_nothing_that_builds() -> None:
+    _, _, final = DOCKERFILE.rpartition("\nFROM ")
+
+    assert re.search(r"^USER stuntbroker$", final, re.MULTILINE)
+    assert "VOLUME" not in final  # An anonymous volume would outlive each container.
+    assert "apt-get" not in final
+    assert "pip uninstall" in final
+    assert "ENTRYPOINT" not in final  # Start scripts of others are run as commands.

@@ -1,0 +1,34 @@
+#!/bin/sh
+# install.sh FOLDER: lays out what the image has beside the package, below FOLDER, from the scripts beside this one.
+set -eu
+root=$1
+here=$(cd "$(dirname "$0")" && pwd)
+
+mkdir -p "$root/etc/kafka/docker" "$root/etc/confluent/docker" "$root/etc/redpanda" "$root/opt/kafka/bin" "$root/usr/bin" \
+  "$root/var/lib/kafka/data" "$root/var/lib/redpanda/data" "$root/var/lib/stuntbroker" "$root/bitnami/kafka/data"
+
+# Where apache/kafka, cp-kafka and Redpanda start their brokers.
+install -m 755 "$here/run" "$root/etc/kafka/docker/run"
+for script in bash-config configure ensure launch run; do
+  install -m 755 "$here/confluent/$script" "$root/etc/confluent/docker/$script"
+done
+install -m 755 "$here/entrypoint.sh" "$root/entrypoint.sh"
+
+# Kafka's commands, with and without .sh: a script that takes its own name for the command.
+install -m 755 "$here/shim" "$root/opt/kafka/bin/stuntbroker-shim"
+for command in kafka-topics kafka-console-producer kafka-console-consumer kafka-consumer-groups kafka-configs kafka-transactions \
+  kafka-broker-api-versions kafka-cluster kafka-get-offsets kafka-storage zookeeper-server-start; do
+  ln -s stuntbroker-shim "$root/opt/kafka/bin/$command.sh"
+  ln -s stuntbroker-shim "$root/opt/kafka/bin/$command"
+done
+ln -s /opt/kafka/bin/stuntbroker-shim "$root/usr/bin/rpk"
+ln -s /opt/kafka/bin/stuntbroker-shim "$root/usr/bin/redpanda"
+# A shell by `docker exec ... bash -l` resets the PATH.
+for command in "$root"/opt/kafka/bin/kafka-* ; do
+  ln -s "/opt/kafka/bin/$(basename "$command")" "$root/usr/bin/$(basename "$command")"
+done
+ln -s /opt/kafka/bin/zookeeper-server-start "$root/usr/bin/zookeeper-server-start"
+ln -s /opt/stuntbroker/bin/stuntbroker "$root/usr/bin/stuntbroker"
+
+# Whoever runs the container with another user, as Kubernetes and OpenShift may, is in group 0.
+chmod -R g=u "$root/etc/confluent" "$root/etc/kafka" "$root/etc/redpanda" "$root/var/lib" "$root/bitnami"

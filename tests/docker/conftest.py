@@ -1,0 +1,36 @@
+"""The image under test, where there is an engine: STUNTBROKER_IMAGE names it, as `make containers` does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.kit.engine import docker
+
+
+@pytest.fixture(scope="session")
+def image() -> str:
+    """The name of the image; skips where no image is named."""
+    name = os.environ.get("STUNTBROKER_IMAGE")
+    if not name:
+        pytest.skip("needs a container engine and an image: `make containers` builds one and sets STUNTBROKER_IMAGE")
+    if shutil.which("docker") is None:
+        pytest.fail("STUNTBROKER_IMAGE is set, and there is no docker command")
+    return name
+
+
+@pytest.fixture
+def started(image: str) -> Iterator[Callable[..., str]]:
+    """Starts a container of the image: `started(*options, command=[...])` returns its id. All are removed afterwards."""
+    ids: list[str] = []
+
+    def start(*options: str, command: tuple[str, ...] = ()) -> str:
+        ids.append(docker("run", "--detach", *options, image, *command).strip())
+        return ids[-1]
+
+    yield start
+    for each in ids:
+        docker("rm", "--force", "--volumes", each, check=False)

@@ -1,0 +1,158 @@
+"""The image in an engine: users, file systems, volumes, a port that is known late, and its end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from stuntbroker.fixture.control import ControlClient
+from tests.kit.engine import DEADLINE_S, docker
+
+Start = Callable[..., str]
+
+
+def wait_until_ready(container: str) -> None:
+    docker("exec", container, "stuntbroker", "wait", "--container", "--timeout", "20")
+
+
+def mapped_port(container: str) -> int:
+    return int(docker("port", container, "9092").splitlines()[0].rpartition(":")[2])
+
+
+@pytest.mark.parametrize("user", ["", "0", "4711:0", "4711:4711"])
+def test_any_user_may_run_it(started: Start, user: str) -> None:
+    container = started(*(("--user", user) if user else ()))
+
+    wait_until_ready(container)
+    assert "Created topic t." in docker("exec", container, "kafka-topics.sh", "--create", "--topic", "t")
+
+
+def test_a_file_system_that_cannot_be_written_is_enough(started: Start) -> None:
+    container = started("--read-only")
+
+    wait_until_ready(container)
+    docker("exec", container, "stuntbroker", "produce", "t", "value", "--transactional-id", "id")
+    assert "data_not_kept" in docker("logs", container)
+
+
+def test_data_in_a_volume_is_there_in_the_next_container(started: Start, image: str) -> None:
+    volume = docker("volume", "create").strip()
+    try:
+        first = started("--volume", f"{volume}:/var/lib/kafka/data")
+        wait_until_ready(first)
+        docker("exec", first, "stuntbroker", "produce", "kept", "value")
+        docker("stop", first)
+        second = started("--volume", f"{volume}:/var/lib/kafka/data")
+        wait_until_ready(second)
+        assert docker("exec", second, "stuntbroker", "consume", "kept").strip() == "value"
+        docker("rm", "--force", first, second)
+    finally:
+        docker("volume", "rm", volume)
+
+
+def test_a_folder_that_belongs_to_root_is_refused_with_what_to_do(started: Start, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    container = started("--volume", f"{tmp_path}:/var/lib/kafka/data")
+
+    assert docker("wait", container).strip() == "1"
+    line = docker("logs", container).strip().splitlines()[-1]
+    assert "/var/lib/kafka/data belongs to user 0, and the broker runs as user 10001" in line
+    assert "run `chown 10001` on the folder that is mounted there, or start the container with --user 0" in line
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_client_is_sent_to_a_random_mapped_port_once_the_broker_is_told(started: Start) -> None:
+    container = started("--publish", "9092")
+    wait_until_ready(container)
+    address = f"localhost:{mapped_port(container)}"
+
+    assert f"are sent to {address}" in docker("exec", container, "stuntbroker", "advertise", address)
+
+    producer = Producer({"bootstrap.servers": address, "transactional.id": "t", "log_level": 0})
+    producer.init_transactions(DEADLINE_S)
+    docker("exec", container, "stuntbroker", "topic", "list")  # Within the container it is where it was.
+
+
+def test_a_client_that_comes_before_waits_until_the_broker_is_told(started: Start) -> None:
+    container = started("--publish", "9092", "--env", "STUNTBROKER_MAPPED_ADDRESS_WAIT_MS=60000")
+    wait_until_ready(container)
+    address = f"localhost:{mapped_port(container)}"
+    producer = Producer({"bootstrap.servers": address, "transactional.id": "t", "log_level": 0})
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(producer.init_transactions, DEADLINE_S)
+        with pytest.raises(TimeoutError):
+            waiting.result(1)
+        docker("exec", container, "stuntbroker", "advertise", address)
+        waiting.result(DEADLINE_S)
+
+
+def test_a_test_outside_controls_the_broker_within(started: Start) -> None:
+    container = started(
+        "--publish", "9095", "--env", "STUNTBROKER_CONTROL=0.0.0.0:9095", "--env", "STUNTBROKER_CONTROL_TOKEN=s"
+    )
+    wait_until_ready(container)
+    port = int(docker("port", container, "9095").splitlines()[0].rpartition(":")[2])
+
+    client = ControlClient(f"http://localhost:{port}", "s")
+    client.post("/v1/clock/advance", {"ms": 1_000})
+    assert client.get("/v1/clock")["moved_ms"] >= 1_000
+    client.close()
+
+
+def test_it_lists_what_is_in_it(started: Start) -> None:
+    container = started()
+    listed = json.loads(docker("exec", container, "cat", "/opt/stuntbroker/sbom.cdx.json"))
+    names = {each["name"] for each in listed["components"]}
+    assert {"stuntbroker", "aiokafka", "uvicorn"} <= names
+    assert not names & {"pip", "mypy", "cyclonedx-bom"}
+
+
+def test_it_stops_at_once_and_in_order(started: Start) -> None:
+    container = started()
+    wait_until_ready(container)
+    begin = time.monotonic()
+
+    docker("stop", "--time", "30", container)
+
+    assert time.monotonic() - begin < 25  # Not killed after the 30 s.
+    (state,) = json.loads(docker("inspect", container))
+    assert state["State"]["ExitCode"] == 0
+
+
+def test_a_variable_that_means_nothing_is_named(started: Start) -> None:
+    container = started(
+        "--env", "KAFKA_NUM_PARTITIONS=3", "--env", "KAFKA_NUM_PARTITION=3", "--env", "KAFKA_HEAP_OPTS=-Xmx1g",
+        "--env", "STUNTBROKER_TOPICS=orders:2,payments",
+    )  # fmt: skip
+    wait_until_ready(container)
+
+    log = docker("logs", container)
+    assert "variables=['KAFKA_NUM_PARTITION']" in log
+    assert "variables_without_effect       variables=['KAFKA_HEAP_OPTS']" in log
+    described = docker("exec", container, "kafka-topics", "--describe")
+    assert "Topic: orders\t" in described and "PartitionCount: 2" in described and "PartitionCount: 3" in described
+
+
+def test_an_error_in_a_variable_says_what_and_where(started: Start) -> None:
+    container = started("--env", "KAFKA_LISTENERS=SSL://0.0.0.0:9092")
+
+    assert docker("wait", container).strip() == "2"
+    assert "listeners: 'SSL://0.0.0.0:9092': only PLAINTEXT listeners are served" in docker("logs", container)
+
+
+def test_the_image_has_no_pip_no_compiler_and_is_small(image: str) -> None:
+    script = "for tool in pip pip3 gcc cc; do command -v $tool; done; python -m pip --version 2>&1 | tail -1"
+    lines = docker("run", "--rm", image, "sh", "-c", script).strip().splitlines()
+    assert lines[-1].endswith("No module named pip") and len(lines) == 1
+    size = int(docker("run", "--rm", image, "du", "-sk", "/opt/stuntbroker").split()[0])
+    assert size < 40 << 10
+    (described,) = json.loads(docker("inspect", image))
+    assert described["Config"]["Labels"]["org.opencontainers.image.title"] == "Stuntbroker"
+    assert described["Config"]["Volumes"] is None
+    assert "compiled" in docker("run", "--rm", image, "stuntbroker", "version")
