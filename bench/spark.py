@@ -69,7 +69,7 @@ class Bench:
 
         name = self.name(what)
         with self.cluster() as cluster:
-            create_topic(cluster, name, PARTITIONS, {})
+            create_topic(cluster, name, PARTITIONS, if_not_exists=True)
         return name
 
     def cluster(self) -> ChannelCluster:

@@ -73,8 +73,8 @@ class Broker:
 
 def write_orders(cluster: ChannelCluster, count: int) -> None:
     """`count` orders by twenty transactions, and the aborted attempts of some of them."""
-    create_topic(cluster, "orders", PARTITIONS, {})
-    create_topic(cluster, "payments", PARTITIONS, {})
+    create_topic(cluster, "orders", PARTITIONS, if_not_exists=True)
+    create_topic(cluster, "payments", PARTITIONS, if_not_exists=True)
     random = np.random.default_rng(42)
     now_ms = time.time_ns() // 1_000_000
     writer = TransactionalWriter(cluster, "shop")

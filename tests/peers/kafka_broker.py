@@ -11,14 +11,17 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.client.free_ports import free_ports
+from tests.kit.class_archive import archived
+from tests.kit.process import serving
 
 REPOSITORY = Path(__file__).parents[2]
 JAVA_VERSION_MIN = 17
@@ -59,6 +62,32 @@ def class_path() -> str:
     return str(Path(answer.stdout.strip(), "*"))
 
 
+QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""For JVMs that live for seconds."""
+
+
+def kafka_java(*more: str) -> list[str]:
+    """`java` for one of Apache Kafka's commands, up to the name of its class; `more` are other options of the JVM."""
+    start = [java_tool("java"), *QUICK_START, "-Xmx256m"]
+    archive = archived("kafka-tools", _jars(), lambda options: _train_tools([*start, *options, "-cp", class_path()]))
+    return [*start, *archive, *more, "-cp", class_path()]
+
+
+def _jars() -> str:
+    return f"{java_tool('java')} {class_path()} {' '.join(sorted(os.listdir(Path(class_path()).parent)))}"
+
+
+def _train_tools(java: list[str]) -> None:
+    command = [*java, "org.apache.kafka.tools.TopicCommand", "--list", "--bootstrap-server"]
+    with serving() as broker:
+        subprocess.run([*command, "{}:{}".format(*broker.address)], capture_output=True, timeout=READY_S_MAX)
+
+
+def _train_broker(java: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder, _kafka(Path(folder), java, None, {}):
+        pass
+
+
 @contextlib.contextmanager
 def apache_kafka(data_dir: Path, *, transaction_version: int | None = None, **properties: str | int) -> Iterator[str]:
     """Run Apache Kafka on free ports and give its "host:port". What it says goes to `data_dir`/kafka.log.
@@ -67,6 +96,16 @@ def apache_kafka(data_dir: Path, *, transaction_version: int | None = None, **pr
     same `data_dir`, it goes on with what is there. `transaction_version` is the cluster's feature level, Kafka's own
     default when None; it counts only when `data_dir` is new.
     """
+    java = [java_tool("java"), *QUICK_START, "-Xmx512m"]
+    java += archived("kafka-broker", _jars(), lambda options: _train_broker([*java, *options]))
+    with _kafka(data_dir, java, transaction_version, properties) as bootstrap:
+        yield bootstrap
+
+
+@contextlib.contextmanager
+def _kafka(
+    data_dir: Path, java: list[str], transaction_version: int | None, properties: Mapping[str, str | int]
+) -> Iterator[str]:
     port, controller_port = free_ports(2)
     data_dir.mkdir(parents=True, exist_ok=True)
     config = data_dir / "server.properties"
@@ -75,14 +114,14 @@ def apache_kafka(data_dir: Path, *, transaction_version: int | None = None, **pr
     config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     log4j = data_dir / "log4j2.properties"
     log4j.write_text(LOG4J)
-    run = [java_tool("java"), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    run += [f"-Dlog4j2.configurationFile={log4j}", "-cp", class_path()]
+    run = [*java, f"-Dlog4j2.configurationFile={log4j}", "-cp", class_path()]
     with (data_dir / "kafka.log").open("ab") as log:
         if not (data_dir / "logs" / "meta.properties").exists():
             storage_tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config)]
             if transaction_version is not None:
                 storage_tool += ["--feature", f"transaction.version={transaction_version}"]
-            subprocess.run([*run, *storage_tool], stdout=log, stderr=log, check=True)
+            format_run = [word for word in run if not word.startswith("-XX:ArchiveClassesAtExit")]
+            subprocess.run([*format_run, *storage_tool], stdout=log, stderr=log, check=True)
         process = subprocess.Popen([*run, "kafka.Kafka", str(config)], stdout=log, stderr=log)
     try:
         _wait_until_ready(process, port)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.clusters import Clusters
-from tests.peers.kafka_broker import class_path, java_tool
+from tests.peers.kafka_broker import class_path, java_tool, kafka_java
 from tests.peers.scenarios import Outcomes, build, build_folder, run_scenarios
 
 SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
@@ -21,9 +21,8 @@ both_late = pytest.mark.parametrize("cluster", ["late-tv2", "late-tv1"])
 def java(clusters: Clusters) -> Outcomes:
     compiler = [java_tool("javac"), "-cp", class_path(), "-d", "{out}", "-proc:none", "-Xlint:all", "-Werror"]
     classes = build(build_folder("java", SOURCES), [*compiler, *map(str, SOURCES)], cwd=SOURCES[0].parent)
-    # The simple compiler and collector: the program lives for seconds.
-    run = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
-    return run_scenarios([*run, "-cp", f"{classes}:{class_path()}", "Scenarios"], clusters.all())
+    *run, jars = kafka_java()
+    return run_scenarios([*run, f"{jars}:{classes}", "Scenarios"], clusters.all())
 
 
 def test_java_consumes_in_a_group_what_it_produced(java: Outcomes) -> None:

@@ -64,13 +64,17 @@ def read(bootstrap: str, topic: str, isolation: str, until: str) -> list[str]:
 
 def group_consumer(bootstrap: str, group: str, topic: str) -> contextlib.closing[KafkaConsumer]:
     consumer = KafkaConsumer(
-        topic,
         bootstrap_servers=bootstrap,
         group_id=group,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         isolation_level="read_committed",
     )
+    # On a busy machine it may join before it has the topic's metadata, and then it gets no partition for five minutes.
+    deadline = time.monotonic() + DEADLINE_S
+    while not consumer.partitions_for_topic(topic):
+        assert time.monotonic() < deadline, f"no metadata of {topic}"
+    consumer.subscribe([topic])
     return contextlib.closing(consumer)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.kafka_broker import class_path, java_tool
+from tests.peers.kafka_broker import kafka_java
 
 # The first run fetches the jars.
 pytestmark = pytest.mark.timeout(600)
@@ -16,9 +16,8 @@ TOOL_S_MAX = 90
 
 def tool(name: str, *arguments: str, text: str = "", package: str = "org.apache.kafka.tools") -> str:
     """Run PACKAGE.NAME and give what it prints."""
-    run = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", class_path()]
     answer = subprocess.run(
-        [*run, f"{package}.{name}", *arguments],
+        [*kafka_java(), f"{package}.{name}", *arguments],
         input=text,
         capture_output=True,
         text=True,

@@ -53,8 +53,9 @@ def _missing_java() -> str:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores, four attempts of every task, our data source and Spark's own Kafka source and sink beside it."""
     import jars
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
-    from spark_cluster import QUICK_START
+    from spark_cluster import java_options
 
     from stuntbroker.pipeline.spark import StuntbrokerDataSource
 
@@ -62,7 +63,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": QUICK_START,  # A third less of the processor for all tests together.
+        "spark.driver.extraJavaOptions": java_options(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.jars": ",".join(str(jar) for jar in sorted(jars.spark_jars().glob("*.jar"))),
@@ -78,6 +79,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made.sparkContext.setLogLevel("ERROR")
     made.dataSource.register(StuntbrokerDataSource)
     yield made
+    jvm = SparkContext._gateway.proc  # type: ignore[union-attr]
+    assert jvm.poll() is None, f"the JVM has ended before its tests did, with {jvm.poll()}"
     made.stop()
 
 

@@ -144,6 +144,7 @@ class Driver:
 def main() -> None:
     for folder in (HERE, HERE.parent / "client"):
         sys.path.insert(0, str(folder))
+    sys.path.append(str(HERE.parent.parent))
     from faults_query import Job, make_session, outcome, save, start
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

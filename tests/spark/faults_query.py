@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from faults import FORMAT, POLL_S, Fault, FaultyDataSource, Plan
 from live_broker import LiveBroker, batch, held_back, make_topic
-from spark_cluster import QUICK_START
+from spark_cluster import java_options
 
 from stuntbroker.client.admin import RUNNING, Admin
 from stuntbroker.client.channel import ChannelCluster
@@ -68,10 +68,10 @@ def make_session(master: str, scratch: Path, settings: dict[str, str] | None = N
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     given = {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.driver.extraJavaOptions": java_options(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.executor.extraJavaOptions": QUICK_START,
+        "spark.executor.extraJavaOptions": java_options(),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
@@ -150,6 +150,10 @@ def start(
 def options_of(job: Job) -> dict[str, str]:
     """Of our sink."""
     options = {"kafka.bootstrap.servers": job.bootstrap, "topic": job.topic, "sinkId": job.sink, "mode": job.mode}
+    if job.mode == "single":
+        options["kafka.transaction.timeout.ms"] = (
+            "600000"  # On a busy machine a driver stands at its fault for minutes.
+        )
     return options | {"decisions": job.decisions, "faults": str(job.plan.folder), **job.options}
 
 

@@ -26,7 +26,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Final
 
 if __name__ == "__main__":
-    sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "client")]
+    sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "client"), str(Path(__file__).parents[2])]
 
 from faults import (
     ABORT,

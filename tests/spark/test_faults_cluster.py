@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from faults import COMMIT, ENDS, PREPARED, RECOVERED, ROWS, WAIT, Fault
+from faults import COMMIT, ENDS, PREPARED, RECOVERED, ROWS, TASK, WAIT, Fault
 from faults_driver import Driver
 from faults_query import HERE, QUERY_S, Job, World, open_transactions, rerun, rows_of, run
 from spark_cluster import SparkCluster, executor_of
@@ -59,6 +59,8 @@ def test_case_b_a_speculative_attempt_and_the_one_that_it_overtakes(driver: Driv
     """The loser is killed while it writes, or has prepared everything too; in the last batch both have."""
     faults = (
         Fault("slow", ROWS, WAIT, batch=0, partition=0, attempt=0, after=10),
+        # Where processes start slowly, it would end before the other one has begun.
+        Fault("overtaking", TASK, WAIT, batch=0, partition=0, attempt=1),
         *(
             Fault(f"both-{batch}-{attempt}", PREPARED, WAIT, batch=batch, partition=1, attempt=attempt)
             for batch in (1, LAST)
@@ -68,6 +70,7 @@ def test_case_b_a_speculative_attempt_and_the_one_that_it_overtakes(driver: Driv
     job = world.job("speculation", "dir", BATCHES, *faults)
     driver.submit(job)
     driver.reached(job, "slow", QUERY_S)
+    job.plan.go("overtaking")
     for batch in (1, LAST):
         both = [f"both-{batch}-{attempt}" for attempt in (0, 1)]
         for name in both:
