@@ -16,7 +16,7 @@ JAVA_PLACE := $(if $(JAVA_HOME),in JAVA_HOME ($(JAVA_HOME)),on the PATH and JAVA
 JAVA_17    := 'version "(1[7-9]|[2-9][0-9])'
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test peers-kafka spark-faults conformance bench generate types lint scenarios explore readme properties wheel clean check-python check-java need-java
+.PHONY: help run demo test peers-kafka spark-faults conformance bench generate types lint scenarios explore readme properties wheel image containers frameworks requirements clean check-python check-java need-java
 
 help:           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,7 +38,7 @@ need-java:
 $(VENV)/run: pyproject.toml | check-python
 	@test -x $(BIN)/python || { echo "A virtual environment in $(VENV)" && $(CHOSEN) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
-	$(BIN)/python -m compileall -q broker cli client coordinator groups pipeline protocol storage stuntbroker $(VENV)/lib
+	$(BIN)/python -m compileall -q broker cli client control coordinator fixture groups pipeline protocol storage stuntbroker $(VENV)/lib
 	@touch $@
 
 $(VENV)/pipeline: $(VENV)/run
@@ -98,6 +98,19 @@ properties: $(VENV)/run  ## write docs/properties.md
 
 wheel: $(VENV)/dev  ## build a wheel into dist/, compiled where there is a C compiler (ARGS=--pure)
 	@$(BIN)/python tools/build_wheel.py $(ARGS)
+
+image:          ## build the container image `stuntbroker` (ARGS="--network=host ...")
+	docker build $(ARGS) -f docker/Dockerfile -t stuntbroker -t stuntbroker:8.0.0 .
+
+containers: $(VENV)/dev image  ## the image, compose files and Testcontainers in four languages, with a container engine
+	STUNTBROKER_IMAGE=stuntbroker $(BIN)/python -m pytest tests/docker
+
+frameworks: $(VENV)/dev need-java  ## Spring Boot, Kafka Streams, Flink and Kafka Connect, with Maven
+	STUNTBROKER_FRAMEWORKS=1 $(BIN)/python -m pytest tests/frameworks
+
+requirements: $(VENV)/dev  ## write docker/requirements.txt, the versions and hashes in the image
+	$(BIN)/python -m piptools compile --quiet --generate-hashes --strip-extras --no-emit-index-url --no-emit-trusted-host \
+	  --no-emit-find-links --no-header --upgrade --extra image -o docker/requirements.txt pyproject.toml
 
 clean:          ## remove what was built
 	rm -rf $(VENV) .typing build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

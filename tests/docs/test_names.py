@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = (".", "broker", "docs", "tests/broker")
+PLACES = (".", "broker", "control", "docs", "tests/broker")
 """Folders that a name may be meant from."""
 DOCUMENTS = ("CONTRIBUTING.md", "docs/architecture.md")
 

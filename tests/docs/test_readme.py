@@ -71,8 +71,8 @@ def test_every_block_is_run_here() -> None:
     assert sorted(first_lines) == sorted([
         ("", "make run"), ("", first_line_of_make_with_options()), ("python", "import asyncio"), ("xml", "<dependency>"),
         ("java", "import java.util.Properties;"), ("go", "package main"), ("", "go mod init payments"),
-        ("python", "import subprocess, sys"), ("python", "import os, sys"),
-        ("", ".venv/bin/python -m pip install pytest confluent-kafka"),
+        ("python", "import stuntbroker"), ("python", "import os, sys"),
+        ("", "python3 -m venv .venv"),
         ("", "stuntbroker txn list --running-longer-than-ms 60000"), ("", "make test"),
     ])  # fmt: skip
 
@@ -127,12 +127,12 @@ def test_go(address: str, tmp_path: Path) -> None:
 
 
 def test_the_first_test(tmp_path: Path) -> None:
-    (tmp_path / "test_payments.py").write_text(block("python", first_line="import subprocess, sys"), encoding="utf-8")
-    install, test = block("", first_line=".venv/bin/python -m pip install").splitlines()
-    assert install.split()[-2:] == ["pytest", "confluent-kafka"]
+    (tmp_path / "test_payments.py").write_text(block("python", first_line="import stuntbroker"), encoding="utf-8")
+    _, install, test = block("", first_line="python3 -m venv .venv").splitlines()
+    assert install.split()[-3:] == ["path/to/stuntbroker", "pytest", "confluent-kafka"]
     assert test.startswith(".venv/bin/python ")
 
-    assert "1 passed" in run([sys.executable, *shlex.split(test)[1:]], tmp_path)
+    assert "3 passed" in run([sys.executable, *shlex.split(test)[1:]], tmp_path)
 
 
 def test_spark(address: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ SETUPTOOLS = PROJECT["tool"]["setuptools"]
 EXTRAS = {
     "broker/patterns.py": "re2", "pipeline": "spark", "pipeline/audit": "audit", "pipeline/report": "audit",
     "cli/audit_report.py": "audit", "cli/audit_spark.py": "pipeline",
+    "cli/shims/rpk.py": "image", "fixture/plugin.py": "pytest",
 }  # fmt: skip
 """File or folder -> the extra that it needs besides what everybody gets; the longest path counts."""
 ON_SPARK = "pipeline/spark"
@@ -22,9 +23,9 @@ ON_SPARK = "pipeline/spark"
 
 
 def names_of(requirements: list[str]) -> set[str]:
-    """Distributions as they are imported: of all that are declared here only `-` and `_` differ, and a maker before the name."""
+    """Distributions as they are imported: only `-` and `_`, a maker before the name and YAML's differ here."""
     names = {re.split(r"[^A-Za-z0-9._-]", one)[0].lower().replace("-", "_") for one in requirements}
-    return {name.removeprefix("google_") for name in names}
+    return {name.removeprefix("google_").replace("pyyaml", "yaml") for name in names}
 
 
 def allowed_in(path: Path) -> set[str]:

@@ -19,7 +19,7 @@ OUTSIDE_WORLD = {
 OUTSIDE_BUILTINS = {"__import__", "breakpoint", "compile", "eval", "exec", "input", "open", "print"}
 ALLOWED = {("protocol/crc.py", "os.path.exists"), ("protocol/crc.py", "os.path.join")}
 """The CRC extension is looked for in the path of modules."""
-READS_THE_CLOCK = {"cli", "client"}
+READS_THE_CLOCK = {"fixture", "cli", "client"}
 """Rooms that may, besides the one file of the broker: they hand time and chance to the others as arguments."""
 CLOCK = Path("broker/clock.py")
 DICE = Path("broker/chance.py")

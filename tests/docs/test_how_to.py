@@ -1,0 +1,185 @@
+"""The blocks of docs/how-to run, or are held against the programs that the container tests run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stuntbroker.cli.environment import read_environment
+from stuntbroker.control.api import OPERATIONS
+from stuntbroker.control.faults import MATCH, VERBS, WHEN
+from stuntbroker.fixture.control import ControlClient
+from tests.kit.process import DEADLINE_S, serving
+
+ROOT = Path(__file__).parents[2]
+HOW_TO = ROOT / "docs" / "how-to"
+MATRIX = ROOT / "tests" / "docker" / "testcontainers"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (HOW_TO / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def run(command: list[str], folder: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=3 * DEADLINE_S, check=False, input=text
+    )
+
+
+def test_every_page_is_tried_here() -> None:
+    assert sorted(path.name for path in HOW_TO.iterdir()) == [
+        "commands.md",
+        "containers.md",
+        "fail-on-purpose.md",
+        "jvm.md",
+        "pytest.md",
+    ]
+
+
+def test_the_tests_of_the_pytest_page_pass(tmp_path: Path) -> None:
+    first, second, script = blocks("pytest.md", "python")
+    (tmp_path / "test_page.py").write_text(first + second, encoding="utf-8")
+    (tmp_path / "script.py").write_text(script, encoding="utf-8")
+
+    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], tmp_path)
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+    done = run([sys.executable, "script.py"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("127.0.0.1:")
+    assert "Ran 1 test" in done.stderr
+
+
+def test_the_tests_of_the_page_about_failures_pass(tmp_path: Path) -> None:
+    (tmp_path / "test_page.py").write_text("".join(blocks("fail-on-purpose.md", "python")), encoding="utf-8")
+
+    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--stuntbroker-strict"], tmp_path)
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_lines_of_the_page_about_failures_work_one_after_the_other(tmp_path: Path) -> None:
+    curls, commands = blocks("fail-on-purpose.md", "sh")
+    with serving("--control") as broker:
+        control = broker.line.split("control=")[1].strip()
+        for line in curls.splitlines():
+            words = shlex.split(line.replace("$CONTROL", control))
+            path = next(word for word in words if word.startswith(control)).removeprefix(control)
+            method = words[words.index("-X") + 1] if "-X" in words else "GET"
+            client = ControlClient(control)
+            if method == "POST":
+                client.post(path, json.loads(words[words.index("-d") + 1]))
+            else:
+                client.get(path)
+            client.close()
+        for line in commands.splitlines():
+            program, *words = shlex.split(line)
+            assert program == "stuntbroker"
+            done = run([sys.executable, "-m", "stuntbroker", *words, "--control", control], tmp_path)
+            assert done.returncode == 0, (line, done.stderr)
+
+
+def test_the_page_about_control_has_every_request_and_every_part_of_a_fault() -> None:
+    text = (HOW_TO.parent / "control.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `((?:GET|POST|DELETE) /v1[^`]*)` \|", text, re.MULTILINE) == [
+        f"{each.method} {each.path}" for each in OPERATIONS
+    ]
+    for title, parts in (("match", MATCH), ("when", WHEN), ("do", VERBS)):
+        rows = text.partition(f"| `{title}` |")[2].partition("\n\n")[0]
+        assert sorted(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)) == sorted(parts)
+
+
+def test_the_options_of_the_pytest_page_are_those_of_the_plug_in() -> None:
+    from stuntbroker.fixture.plugin import OPTIONS
+
+    text = (HOW_TO / "pytest.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(--stuntbroker-[\w-]+)[^`]*` \| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE)
+
+    assert sorted(rows) == sorted((option.name, option.ini, option.variable) for option in OPTIONS)
+
+
+def test_what_the_pytest_page_says_of_a_broker_is_there() -> None:
+    from stuntbroker.fixture.broker import Broker
+
+    text = (HOW_TO / "pytest.md").read_text(encoding="utf-8")
+    table = text.partition("| of a broker | what |")[2].partition("\n\n")[0]
+    named = set(re.findall(r"`(\w+)(?:\(|`)", table))
+    public = {name for name in vars(Broker) if not name.startswith("_")}
+
+    assert {name for name in named if name not in ("bootstrap", "kill")} <= public
+    assert public - named <= {"cluster", "close", "forget_connections"}
+
+
+def test_the_commands_of_the_page_work_one_after_the_other(tmp_path: Path) -> None:
+    (lines,) = blocks("commands.md", "")
+    with serving() as broker:
+        bootstrap = "{}:{}".format(*broker.address)
+        said = {}
+        for line in lines.splitlines():
+            program, *words = shlex.split(line)
+            assert program == "stuntbroker"
+            done = run([sys.executable, "-m", "stuntbroker", *words, "--bootstrap", bootstrap], tmp_path)
+            assert done.returncode == 0, (line, done.stderr)
+            said[line] = done.stdout
+    assert said["stuntbroker consume orders"].splitlines() == ["one", "two", "three"]
+
+
+def test_the_compose_and_ci_files_of_the_page_say_what_the_broker_understands() -> None:
+    compose, actions, gitlab = (yaml.safe_load(text) for text in blocks("containers.md", "yaml"))
+    environments = [
+        compose["services"]["kafka"]["environment"],
+        actions["jobs"]["test"]["services"]["kafka"]["env"],
+        gitlab["test"]["variables"],
+    ]
+    for environment in environments:
+        read = read_environment(environment)
+        assert read.unknown == read.without_effect == []
+        assert read.options["--topic"][0] == "orders:3"
+    commands = [actions["jobs"]["test"]["steps"][0]["run"], gitlab["test"]["script"][0]]
+    assert all(command.startswith("pytest --stuntbroker-bootstrap ") for command in commands)
+
+
+@pytest.mark.parametrize(
+    ("line", "program"),
+    [
+        ("new KafkaContainer(like(apache/kafka))", "java/Matrix.java"),
+        ("new ConfluentKafkaContainer(like(confluentinc/cp-kafka))", "java/Matrix.java"),
+        ("new RedpandaContainer(like(redpandadata/redpanda))", "java/Matrix.java"),
+        ("KafkaContainer(IMAGE)", "python/matrix.py"),
+        ("KafkaContainer(KRAFT_IMAGE).with_kraft()", "python/matrix.py"),
+        ("RedpandaContainer(IMAGE)", "python/matrix.py"),
+        ("kafka.Run(ctx, image", "go/main.go"),
+        ("redpanda.Run(ctx, image", "go/main.go"),
+        ("new KafkaContainer(kraft8Image)", "node/matrix.js"),
+        ("new RedpandaContainer(IMAGE)", "node/matrix.js"),
+    ],
+)
+def test_the_lines_for_testcontainers_are_those_of_the_programs_that_are_run(line: str, program: str) -> None:
+    """They need an engine: `make containers` runs the programs."""
+    name, _, argument = line.partition("(")
+    page = (HOW_TO / "containers.md").read_text(encoding="utf-8")
+
+    assert line in (MATRIX / program).read_text(encoding="utf-8").replace('"', "")
+    assert f"{name}(" in page
+    if argument.startswith("like("):
+        assert f'asCompatibleSubstituteFor("{argument[5:-2]}")' in page
+
+
+@pytest.mark.parametrize(("kind", "count"), [("java", 3), ("properties", 2)])
+def test_the_lines_for_the_jvm_are_those_of_the_programs_that_are_run(kind: str, count: int) -> None:
+    """`make frameworks` runs the programs, with Maven."""
+    suffixes = {"java": "*.java", "properties": "*.properties"}
+    frameworks = HOW_TO.parent.parent / "tests" / "frameworks"
+    programs = [path.read_text(encoding="utf-8") for path in sorted(frameworks.rglob(suffixes[kind]))]
+    shown = blocks("jvm.md", kind)
+    assert len(shown) == count
+    for block in shown:
+        lines = [line.strip() for line in block.splitlines()]
+        assert any(all(line in program for line in lines) for program in programs), block
