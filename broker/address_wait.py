@@ -32,13 +32,8 @@ class AddressWait:
     def _intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
         if not connection.listener.lacks_address(connection.local, connection.host):
             return handle(connection, request, version)
-        self._kept.append(partial(self._answer, handle, connection, request, version))
+        self._kept.append(partial(connection.handle_later, handle, request, version))
         return None
-
-    def _answer(self, handle: Handler, connection: Connection, request: Any, version: int) -> None:
-        response = handle(connection, request, version)
-        if response is not None:
-            connection.reply(response)
 
     def _look(self) -> None:
         if self._broker.config["stuntbroker.mapped.address"]:
@@ -49,6 +44,6 @@ class AddressWait:
         for key in WITH_ADDRESSES:
             self._broker.router.remove_interceptor(self._intercept, key)
         self._broker.on_config_change.remove(self._look)
-        for answer in self._kept:
-            answer()
+        for handle in self._kept:
+            handle()
         self._kept.clear()

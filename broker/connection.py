@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER
 from stuntbroker.broker.read_pace import READ_AT_ONCE
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
-from stuntbroker.broker.router import Route
+from stuntbroker.broker.router import Handler, Route
 from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
 from stuntbroker.storage.errors import StorageError
 
@@ -323,21 +323,38 @@ class Connection(asyncio.BufferedProtocol):
             if served.reads and self._turn.armed:
                 self._turn.flush()
             response = served.handle(self, request, version)
-        except StorageError as fault:
-            if not self.open and self.transport is not None:  # Answered: it met somebody who waited behind this one.
-                self.broker.events.error("request_failed", reason=str(fault))
-                return True
-            self.fail("request_failed", api_key=key, api_version=version, reason=str(fault))
-            return False
         except Exception as fault:  # The shell's edge: one request's mistake ends its connection, not the broker.
-            self.broker.events.error("request_crashed", api_key=key, api_version=version, exc_info=fault)
-            self.close()
-            return False
+            return self._goes_on_after(fault)
         if response is not None:
             self.open = False
             if response is not NO_ANSWER:
                 self._send(response)
         return self.transport is not None
+
+    def handle_later(self, handle: Handler, request: Any, version: int) -> None:
+        """Have the request under way handled, which an interceptor has kept, and answer it; also for a client that has gone."""
+        try:
+            if self.route.reads and self._turn.armed:
+                self._turn.flush()
+            response = handle(self, request, version)
+        except Exception as fault:  # As in `_frame`.
+            self._goes_on_after(fault)
+            return
+        if response is not None:
+            self.reply(response)
+
+    def _goes_on_after(self, fault: Exception) -> bool:
+        """Report what a handler has raised; whether the connection goes on."""
+        facts = {"api_key": self.route.key, "api_version": self.route.version}
+        if not isinstance(fault, StorageError):
+            self.broker.events.error("request_crashed", **facts, exc_info=fault)
+            self.close()
+            return False
+        if not self.open and self.transport is not None:  # Answered: it met somebody who waited behind this one.
+            self.broker.events.error("request_failed", reason=str(fault))
+            return True
+        self.fail("request_failed", **facts, reason=str(fault))
+        return False
 
     def _read_client_id(self, frame: Buffer) -> int:
         """Takes note of a client id that is not the last one; returns the position behind it."""

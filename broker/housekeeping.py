@@ -77,7 +77,7 @@ class Housekeeping:
         except (StorageError, OSError) as fault:
             self._slices = None
             broker.events.error("log_not_cleaned", topic=self._log.topic, partition=self._log.index, fault=str(fault))
-        broker.timers.call_later(0, self._step)
+        broker.timers.soon(self._step)
 
     def retain(self) -> None:
         """Delete the segments that have outlived their topic's retention."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from stuntbroker.broker.clock import Clock, ManualClock
@@ -37,6 +39,7 @@ class Timers:
         self._number = 0
         self._armed: asyncio.TimerHandle | None = None
         self._armed_at = 0
+        self._soon: deque[Callable[[], Any]] = deque()
         self.stands_still = False
         """No call is made by itself: whoever has stopped the clock moves it."""
 
@@ -52,6 +55,20 @@ class Timers:
     def call_later(self, delay_ms: int, callback: Callable[[], Any]) -> TimerHandle:
         """Call back in `delay_ms` from now."""
         return self.call_at(self.now_ms() + delay_ms, callback)
+
+    def soon(self, callback: Callable[[], Any]) -> None:
+        """Call back in the next turn of the event loop, also while the clock stands still: for work that is done in slices."""
+        self._soon.append(callback)
+        self.loop.call_soon(self._run_soon)
+
+    def _run_soon(self) -> None:
+        if self._soon:  # Not closed meanwhile.
+            self._soon.popleft()()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there are calls to be made in the next turn."""
+        return bool(self._soon)
 
     def every(
         self,
@@ -101,22 +118,30 @@ class Timers:
     def next_due_ms(self, until_ms: int) -> int | None:
         """When the next call is due that does something; None when that is later than `until_ms`.
 
-        Calls that come again and again and do nothing before are put off: for whoever moves the clock from call to call.
+        Calls that come again and again and do nothing before then are put off until then, and no further: what the next call
+        does may give them something to do. For whoever moves the clock from call to call.
         """
         heap = self._heap
+        next_ms = until_ms + 1
+        idle: list[tuple[int, int, TimerHandle]] = []
         while True:
             self._drop_cancelled()
-            if not heap or heap[0][0] > until_ms:
-                return None
-            due_ms, number, handle = heap[0]
-            if handle.wanted_at_ms is None:
-                return due_ms
-            wanted_ms = handle.wanted_at_ms()
-            if wanted_ms is not None and wanted_ms <= due_ms:
-                return due_ms
-            next_ms = until_ms + 1 if wanted_ms is None else min(wanted_ms, until_ms + 1)
-            interval_ms = max(1, handle.interval_ms)
-            heapq.heapreplace(heap, (due_ms + -(-(next_ms - due_ms) // interval_ms) * interval_ms, number, handle))
+            if not heap or heap[0][0] >= next_ms:
+                break
+            due_ms, _, handle = heap[0]
+            wanted_ms = due_ms if handle.wanted_at_ms is None else handle.wanted_at_ms()
+            wanted_ms = until_ms + 1 if wanted_ms is None else _first_tick(due_ms, handle.interval_ms, wanted_ms)
+            next_ms = min(next_ms, wanted_ms)
+            if wanted_ms == due_ms:
+                break
+            heapq.heappop(heap)
+            idle.append((wanted_ms, due_ms, handle))
+        for _, due_ms, handle in sorted(
+            idle, key=itemgetter(0)
+        ):  # At the same time, the one that has something to do first.
+            self._number += 1
+            heapq.heappush(heap, (_first_tick(due_ms, handle.interval_ms, next_ms), self._number, handle))
+        return None if next_ms > until_ms else next_ms
 
     @property
     def is_next_periodic(self) -> bool:
@@ -158,5 +183,12 @@ class Timers:
     def close(self) -> None:
         """Cancel all calls."""
         self._heap.clear()
+        self._soon.clear()
         if self._armed is not None:
             self._armed.cancel()
+
+
+def _first_tick(due_ms: int, interval_ms: int, not_before_ms: int) -> int:
+    """When a call that is due, and again after each interval, comes first at or after a time."""
+    interval_ms = max(1, interval_ms)
+    return due_ms + max(0, -(-(not_before_ms - due_ms) // interval_ms)) * interval_ms

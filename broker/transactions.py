@@ -257,13 +257,13 @@ class Transactions:
                 on_failed()
                 return
             if chosen:
-                self.broker.timers.call_later(0, go_on)
+                self.broker.timers.soon(go_on)
             elif self._never_syncs:
                 on_written()
             else:
                 self.when_synced(on_written)
 
-        self.broker.timers.call_later(0, go_on)
+        self.broker.timers.soon(go_on)
 
     def _next_slice(self, partitions: Iterator[TopicPartition]) -> list[TopicPartition]:
         """The partitions whose markers are written in one turn of the event loop."""
@@ -382,7 +382,7 @@ class Transactions:
         except StorageError:
             self._expiry = None  # The log has said so, and the broker ends.
         else:
-            self.broker.timers.call_later(0, self._next_expiry_slice)
+            self.broker.timers.soon(self._next_expiry_slice)
 
     def _expiry_slices(self, now_ms: int, age_ms: int) -> Iterator[None]:
         # Every transition makes an id younger, so that it is enough to look again when the oldest of now may expire.

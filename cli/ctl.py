@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from stuntbroker.cli.main import UsageError, number, options, single
 from stuntbroker.cli.tables import shown, table
-from stuntbroker.fixture.control import MS, ControlClient, ControlError
+from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, ControlClient, ControlError
 
 USAGE: Final = """\
 usage: stuntbroker ctl COMMAND [options]
@@ -30,7 +30,7 @@ usage: stuntbroker ctl COMMAND [options]
   left-open          transactions, members, producers that nobody has ended; faults that never fired
 
   They work against a broker that was started with --control, and take
-                     --control URL                 default: the variable STUNTBROKER_CONTROL
+                     --control URL                 default: the variable STUNTBROKER_CONTROL_URL
                      --control-token TOKEN         default: the variable STUNTBROKER_CONTROL_TOKEN
                      --json                        one JSON document on standard output instead of a table
   They exit 0 when done, 1 when it failed, with a line that says why, and 2 when the command line is wrong.
@@ -68,10 +68,10 @@ def ctl(arguments: list[str]) -> int:
     words = given.get("", [])
     if command.word and len(words) != 1 and not given.keys() & set(command.flags):
         raise UsageError(f"ctl {name} needs one {command.word}")
-    url = single(given, "--control", os.environ.get("STUNTBROKER_CONTROL", ""))
+    url = single(given, "--control", os.environ.get("STUNTBROKER_CONTROL_URL", ""))
     if not url:
         raise UsageError(
-            "ctl needs --control URL, or the variable STUNTBROKER_CONTROL: the ready line of the broker has it"
+            "ctl needs --control URL, or the variable STUNTBROKER_CONTROL_URL: the ready line of the broker has it"
         )
     token = single(given, "--control-token", os.environ.get("STUNTBROKER_CONTROL_TOKEN", ""))
     client = ControlClient(url if "://" in url else f"http://{url}", token)
@@ -94,7 +94,8 @@ def _advance(client: ControlClient, given: Options) -> Any:
     match = TIME.fullmatch(text)
     if match is None:
         raise UsageError(f"ctl advance {text!r}: it must be a time, as 500ms, 90s, 15m, 2h or 7d")
-    return client.post("/v1/clock/advance", {"ms": round(float(match[1]) * MS[UNITS[match[2]]])})
+    body = {"ms": round(float(match[1]) * MS[UNITS[match[2]]])}
+    return client.post("/v1/clock/advance", body, ADVANCE_TIMEOUT_S)
 
 
 def _add_fault(client: ControlClient, given: Options) -> Any:

@@ -41,7 +41,9 @@ OPTIONS: Final = {
 }
 """Variable -> option of `serve`."""
 TOPICS: Final = OURS + "TOPICS"
-ELSEWHERE: Final = frozenset(OURS + name for name in ("BOOTSTRAP", "CACHE", "COMPILE", "IMAGE", "STRICT"))
+ELSEWHERE: Final = frozenset(
+    OURS + name for name in ("BOOTSTRAP", "CACHE", "COMPILE", "CONTROL_URL", "IMAGE", "STRICT")
+)
 """Variables of the pytest plug-in and of this project's own tests."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
-from stuntbroker.client.connection import Address, Answer, Connection, Deadline
+from stuntbroker.client.connection import CLIENT_ID, Address, Answer, Connection, Deadline
 from stuntbroker.client.errors import BrokerError, ClientError, ConnectionFailed, NotFound, TimedOut, Unreachable, check
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -85,9 +85,11 @@ class Cluster:
         now_s: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         is_total: bool = False,
+        client_id: str = CLIENT_ID,
     ) -> None:
         """`is_total`: the time-out is for everything that is ever asked of the cluster, not for each operation."""
         self.bootstrap = tuple(bootstrap)
+        self._client_id = client_id
         self._timeout_s = timeout_s
         self._is_total = is_total
         self._now_s = now_s
@@ -284,7 +286,7 @@ class Cluster:
         return connection
 
     def _open(self, address: Address) -> Link:
-        return Connection(address, self._deadline)
+        return Connection(address, self._deadline, self._client_id)
 
     def forget(self) -> None:
         """Something has moved or broken: brokers are kept to be tried, everything else is asked for again."""

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from stuntbroker.control import state
-from stuntbroker.control.faults import MATCH, TIMES_MS_MAX, VERBS, WHEN, FaultError
+from stuntbroker.control.faults import MATCH, TIMES_MS_MAX, VERBS, WHEN, FaultError, texts_in
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
@@ -59,8 +59,9 @@ async def _body(request: Request) -> dict[str, Any]:
             raise Problem(413, f"the body has more than {BODY_MAX} bytes")
     try:
         body = json.loads(content)
-    except ValueError as fault:
-        raise Problem(400, f"the body is not JSON: {fault}", "send a JSON object") from fault
+        json.dumps(body, ensure_ascii=False).encode()  # Half a character (a lone surrogate) could not be answered.
+    except (ValueError, RecursionError) as fault:
+        raise Problem(400, f"the body is not JSON: {fault!s:.200}", "send a JSON object") from fault
     if not isinstance(body, dict):
         raise Problem(400, "the body must be a JSON object", 'as {"ms": 1000}')
     return body
@@ -158,7 +159,7 @@ async def _transaction(control: Control, request: Request) -> Any:
     shown = state.transaction(control.broker, id_)
     if shown is None:
         raise Problem(404, f"there is no transactional id {id_!r}", "GET /v1/transactions lists them")
-    timeline = [asdict(each) for each in control.requests.requests if each.fields.get("transactional_id") == id_]
+    timeline = [asdict(each) for each in control.requests.requests if id_ in texts_in("transactional_id", each.fields)]
     return {**shown, "fences": control.fences.of(id_), "requests": timeline}
 
 
@@ -300,7 +301,9 @@ def make_app(control: Control) -> Starlette:
                 control.broker.events.error("control_request_crashed", path=each.path, exc_info=fault)
                 return problem_response(500, f"{type(fault).__name__}: {fault}", "this is a mistake of the broker's")
 
-        routes.append(Route(each.path, endpoint, methods=[each.method]))
+        # An id is the last part of a path, but for that of a fault, and may itself have slashes in it.
+        path = each.path.replace("{id}", "{id:path}") if each.path.endswith("/{id}") else each.path
+        routes.append(Route(path, endpoint, methods=[each.method]))
     return Starlette(routes=routes, exception_handlers={Problem: _problem, HTTPException: _http_problem})
 
 

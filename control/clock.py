@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.clock import Clock
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
+
+CALLS_AT_ONCE: Final = 100
+"""After so many calls that come again and again, other clients get their turn."""
 
 
 class TestClock(Clock):
@@ -74,6 +77,7 @@ class ClockControl:
             clock.pause()  # However long it takes, only `ms` pass.
             timers.stand_still(True)
             target_ms = clock.monotonic_ms() + ms
+            calls = 0
             try:
                 while (due_ms := timers.next_due_ms(target_ms)) is not None:
                     clock.move_to(due_ms)
@@ -83,7 +87,10 @@ class ClockControl:
                     except Exception as fault:  # As the event loop does: it is reported, and stops no other call.
                         facts = {"message": "a call that became due has failed", "exception": fault}
                         asyncio.get_running_loop().call_exception_handler(facts)
-                    if turn.armed or not is_periodic:
+                    calls += 1
+                    if turn.armed or not is_periodic or timers.is_busy or not calls % CALLS_AT_ONCE:
+                        await asyncio.sleep(0)
+                    while timers.is_busy:
                         await asyncio.sleep(0)
                 clock.move_to(target_ms)
             finally:

@@ -37,10 +37,20 @@ VERBS: Final = {
 """What may be done to a request, and what that means."""
 TIMES_MS_MAX: Final = 24 * 3_600_000
 API_NAMES: Final = {api.name.lower(): key for key, api in APIS.items()}
-TOPIC_LISTS: Final = ("topic_names", "topics")
-"""Lists of names of topics."""
+FIELDS: Final = {
+    "transactional_id": {"transactional_id", "transactional_ids", "v3_and_below_transactional_id"},
+    "group": {"group_id", "groups", "groups_names", "consumer_group_id"},
+    "topic": {"topic_names", "topics"},
+}
+"""Fields of requests that are a text, or a list of texts, of this kind."""
+NAMES_OF_A_TOPIC: Final = {"name", "topic"}
+"""Fields of an element, in a list whose name says that its elements are topics."""
 TRANSACTION: Final = 1
 """key_type of FindCoordinator for a transactional id; that of a group is 0."""
+
+
+OBSERVER: Final = "stuntbroker-fixture"
+"""Client id of the objects by which tests look at a broker: only a rule that names it is for their requests."""
 
 
 class FaultError(ValueError):
@@ -67,28 +77,32 @@ class Subject:
             return {self.client_id}
         if name == "listener":
             return {self.listener}
-        return set(_texts(name, self.fields))
+        return texts_in(name, self.fields)
 
     def partitions(self) -> set[int]:
         """The partitions that it names."""
         return set(_partitions(self.fields))
 
 
-def _texts(wanted: str, fields: Mapping[str, Any]) -> Iterator[str]:
-    key_type = fields.get("key_type")
+def texts_in(kind: str, fields: Plain) -> set[str]:
+    """The transactional ids, groups or topics (`kind`) that a request names."""
+    return set(_texts(kind, fields))
+
+
+def _texts(kind: str, fields: Mapping[str, Any], of_a_topic: bool = False) -> Iterator[str]:
+    known = FIELDS[kind] | NAMES_OF_A_TOPIC if of_a_topic and kind == "topic" else FIELDS[kind]
+    if "key_type" in fields and kind == ("transactional_id" if fields["key_type"] == TRANSACTION else "group"):
+        known = known | {"key", "coordinator_keys"}
     for name, value in fields.items():
-        if name in ("key", "coordinator_keys"):
-            if (key_type == TRANSACTION) == (wanted == "transactional_id") and wanted != "topic":
-                yield from [value] if isinstance(value, str) else value
-        elif isinstance(value, str):
-            if (wanted == "topic" and name in ("name", "topic")) or (wanted != "topic" and name.startswith(wanted)):
+        if isinstance(value, str):
+            if name in known:
                 yield value
         elif isinstance(value, list):
-            if name in TOPIC_LISTS if wanted == "topic" else name.startswith(wanted):
-                yield from (each for each in value if isinstance(each, str))
             for each in value:
                 if isinstance(each, dict):
-                    yield from _texts(wanted, each)
+                    yield from _texts(kind, each, "topic" in name)
+                elif isinstance(each, str) and name in known:
+                    yield each
 
 
 def _partitions(fields: Mapping[str, Any]) -> Iterator[int]:
@@ -122,7 +136,7 @@ class Fault:
 
     def fires(self, subject: Subject, now_ms: int) -> bool:
         """Whether this request is one that it was made for; counts it."""
-        if not self._matches(subject) or now_ms < self.made_at_ms + self.when.get("after_ms", 0):
+        if not self.matches(subject) or now_ms < self.made_at_ms + self.when.get("after_ms", 0):
             return False
         self.matched += 1
         times = self.when.get("times")
@@ -133,7 +147,10 @@ class Fault:
         self.fired += 1
         return True
 
-    def _matches(self, subject: Subject) -> bool:
+    def matches(self, subject: Subject) -> bool:
+        """Whether this is one of the requests that it is about."""
+        if subject.client_id == OBSERVER and "client_id" not in self.match:
+            return False
         for name, wanted in self.match.items():
             if name == "api":
                 if subject.key not in wanted:

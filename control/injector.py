@@ -11,7 +11,6 @@ from stuntbroker.control.interception import handle_and_look, send
 from stuntbroker.control.messages import ANSWER_HEADER_SIZE, PRODUCE, Plain, decoded_answer, made_answer, plain_request
 from stuntbroker.control.request_log import RequestLog
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
 FAULTS_MAX: Final = 1_000
 """Rules at the same time."""
+REORDER: Final = "reorder"
 
 
 class _Request:
@@ -33,18 +33,9 @@ class _Request:
         self.fields = fields
         self.route = connection.route
 
-    def carry_out(self) -> Any:
-        return self.handle(self.connection, self.request, self.version)
-
     def carry_out_later(self) -> None:
         """Handle a request that was kept, and answer it; its connection may be gone: then nobody hears of it."""
-        turn = self.connection.broker.turn
-        if self.route.reads and turn.armed:
-            turn.flush()
-        try:
-            send(self.connection, self.carry_out())
-        except StorageError as fault:
-            self.connection.fail("request_failed", api_key=self.route.key, api_version=self.version, reason=str(fault))
+        self.connection.handle_later(self.handle, self.request, self.version)
 
     def look(self, on_answer: Callable[[Any], Any]) -> Any:
         return handle_and_look(self.handle, self.connection, self.request, self.version, on_answer)
@@ -106,6 +97,8 @@ class Injector:
         )
         now_ms = self._broker.clock.monotonic_ms()
         for fault in list(self.faults.values()):
+            if fault.verb == REORDER and fault.id in self._kept and fault.matches(subject):
+                return self._overtakes(fault, _Request(handle, connection, request, version, fields))
             if fault.fires(subject, now_ms):
                 if logged is not None:
                     logged.fault, logged.state = fault.id, fault.verb
@@ -169,11 +162,16 @@ class Injector:
         self._kept.setdefault(fault.id, []).append(request)
 
     def _reorder(self, fault: Fault, request: _Request) -> Any:
-        if not self._kept.get(fault.id):
-            return self._hold(fault, request)
-        answer = request.carry_out()
-        self._broker.timers.call_later(0, lambda: self.release(fault.id))
-        return answer
+        return self._hold(fault, request)
+
+    def _overtakes(self, fault: Fault, request: _Request) -> Any:
+        """Carry a request out before the one that `reorder` keeps, which follows when this one is answered."""
+
+        def answered(answer: Any) -> Any:
+            self._broker.timers.soon(lambda: self.release(fault.id))
+            return answer
+
+        return request.look(answered)
 
     def _corrupt(self, fault: Fault, request: _Request) -> Any:
         def corrupted(answer: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.http_hosts import is_private_host
@@ -13,13 +14,19 @@ from stuntbroker.control.control import Control
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-LOOPBACK: Final = ("127.", "::1", "localhost")
+KEEP_ALIVE_S: Final = 7 * 24 * 3_600
+"""A client keeps its connection, which may be silent for as long as a test is."""
 TOKEN_BYTES: Final = 16
 
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can come by this address."""
-    return host.startswith(LOOPBACK)
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 class ControlServer:
@@ -69,7 +76,15 @@ class _Protocols:
         from stuntbroker.control.api import make_app
 
         app = Guard(make_app(control), token)
-        self._config = Config(app, log_config=None, lifespan="off", http="h11", ws="none", access_log=False)
+        self._config = Config(
+            app,
+            log_config=None,
+            lifespan="off",
+            http="h11",
+            ws="none",
+            access_log=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+        )
         self._config.load()
         self._class = H11Protocol
         self.state = ServerState()

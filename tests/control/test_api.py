@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from stuntbroker.control.api import OPERATIONS, openapi
+from stuntbroker.control.server import is_loopback
+from stuntbroker.fixture.control import ControlClient, ControlError
 from tests.kit.process import Process, run, serving
 
 
@@ -80,6 +84,9 @@ WRONG: dict[str, tuple[str, str, Any, int]] = {
     "no UTF-8": ("POST", "/v1/clock/advance", b'{"ms": "\xff"}', 400),
     "no object": ("POST", "/v1/clock/advance", [1], 400),
     "no body": ("POST", "/v1/clock/advance", b"", 400),
+    "half a character": ("POST", "/v1/faults", b'{"match": {"topic": "\\ud800"}, "do": {"close": true}}', 400),
+    "half a character in a name": ("POST", "/v1/faults", b'{"\\ud800": 1}', 400),
+    "too deep": ("POST", "/v1/faults", b'{"do": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
     "another field": ("POST", "/v1/clock/advance", {"ms": 1, "s": 1}, 400),
     "backwards": ("POST", "/v1/clock/advance", {"ms": -1}, 400),
     "too far": ("POST", "/v1/clock/advance", {"ms": 10**15}, 400),
@@ -133,6 +140,49 @@ def test_an_address_that_others_can_reach_needs_a_token() -> None:
         assert api.ask("GET", "/v1/clock")[0] == 401
         assert api.ask("GET", "/v1/clock", Authorization="Bearer wrong")[0] == 401
         assert api.ask("GET", "/v1/clock", Authorization=f"Bearer {token}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("localhost", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("::10", False),
+        ("127.example", False),
+        ("localhost.example", False),
+        ("0.0.0.0", False),
+        ("192.0.2.1", False),
+        ("", False),
+    ],
+)
+def test_only_addresses_of_this_machine_need_no_token(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_a_client_connects_anew_when_its_connection_was_closed_meanwhile() -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n" + b'{"ok": %d} '
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            for number in range(3):
+                connected, _ = listening.accept()
+                with connected:
+                    if number < 2:  # The last one is closed unanswered.
+                        connected.recv(10_000)
+                        connected.sendall(answer % number)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        client = ControlClient(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        assert client.get("/v1/clock") == {"ok": 0}
+        assert client.get("/v1/clock") == {"ok": 1}
+        with pytest.raises(ControlError, match="does not answer") as silence:
+            client.get("/v1/clock")
+        server.join()
+    assert silence.value.status == 0
 
 
 def test_a_token_that_was_given_is_wanted_everywhere_and_not_printed() -> None:

@@ -7,7 +7,7 @@ from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.protocol.errors import ErrorCode
 from tests.control.transactions import begin, end
-from tests.kit.rig import Rig
+from tests.kit.rig import Rig, turn
 
 HOUR_MS = 3_600_000
 
@@ -115,6 +115,57 @@ async def test_in_an_hour_transactions_end_one_after_the_other_each_at_its_own_t
         minutes = int(name.split()[0])
         late_ms = rig.broker.transactions.state_of(name).updated_at_ms - began_ms - minutes * 60_000
         assert 0 < late_ms <= 200
+
+
+async def test_what_a_call_sets_in_motion_is_looked_at_before_the_target(rig: Rig, control: Control) -> None:
+    """A sweep with nothing to do is left out until the next call only, which may give it something."""
+    clock, timers = rig.broker.clock, rig.broker.timers
+    begin_ms = clock.monotonic_ms()
+    calls: list[int] = []
+    wanted_ms: list[int | None] = [None]
+
+    def sweep() -> None:
+        calls.append(clock.monotonic_ms() - begin_ms)
+        wanted_ms[0] = None
+
+    def give_it_something() -> None:
+        wanted_ms[0] = begin_ms + 2_050
+
+    timers.every(100, sweep, lambda: wanted_ms[0])
+    timers.call_later(2_000, give_it_something)
+    await control.clock.advance(10_000)
+    assert calls == [2_100]
+
+
+async def test_work_in_slices_goes_on_while_time_stands(rig: Rig, control: Control) -> None:
+    timers = rig.broker.timers
+    slices: list[int] = []
+
+    def step() -> None:
+        slices.append(len(slices))
+        if len(slices) < 3:
+            timers.soon(step)
+
+    timers.soon(step)
+    for _ in range(3):
+        await turn()
+    assert slices == [0, 1, 2]
+
+
+async def test_work_in_slices_is_done_before_time_goes_on(rig: Rig, control: Control) -> None:
+    clock, timers = rig.broker.clock, rig.broker.timers
+    begin_ms = clock.monotonic_ms()
+    calls: list[int] = []
+
+    def step() -> None:
+        calls.append(clock.monotonic_ms() - begin_ms)
+        if len(calls) < 3:
+            timers.soon(step)
+
+    timers.call_later(100, step)
+    timers.call_later(101, lambda: calls.append(-1))
+    await control.clock.advance(1_000)
+    assert calls == [100, 100, 100, -1]
 
 
 async def test_an_hour_costs_few_steps(rig: Rig, control: Control) -> None:

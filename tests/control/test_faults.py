@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.faults import FaultError, Subject, read_fault
+from stuntbroker.fixture.broker import CLIENT_ID
 from tests.control.rules import rule
 
 PRODUCE = {
@@ -21,6 +22,13 @@ ADD_PARTITIONS = {
 FIND_GROUP = {"key": "readers", "key_type": 0, "coordinator_keys": []}
 FIND_TXN = {"key": "", "key_type": 1, "coordinator_keys": ["pay-1", "pay-2"]}
 JOIN = {"group_id": "readers", "member_id": "m-1"}
+ADD_ONE = {
+    "v3_and_below_transactional_id": "pay-3",
+    "v3_and_below_topics": [{"name": "orders", "partitions": [0]}],
+    "transactions": [],
+}
+JOIN_AS = {"group_id": "readers", "group_instance_id": "static", "protocols": [{"name": "range"}]}
+CREATE = {"topics": [{"name": "orders", "configs": [{"name": "cleanup.policy", "value": "compact"}]}]}
 BY_ID = {"topics": [{"topic_id": "00" * 16, "topic": "orders", "partitions": [{"partition": 3}]}]}
 
 
@@ -39,6 +47,15 @@ MATCHING = {
     "listener": (rule(listener="PLAIN*"), subject(0, PRODUCE)),
     "transactional id": (rule(transactional_id="pay-?"), subject(0, PRODUCE)),
     "transactional id within": (rule(transactional_id="pay-7"), subject(24, ADD_PARTITIONS)),
+    "transactional id before version 4": (rule(transactional_id="pay-3"), subject(24, ADD_ONE)),
+    "topic before version 4": (rule(topic="orders"), subject(24, ADD_ONE)),
+    "transactional ids in a list": (rule(transactional_id="a"), subject(65, {"transactional_ids": ["b", "a"]})),
+    "groups in a list": (rule(group="readers"), subject(15, {"groups": ["writers", "readers"]})),
+    "groups with their topics": (
+        rule(group="readers"),
+        subject(9, {"groups": [{"group_id": "readers", "topics": []}]}),
+    ),
+    "topic that is created": (rule(topic="orders"), subject(19, CREATE)),
     "transactional id looked for": (rule(transactional_id="pay-2"), subject(10, FIND_TXN)),
     "group": (rule(group="read*"), subject(11, JOIN)),
     "group looked for": (rule(group="readers"), subject(10, FIND_GROUP)),
@@ -58,6 +75,9 @@ OTHERS = {
     "a group of that name": (rule(transactional_id="readers"), subject(10, FIND_GROUP)),
     "a transactional id of that name": (rule(group="pay-2"), subject(10, FIND_TXN)),
     "group": (rule(group="orders"), subject(0, PRODUCE)),
+    "an instance id of that name": (rule(group="static"), subject(11, JOIN_AS)),
+    "an assignor of that name": (rule(topic="range"), subject(11, JOIN_AS)),
+    "a property of that name": (rule(topic="cleanup.policy"), subject(19, CREATE)),
     "topic": (rule(topic="payments"), subject(0, PRODUCE)),
     "partition": (rule(partition=0), subject(0, PRODUCE)),
     "one of two": (rule("Produce", topic="payments"), subject(0, PRODUCE)),
@@ -78,6 +98,12 @@ def test_a_rule_is_for_no_other_requests(name: str) -> None:
     fault = read_fault("fault-1", {**given, "do": {"close": True}}, 0)
     assert not fault.fires(request, 0)
     assert (fault.matched, fault.fired) == (0, 0)
+
+
+def test_a_rule_is_for_the_requests_of_a_test_s_own_eyes_only_when_it_names_them() -> None:
+    request = Subject(0, 3, CLIENT_ID, "PLAINTEXT", PRODUCE)
+    assert not read_fault("fault-1", rule("Produce", close=True), 0).fires(request, 0)
+    assert read_fault("fault-1", rule("Produce", client_id="stunt*", close=True), 0).fires(request, 0)
 
 
 def fired(count: int, now_ms: int = 0, **when: Any) -> list[int]:

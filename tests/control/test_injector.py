@@ -14,6 +14,7 @@ from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.control.rules import rule
@@ -167,15 +168,49 @@ async def test_a_fault_that_is_removed_carries_out_what_it_holds(rig: Rig, contr
     assert control.injector.remove(fault.id) is None
 
 
-async def test_two_requests_are_carried_out_the_other_way_round(rig: Rig, control: Control, client: Client) -> None:
-    control.injector.add(rule("InitProducerId", reorder=True, times=2))
+@pytest.mark.parametrize("when", [{}, {"times": 1}, {"times": 2}, {"nth": 1, "times": 1}])
+async def test_two_requests_are_carried_out_the_other_way_round(
+    when: dict[str, int], rig: Rig, control: Control, client: Client
+) -> None:
+    fault = control.injector.add(rule("InitProducerId", reorder=True, **when))
     later = rig.client()
     client.feed(frame(InitProducerIdRequest("pay", 60_000), 4, correlation=1))
+    assert control.injector.held(fault.id) == 1
     later.feed(frame(InitProducerIdRequest("pay", 60_000), 4, correlation=2))
-    await control.clock.advance(0)
     await turn()
     first, second = decode(later.answers()[0], 22, 4), decode(client.answers()[0], 22, 4)
     assert (first.producer_epoch, second.producer_epoch) == (0, 1)
+    assert (control.injector.held(fault.id), fault.fired) == (0, 1)
+
+
+async def test_what_is_overtaken_follows_when_the_other_is_answered(rig: Rig, control: Control, client: Client) -> None:
+    """Whose answer may itself take its time."""
+    fault = control.injector.add(rule(["InitProducerId", "Fetch"], reorder=True, times=1))
+    reader = rig.client()
+    client.feed(frame(InitProducerIdRequest("pay", 60_000), 4))
+    fetch = FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic("t", partitions=[FetchPartition(0)])])
+    reader.feed(frame(fetch, 11))
+    await turn()
+    assert (client.answers(), reader.answers(), control.injector.held(fault.id)) == ([], [], 1)
+    await control.clock.advance(500)
+    await turn()
+    assert (len(reader.answers()), len(client.answers()), control.injector.held(fault.id)) == (1, 1, 0)
+
+
+async def test_a_request_that_fails_when_it_is_released_holds_up_no_other(
+    rig: Rig, control: Control, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = begin(client)
+    fault = control.injector.add(rule(["CreateTopics", "EndTxn"], hold=True))
+    broken = rig.client()
+    broken.feed(frame(CreateTopicsRequest([CreatableTopic("new", 1, 1)], 1_000), 5))
+    client.feed(frame(end_request(given), 4))
+    monkeypatch.setattr(rig.broker.topics, "create", None)
+    assert control.injector.release(fault.id) == 2
+    assert broken.transport.closed
+    assert [facts["api_key"] for name, facts in rig.events.kept if name == "request_crashed"] == [19]
+    rig.events.kept.clear()  # It was meant to crash.
+    assert decode(client.answers()[0], 26, 4).error_code == ErrorCode.NONE
 
 
 async def test_a_request_that_comes_twice_is_answered_as_the_first_time(
