@@ -66,6 +66,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": java_options(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
+        # A stage that is run again has its executor's blocks forgotten. A local one cannot register them anew when it sends its
+        # next heartbeat, and would end the JVM at its sixtieth: ten minutes later, in the middle of another test.
+        "spark.executor.heartbeat.maxFailures": "1000000",
         "spark.jars": ",".join(str(jar) for jar in sorted(jars.spark_jars().glob("*.jar"))),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.python.filterPushdown.enabled": "true",
