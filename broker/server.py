@@ -103,13 +103,15 @@ class Broker:
 
     def _open(self) -> None:
         """Reads the data folder back."""
-        self.syncer = Syncer(self._run_beside, self._sync_failed) if self._durability == "power" else None
+        self.syncer = (
+            Syncer(self._run_beside, self._sync_failed, self.data_dir.points) if self._durability == "power" else None
+        )
         if self.syncer is not None:
             self.data_dir.path_created = self.syncer.path_created
         self.cluster_id = self._identify()
         if self.syncer is not None and self._is_new:
             self.syncer.path_created(os.path.dirname(os.path.abspath(self.data_dir.path)))
-        self.turn = Turn(self._in_next_turn, self._write_failed, self._answer_refused)
+        self.turn = Turn(self._in_next_turn, self._write_failed, self._answer_refused, self.data_dir.points)
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.chance)
         try:
             image = image_of(self.data_dir.read_journal())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.fences import Fences
 from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
-from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, OnReply
+from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, Hold, OnReply
 from stuntbroker.coordinator.machine import expires_at_ms, has_expired
 from stuntbroker.coordinator.records import (
     batch_at_level_0,
@@ -20,7 +21,16 @@ from stuntbroker.coordinator.records import (
     state_of,
     updated_at_ms_of,
 )
-from stuntbroker.coordinator.requests import AddPartitions, Context, EndTxn, InitProducerId, Reply, Request, TimeOut
+from stuntbroker.coordinator.requests import (
+    AddPartitions,
+    Context,
+    Effect,
+    EndTxn,
+    InitProducerId,
+    Reply,
+    Request,
+    TimeOut,
+)
 from stuntbroker.coordinator.state import (
     MAY_EXPIRE,
     ONGOING,
@@ -76,6 +86,24 @@ class ProducerIds:
         return taken
 
 
+class TxnStops(Protocol):
+    """Stops transactions on their way, for a test."""
+
+    def hold(
+        self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, go_on: Callable[[], None]
+    ) -> bool:
+        """Is asked as `coordinator.actor.Hold` is."""
+
+    def write_markers(
+        self,
+        txn: Txn,
+        write: Callable[[Iterable[TopicPartition]], None],
+        on_written: Callable[[], None],
+        on_failed: Callable[[], None],
+    ) -> None:
+        """Have the markers of a transaction written by `write`, and call one of the others when that is done or has failed."""
+
+
 class Transactions:
     """Implements the actors' ports."""
 
@@ -97,6 +125,9 @@ class Transactions:
         self.remembers_time_outs: bool = broker.config["stuntbroker.profile"] == KIP_588
         self._never_syncs = broker.syncer is None
         """What is appended is as durable as configured."""
+        self.hold: Hold | None = None
+        self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX
+        self._stops: TxnStops | None = None
         self._none_expires_before_ms = 0
         self._expiry: Iterator[None] | None = None
         """The search for expired ids that is under way."""
@@ -111,6 +142,12 @@ class Transactions:
         self.transaction_version = level
         self._context = NO_CONTEXT
         self._use_log(self._log)
+
+    def use_stops(self, stops: TxnStops | None) -> None:
+        """Ask `stops` on the way of every transaction from now on; None: nobody is asked."""
+        self._stops = stops
+        self.hold = None if stops is None else stops.hold
+        self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX if stops is None else -1
 
     def _use_log(self, partitions: list[PartitionLog]) -> None:
         self._log = partitions
@@ -184,9 +221,9 @@ class Transactions:
     def try_immediately(self, transactional_id: str, request: AddPartitions | EndTxn) -> Reply | None:
         """The reply, when nothing prevents it; else None and nothing was done: use `ask`. Raises StorageError."""
         actor = self._actors.get(transactional_id) or self._wake(transactional_id)
-        if actor is None or not self._never_syncs:
+        if actor is None or not self._never_syncs or self.hold is not None:
             return None
-        if request.__class__ is EndTxn and len(actor.txn.partitions) > MARKERS_IN_A_SLICE_MAX:
+        if request.__class__ is EndTxn and len(actor.txn.partitions) > self.markers_at_once_max:
             return None
         return actor.try_immediately(request, self)
 
@@ -246,6 +283,16 @@ class Transactions:
 
     def write_markers_in_slices(self, txn: Txn, on_written: Callable[[], None], on_failed: Callable[[], None]) -> None:
         """Write the markers of a transaction of very many partitions, some of them in a turn."""
+
+        def written() -> None:
+            if self._never_syncs:
+                on_written()
+            else:
+                self.when_synced(on_written)
+
+        if self._stops is not None:
+            self._stops.write_markers(txn, partial(self._write_markers, txn), written, on_failed)
+            return
         partitions = iter(txn.partitions)
 
         def go_on() -> None:
@@ -258,10 +305,8 @@ class Transactions:
                 return
             if chosen:
                 self.broker.timers.soon(go_on)
-            elif self._never_syncs:
-                on_written()
             else:
-                self.when_synced(on_written)
+                written()
 
         self.broker.timers.soon(go_on)
 

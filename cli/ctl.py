@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 from stuntbroker.cli.main import UsageError, number, options, single
 from stuntbroker.cli.tables import shown, table
@@ -22,12 +23,14 @@ usage: stuntbroker ctl COMMAND [options]
   resume             let it go on
   faults             all faults, with how often each has fired
   fault RULE         make a fault: {"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": true}}
-  release ID         carry out the requests that a fault holds
-  remove ID|--all    remove a fault; what it holds is carried out
+  stops              all points at which the broker can stop, and all stops
+  stop POINT [RULE]  stop there: {"action": "park", "match": {"transactional_id": "pay-*"}, "nth": 1, "times": 1}
+  release ID         let go on what a fault holds, or what waits at a stop
+  remove ID|--all    remove a fault or a stop, or all; what is kept there goes on
   requests           the last requests         [--limit N, default 20]
   transactions       every transactional id
   fences             who was told to be fenced, and why
-  left-open          transactions, members, producers that nobody has ended; faults that never fired
+  left-open          transactions, members, producers that nobody has ended; faults, stops that never fired
 
   They work against a broker that was started with --control, and take
                      --control URL                 default: the variable STUNTBROKER_CONTROL_URL
@@ -52,6 +55,7 @@ class Command(NamedTuple):
     show: Callable[[Any], str]
     word: str = ""
     """What the word is that is no option."""
+    words_max: int = 1
     options: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
 
@@ -66,7 +70,7 @@ def ctl(arguments: list[str]) -> int:
     known = (*CONTROL_OPTIONS, *command.options)
     given = options(others, known, ("--json", *command.flags), with_words=bool(command.word))
     words = given.get("", [])
-    if command.word and len(words) != 1 and not given.keys() & set(command.flags):
+    if command.word and not 1 <= len(words) <= command.words_max and not given.keys() & set(command.flags):
         raise UsageError(f"ctl {name} needs one {command.word}")
     url = single(given, "--control", os.environ.get("STUNTBROKER_CONTROL_URL", ""))
     if not url:
@@ -98,18 +102,37 @@ def _advance(client: ControlClient, given: Options) -> Any:
     return client.post("/v1/clock/advance", body, ADVANCE_TIMEOUT_S)
 
 
-def _add_fault(client: ControlClient, given: Options) -> Any:
+def _rule(command: str, text: str) -> Any:
     try:
-        rule = json.loads(given[""][0])
+        return json.loads(text)
     except ValueError as fault:
-        raise UsageError(f"ctl fault: the rule is not JSON: {fault}") from None
-    return {"faults": [client.post("/v1/faults", rule)]}
+        raise UsageError(f"ctl {command}: the rule is not JSON: {fault}") from None
+
+
+def _add_fault(client: ControlClient, given: Options) -> Any:
+    return {"faults": [client.post("/v1/faults", _rule("fault", given[""][0]))]}
+
+
+def _add_stop(client: ControlClient, given: Options) -> Any:
+    point, *rules = given[""]
+    rule = _rule("stop", rules[0]) if rules else {}
+    return {"stops": [client.post(f"/v1/stops/{quote(point, safe='')}", rule)]}
+
+
+def _path_of(name: str) -> str:
+    """Where a fault or a stop is, by its id; a stop also by the name of its point."""
+    return f"/v1/{'faults' if name.startswith('fault-') else 'stops'}/{quote(name, safe='')}"
+
+
+def _release(client: ControlClient, given: Options) -> Any:
+    return client.post(f"{_path_of(given[''][0])}/release")
 
 
 def _remove(client: ControlClient, given: Options) -> Any:
     if "--all" in given:
-        return client.delete("/v1/faults")
-    return {"faults": [client.delete(f"/v1/faults/{given[''][0]}")]}
+        return client.delete("/v1/faults") | client.delete("/v1/stops")
+    removed = client.delete(_path_of(given[""][0]))
+    return removed if "stops" in removed else {"faults": [removed]}
 
 
 def _requests(client: ControlClient, given: Options) -> Any:
@@ -144,6 +167,30 @@ def _show_faults(document: Any) -> str:
         for each in document["faults"]
     ]
     return table(("ID", "FIRED", "MATCHED", "HELD", "RULE"), rows)
+
+
+def _show_stops(document: Any) -> str:
+    rows = [
+        (
+            each["id"],
+            each["point"],
+            each["action"],
+            str(each["fired"]),
+            str(each["matched"]),
+            ", ".join(each["parked"]),
+            json.dumps(each["match"]),
+        )
+        for each in document["stops"]
+    ]
+    text = table(("ID", "POINT", "ACTION", "FIRED", "MATCHED", "PARKED", "MATCH"), rows)
+    if "points" in document:
+        text += "\n" + table(("POINT", "WHERE"), [(name, point["text"]) for name, point in document["points"].items()])
+    return text
+
+
+def _show_removed(document: Any) -> str:
+    faults = _show_faults(document) if "faults" in document else ""
+    return faults + (_show_stops(document) if "stops" in document else "")
 
 
 def _show_requests(document: Any) -> str:
@@ -196,6 +243,7 @@ def _show_left_open(document: Any) -> str:
         rows += [("member", each["member_id"], f"of {group['group_id']}") for each in group["members"]]
     rows += [("producer", each["client_id"], each["transactional_id"] or "") for each in document["producers"]]
     rows += [("fault", each["id"], "never fired") for each in document["faults"]]
+    rows += [("stop", each["id"], "never fired") for each in document["stops"]]
     return table(("WHAT", "NAME", "STATE"), rows)
 
 
@@ -206,12 +254,10 @@ COMMANDS: Final = {
     "resume": Command(_post("/v1/clock/resume"), _show_clock),
     "faults": Command(_get("/v1/faults"), _show_faults),
     "fault": Command(_add_fault, _show_faults, "RULE"),
-    "release": Command(
-        lambda client, given: client.post(f"/v1/faults/{given[''][0]}/release"),
-        lambda document: f"released {document['released']}\n",
-        "ID",
-    ),
-    "remove": Command(_remove, _show_faults, "ID", flags=("--all",)),
+    "stops": Command(_get("/v1/stops"), _show_stops),
+    "stop": Command(_add_stop, _show_stops, "POINT", words_max=2),
+    "release": Command(_release, lambda document: f"released {document['released']}\n", "ID"),
+    "remove": Command(_remove, _show_removed, "ID", flags=("--all",)),
     "requests": Command(_requests, _show_requests, options=("--limit",)),
     "transactions": Command(_get("/v1/transactions"), _show_transactions),
     "fences": Command(_get("/v1/fences"), _show_fences),

@@ -18,9 +18,11 @@ from starlette.routing import Route
 
 from stuntbroker.control import state
 from stuntbroker.control.faults import MATCH, TIMES_MS_MAX, VERBS, WHEN, FaultError, texts_in
+from stuntbroker.control.stops import ACTIONS, POINTS
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
+    from stuntbroker.control.stops import Stop
 
 BODY_MAX: Final = 1 << 20
 PROBLEM: Final = "application/problem+json"
@@ -141,6 +143,66 @@ async def _release(control: Control, request: Request) -> Any:
     return {"released": control.injector.release(_known_fault(control, request))}
 
 
+# --- stops
+
+
+async def _stops(control: Control, request: Request) -> Any:
+    points = {
+        name: {"text": point.text, "actions": point.actions, "match": sorted(point.match)}
+        for name, point in POINTS.items()
+    }
+    return {"points": points, "stops": [stop.as_json() for stop in control.stops.stops.values()]}
+
+
+async def _add_stop(control: Control, request: Request) -> Any:
+    try:
+        return control.stops.add(request.path_params["id"], await _body(request)).as_json()
+    except FaultError as fault:
+        raise Problem(400, str(fault), fault.hint) from fault
+
+
+def _known_stops(control: Control, request: Request) -> list[Stop]:
+    name = request.path_params["id"]
+    stops = control.stops.named(name)
+    if not stops:
+        raise Problem(404, f"there is no stop {name!r}, nor one at a point of that name", "GET /v1/stops lists them")
+    return stops
+
+
+async def _release_stop(control: Control, request: Request) -> Any:
+    return {"released": sum(control.stops.release(stop) for stop in _known_stops(control, request))}
+
+
+async def _wait_for_stop(control: Control, request: Request) -> Any:
+    stops, body = _known_stops(control, request), await _body(request)
+    count, timeout_ms = _wanted(body, "count", 1, 1), _wanted(body, "timeout_ms", WAIT_MS, 0)
+    if not await control.stops.wait(stops, count, timeout_ms / 1_000):
+        what = ", ".join(f"{stop.id} at {stop.point}: {stop.fired} of {stop.matched} that match" for stop in stops)
+        raise Problem(408, f"not within {timeout_ms} ms: {what}", "see GET /v1/requests for what came")
+    return {"stops": [stop.as_json() for stop in stops]}
+
+
+def _wanted(body: dict[str, Any], name: str, default: int, lowest: int) -> int:
+    value = body.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= WAIT_MS_MAX:
+        raise Problem(400, f"{name} must be a whole number from {lowest} to {WAIT_MS_MAX}")
+    return value
+
+
+async def _remove_stop(control: Control, request: Request) -> Any:
+    stops = _known_stops(control, request)
+    for stop in stops:
+        control.stops.remove(stop.id)
+    return {"stops": [stop.as_json() for stop in stops]}
+
+
+async def _remove_stops(control: Control, request: Request) -> Any:
+    stops = list(control.stops.stops.values())
+    for stop in stops:
+        control.stops.remove(stop.id)
+    return {"stops": [stop.as_json() for stop in stops]}
+
+
 # --- what is there
 
 
@@ -208,6 +270,7 @@ async def _left_open(control: Control, request: Request) -> Any:
             for connection, id_ in control.requests.producers()
         ],
         "faults": [_fault(control, fault) for fault in control.injector.faults.values() if not fault.fired],
+        "stops": [stop.as_json() for stop in control.stops.stops.values() if not stop.fired],
     }
 
 
@@ -232,6 +295,22 @@ FAULT_BODY: Final = {
     },
     "required": ["do"],
 }
+STOP_BODY: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "action": {"enum": list(ACTIONS)},
+        "match": {"type": "object", "description": "what GET /v1/stops says of the point"},
+        "nth": {"type": "integer", "minimum": 1},
+        "times": {"type": "integer", "minimum": 0, "description": "0: every time; 1 without it"},
+    },
+}
+WAIT_MS: Final = 10_000
+WAIT_MS_MAX: Final = 600_000
+WAIT_BODY: Final = {
+    "type": "object",
+    "properties": {"count": {**NUMBER, "minimum": 1}, "timeout_ms": {**NUMBER, "maximum": WAIT_MS_MAX}},
+}
 OPERATIONS: Final = (
     Operation("GET", "/v1/clock", "The broker's time", _clock),
     Operation("POST", "/v1/clock/advance", "Let time pass at once", _advance, ADVANCE_BODY),
@@ -242,6 +321,12 @@ OPERATIONS: Final = (
     Operation("DELETE", "/v1/faults", "Remove all faults; what they hold is carried out", _remove_faults),
     Operation("DELETE", "/v1/faults/{id}", "Remove a fault; what it holds is carried out", _remove_fault),
     Operation("POST", "/v1/faults/{id}/release", "Carry out the requests that a fault holds", _release),
+    Operation("GET", "/v1/stops", "All points at which may be stopped, and all stops", _stops),
+    Operation("POST", "/v1/stops/{id}/release", "Let go on what waits at a stop, or at a point", _release_stop),
+    Operation("POST", "/v1/stops/{id}/wait", "Wait until a stop has fired", _wait_for_stop, WAIT_BODY),
+    Operation("POST", "/v1/stops/{id}", "Stop at a point: park, fail or kill", _add_stop, STOP_BODY),
+    Operation("DELETE", "/v1/stops", "Remove all stops; what waits there goes on", _remove_stops),
+    Operation("DELETE", "/v1/stops/{id}", "Remove a stop, or those at a point; what waits there goes on", _remove_stop),
     Operation("GET", "/v1/requests", "The last requests, with their fields", _requests, query=("after", "limit")),
     Operation("GET", "/v1/transactions", "All transactional ids", _transactions),
     Operation("GET", "/v1/transactions/{id}", "One, with its fences and last requests", _transaction),
@@ -253,7 +338,7 @@ OPERATIONS: Final = (
     Operation(
         "GET",
         "/v1/left-open",
-        "Transactions, group members and producers that nobody has ended, and faults that never fired",
+        "Transactions, group members and producers that nobody has ended, and faults and stops that never fired",
         _left_open,
     ),
     Operation("GET", "/v1/openapi.json", "This description", _openapi),

@@ -8,6 +8,7 @@ from stuntbroker.control.clock import ClockControl, TestClock
 from stuntbroker.control.fence_log import FenceLog
 from stuntbroker.control.injector import Injector
 from stuntbroker.control.request_log import RequestLog
+from stuntbroker.control.stops import Stops
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -23,4 +24,5 @@ class Control:
         self.requests = RequestLog(broker)
         broker.router.add_interceptor(self.requests.intercept)
         self.injector = Injector(broker, self.requests)
+        self.stops = Stops(broker)
         self.fences = FenceLog(broker.transactions.fences)

@@ -117,6 +117,25 @@ def _partitions(fields: Mapping[str, Any]) -> Iterator[int]:
                     yield from _partitions(each)
 
 
+def matches(match: Mapping[str, Any], subject: Subject) -> bool:
+    """Whether a request is one of those that `read_match` was told of."""
+    if subject.client_id == OBSERVER and "client_id" not in match:
+        return False
+    for name, wanted in match.items():
+        if name == "api":
+            if subject.key not in wanted:
+                return False
+        elif name == "version":
+            if subject.version != wanted:
+                return False
+        elif name == "partition":
+            if wanted not in subject.partitions():
+                return False
+        elif not any(fnmatchcase(text, wanted) for text in subject.texts(name)):
+            return False
+    return True
+
+
 @dataclass
 class Fault:
     """A rule, and how often it has met a request and done something."""
@@ -136,7 +155,7 @@ class Fault:
 
     def fires(self, subject: Subject, now_ms: int) -> bool:
         """Whether this request is one that it was made for; counts it."""
-        if not self.matches(subject) or now_ms < self.made_at_ms + self.when.get("after_ms", 0):
+        if not matches(self.match, subject) or now_ms < self.made_at_ms + self.when.get("after_ms", 0):
             return False
         self.matched += 1
         times = self.when.get("times")
@@ -145,24 +164,6 @@ class Fault:
         if int.from_bytes(self._chance.random_bytes(8)) >= self.when.get("probability", 1.0) * (1 << 64):
             return False
         self.fired += 1
-        return True
-
-    def matches(self, subject: Subject) -> bool:
-        """Whether this is one of the requests that it is about."""
-        if subject.client_id == OBSERVER and "client_id" not in self.match:
-            return False
-        for name, wanted in self.match.items():
-            if name == "api":
-                if subject.key not in wanted:
-                    return False
-            elif name == "version":
-                if subject.version != wanted:
-                    return False
-            elif name == "partition":
-                if wanted not in subject.partitions():
-                    return False
-            elif not any(fnmatchcase(text, wanted) for text in subject.texts(name)):
-                return False
         return True
 
     def as_json(self) -> dict[str, Any]:
@@ -188,16 +189,17 @@ def read_fault(id_: str, rule: Any, now_ms: int) -> Fault:
     unknown = rule.keys() - {"match", "when", "do"}
     if unknown:
         raise FaultError(f"a fault has no {', '.join(sorted(unknown))}", "give match, when and do")
-    match = _part(rule, "match", MATCH)
-    when = _part(rule, "when", WHEN)
-    action = _part(rule, "do", set(VERBS))
+    match = part_of(rule, "match", MATCH)
+    when = part_of(rule, "when", WHEN)
+    action = part_of(rule, "do", set(VERBS))
     if len(action) != 1:
         raise FaultError("do must have one verb", f"one of {', '.join(VERBS)}")
     ((verb, value),) = action.items()
-    return Fault(id_, _read_match(match), _read_when(when), verb, _read_value(verb, value), now_ms)
+    return Fault(id_, read_match(match), _read_when(when), verb, _read_value(verb, value), now_ms)
 
 
-def _part(rule: dict[str, Any], name: str, known: set[str]) -> dict[str, Any]:
+def part_of(rule: dict[str, Any], name: str, known: set[str]) -> dict[str, Any]:
+    """A copy of one part of a rule, which must be an object with known names only. Raises FaultError."""
     part = rule.get(name, {})
     if not isinstance(part, dict):
         raise FaultError(f"{name} must be an object", f"with {', '.join(sorted(known))}")
@@ -206,7 +208,8 @@ def _part(rule: dict[str, Any], name: str, known: set[str]) -> dict[str, Any]:
     return dict(part)
 
 
-def _read_match(match: dict[str, Any]) -> dict[str, Any]:
+def read_match(match: dict[str, Any]) -> dict[str, Any]:
+    """What a rule asks of requests, with the keys of the APIs that it names. Raises FaultError."""
     if "api" in match:
         names = match["api"] if isinstance(match["api"], list) else [match["api"]]
         keys = set()
@@ -222,22 +225,23 @@ def _read_match(match: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(match.get(name, ""), str):
             raise FaultError(f"match.{name} must be a text", "* and ? stand for what may be anything")
     for name in NUMBERS:
-        _check_number(match, "match", name, 0, 1 << 31)
+        check_number(match, "match", name, 0, 1 << 31)
     return match
 
 
 def _read_when(when: dict[str, Any]) -> dict[str, Any]:
-    _check_number(when, "when", "nth", 1, 1 << 31)
-    _check_number(when, "when", "times", 1, 1 << 31)
-    _check_number(when, "when", "after_ms", 0, TIMES_MS_MAX)
-    _check_number(when, "when", "seed", 0, 1 << 63)
+    check_number(when, "when", "nth", 1, 1 << 31)
+    check_number(when, "when", "times", 1, 1 << 31)
+    check_number(when, "when", "after_ms", 0, TIMES_MS_MAX)
+    check_number(when, "when", "seed", 0, 1 << 63)
     probability = when.get("probability", 1.0)
     if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability <= 1:
         raise FaultError("when.probability must be a number from 0 to 1")
     return when
 
 
-def _check_number(part: dict[str, Any], where: str, name: str, lowest: int, highest: int) -> None:
+def check_number(part: dict[str, Any], where: str, name: str, lowest: int, highest: int) -> None:
+    """Raise FaultError unless `part` has no `name`, or a whole number there."""
     value = part.get(name, lowest)
     if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
         raise FaultError(f"{where}.{name} must be a whole number from {lowest} to {highest}")
@@ -250,7 +254,7 @@ def _read_value(verb: str, value: Any) -> Any:
         except (KeyError, ValueError):
             raise FaultError(f"there is no error {value!r}", "use Kafka's names: NOT_COORDINATOR ...") from None
     if verb.endswith("_ms"):
-        _check_number({verb: value}, "do", verb, 0, TIMES_MS_MAX)
+        check_number({verb: value}, "do", verb, 0, TIMES_MS_MAX)
     elif value is not True:
         raise FaultError(f"do.{verb} must be true")
     return value

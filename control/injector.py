@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
-from stuntbroker.control.faults import Fault, FaultError, Subject, read_fault
+from stuntbroker.control.faults import Fault, FaultError, Subject, matches, read_fault
 from stuntbroker.control.interception import handle_and_look, send
 from stuntbroker.control.messages import ANSWER_HEADER_SIZE, PRODUCE, Plain, decoded_answer, made_answer, plain_request
 from stuntbroker.control.request_log import RequestLog
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 FAULTS_MAX: Final = 1_000
 """Rules at the same time."""
 REORDER: Final = "reorder"
+
+
+def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
+    """What rules ask about the request of a connection, with the names of topics that it gives by their ids."""
+    for name, value in fields.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict) and "topic_id" in value[0]:
+            named = []
+            for each in value:
+                by_id = connection.broker.topics.by_id
+                topic = by_id(bytes.fromhex(each["topic_id"])) if each["topic_id"] else None
+                named.append({**each, "topic": topic.name} if topic is not None else each)
+            fields = {**fields, name: named}
+            break
+    return Subject(connection.route.key, version, connection.client_id, connection.listener.name, fields)
 
 
 class _Request:
@@ -92,29 +106,16 @@ class Injector:
         """Do to a request what the first rule wants that fires."""
         logged = self._log.current.get(connection)
         fields = plain_request(connection.route.key, request)
-        subject = Subject(
-            connection.route.key, version, connection.client_id, connection.listener.name, self._with_names(fields)
-        )
+        subject = subject_of(connection, fields, version)
         now_ms = self._broker.clock.monotonic_ms()
         for fault in list(self.faults.values()):
-            if fault.verb == REORDER and fault.id in self._kept and fault.matches(subject):
+            if fault.verb == REORDER and fault.id in self._kept and matches(fault.match, subject):
                 return self._overtakes(fault, _Request(handle, connection, request, version, fields))
             if fault.fires(subject, now_ms):
                 if logged is not None:
                     logged.fault, logged.state = fault.id, fault.verb
                 return getattr(self, f"_{fault.verb}")(fault, _Request(handle, connection, request, version, fields))
         return handle(connection, request, version)
-
-    def _with_names(self, fields: Plain) -> Plain:
-        """The fields with the names of topics that are given by their ids."""
-        for name, value in fields.items():
-            if isinstance(value, list) and value and isinstance(value[0], dict) and "topic_id" in value[0]:
-                named = []
-                for each in value:
-                    topic = self._broker.topics.by_id(bytes.fromhex(each["topic_id"])) if each["topic_id"] else None
-                    named.append({**each, "topic": topic.name} if topic is not None else each)
-                return {**fields, name: named}
-        return fields
 
     def _answer_of(self, fault: Fault, request: _Request, code: int) -> Any:
         if request.route.key == PRODUCE and request.fields.get("acks") == 0:

@@ -32,10 +32,20 @@ MARKERS_IN_A_SLICE_MAX: Final = 100
 """Partitions of a transaction whose markers are written in one turn of the event loop."""
 MARKERS_WRITTEN: Final = MarkersWritten()
 OnReply = Callable[[Reply], None]
+Hold = Callable[["Actor", Request, tuple[Effect, ...], int, Callable[[], None]], bool]
+"""Asked with the request, its effects, how many of them were performed, and what goes on with the others.
+
+True when it will call that; False when nothing stops them. May raise StorageError, as the performing of an effect does.
+"""
 
 
 class Ports(Protocol):
     """What an actor needs from its surroundings. The broker implements it."""
+
+    hold: Hold | None
+    """Asked before each effect and after the last one; None when nobody wants to be."""
+    markers_at_once_max: int
+    """The markers of a transaction of more partitions are written in slices."""
 
     def context(self) -> Context:
         """The time, the transaction version and the next producer id."""
@@ -71,7 +81,7 @@ class Ports(Protocol):
 class _Execution:
     """One request under way: its decision, and how far the effects of it were performed."""
 
-    __slots__ = ("context", "effects", "on_reply", "position", "request")
+    __slots__ = ("context", "effects", "held_at", "on_reply", "position", "request")
 
     def __init__(self, request: Request, on_reply: OnReply | None) -> None:
         self.request = request
@@ -81,6 +91,8 @@ class _Execution:
         self.effects: tuple[Effect, ...] = ()
         self.position = 0
         """Index of the effect that is performed next."""
+        self.held_at = -1
+        """The last position at which `Ports.hold` was asked."""
 
     def reply(self, reply: Reply) -> None:
         on_reply, self.on_reply = self.on_reply, None
@@ -166,14 +178,21 @@ class Actor:
         decision = decide(self.txn, execution.request, context)
         if decision.allocated_producer_id:
             ports.producer_id_allocated()
-        execution.effects, execution.position = decision.effects, 0
+        execution.effects, execution.position, execution.held_at = decision.effects, 0, -1
         return self._perform(execution, ports)
 
     def _perform(self, execution: _Execution, ports: Ports) -> bool:
         """Perform the effects that are left, in order. True when the actor is suspended: `_continue` performs the others."""
         effects = execution.effects
         position = execution.position
-        while position < len(effects):
+        hold = ports.hold
+        while True:
+            if hold is not None and execution.held_at < position:
+                execution.position = execution.held_at = position
+                if hold(self, execution.request, effects, position, lambda: self._continue(execution, ports)):
+                    return True
+            if position == len(effects):
+                return False
             effect = effects[position]
             position += 1
             if isinstance(effect, Append):
@@ -192,11 +211,10 @@ class Actor:
             else:
                 assert isinstance(effect, Redecide)
                 return self._decide_and_perform(execution, ports)
-        return False
 
     def _write_markers(self, txn: Txn, execution: _Execution, ports: Ports) -> bool:
         """Write the markers and complete the transaction. True when the actor is suspended."""
-        if len(txn.partitions) > MARKERS_IN_A_SLICE_MAX:
+        if len(txn.partitions) > ports.markers_at_once_max:
             ports.write_markers_in_slices(
                 txn, lambda: self._complete_and_continue(execution, ports), lambda: self._give_up(execution, ports)
             )

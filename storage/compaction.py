@@ -47,6 +47,7 @@ from stuntbroker.storage.disk import open_file
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import OPEN_FILES
 from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import finish_compaction
 from stuntbroker.storage.segment import SUFFIXES, Segment
 from stuntbroker.storage.syncer import sync_path
@@ -260,6 +261,8 @@ class Cleaning:
     def _swap(self, group: list[Segment], cleaned: Segment, path: str, end: int) -> None:
         """The log in memory first, whatever becomes of the files: `.swap` says what they must be."""
         log = self.log
+        passing = (log.turn.points if log.turn is not None else Points()).passing
+        passing("compaction.swap.before", log.topic, log.index)
         at = log.segments.index(group[0])
         log.segments[at : at + len(group)] = [cleaned]
         if at == 0:
@@ -271,7 +274,9 @@ class Cleaning:
             for suffix in SUFFIXES if segment.base_offset != cleaned.base_offset else SUFFIXES[:-1]:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(segment.path + suffix)
+        passing("compaction.swap.middle", log.topic, log.index)
         os.replace(path + ".swap", cleaned.path + ".log")
+        passing("compaction.swap.after", log.topic, log.index)
         OPEN_FILES.opened(cleaned)  # Not before: it would open another file again than the one that it is.
         cleaned.write_indexes()
 

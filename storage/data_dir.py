@@ -37,6 +37,7 @@ from stuntbroker.storage.ownership import (
     stray_name,
 )
 from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import recover
 
 CLEAN: Final = ".kafka_cleanshutdown"
@@ -57,6 +58,7 @@ class DataDir:
 
     def __init__(self, path: str, truncate_damaged: bool = False) -> None:
         self.path = path
+        self.points = Points()
         self.truncate_damaged = truncate_damaged
         """Cut a damaged log where the damage begins, instead of refusing it."""
         try:
@@ -184,6 +186,7 @@ class DataDir:
         self.open_journal()
         line = line_of(change)
         end = os.fstat(self._journal).st_size
+        self.points.passing("journal.write.before")
         try:
             written = 0
             while written < len(line):
@@ -192,6 +195,7 @@ class DataDir:
             os.ftruncate(self._journal, end)  # Else the next line would follow half a line.
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
         self._journal_lines += 1
+        self.points.passing("journal.write.after")
 
     def compact_journal(self, changes: list[dict[str, Any]]) -> None:
         """Replaces the journal by these changes when it has grown far beyond them."""

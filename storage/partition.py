@@ -364,6 +364,7 @@ class PartitionLog(SegmentedLog):
         try:
             if self.turn is not None:
                 self.turn.check()
+            self._passing("segment.roll.before")
             if self.segments:
                 self._end_segment()
             elif not self.exists:
@@ -371,6 +372,7 @@ class PartitionLog(SegmentedLog):
                 self.exists = True
             segment = Segment(self.folder, self.next_offset)
             segment.open()
+            self._passing("segment.roll.after")
         except TooManyOpenFiles:
             raise
         except StorageError as fault:
@@ -379,6 +381,11 @@ class PartitionLog(SegmentedLog):
         self.segments.append(segment)
         self.active = segment
         return segment
+
+    def _passing(self, point: str) -> None:
+        """Raises StorageError when a test has it fail there."""
+        if self.turn is not None:
+            self.turn.points.passing(point, self.topic, self.index)
 
     def _end_segment(self) -> None:
         last = self.active
@@ -407,7 +414,9 @@ class PartitionLog(SegmentedLog):
 
     def _write_snapshot(self) -> None:
         path = f"{self.folder}/{segment_name(self.next_offset)}.snapshot"
+        self._passing("snapshot.write.before")
         replace_file(path, self.producers.snapshot())
+        self._passing("snapshot.write.after")
 
     # --- forgetting
 
@@ -426,8 +435,10 @@ class PartitionLog(SegmentedLog):
 
     def drop_first(self) -> None:
         """Delete the first segment."""
+        self._passing("segment.delete.before")
         segment = self.segments.pop(0)
         segment.delete()
+        self._passing("segment.delete.after")
 
     # --- opening and closing
 

@@ -11,7 +11,9 @@ import os
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
+from stuntbroker.storage.points import Points
 
 DESCRIPTORS_MAX: Final = 32
 """Of one sync, so that a thousand logs do not take as many; files beyond are opened one after another."""
@@ -38,7 +40,8 @@ def sync_path(path: str) -> None:
 class Syncer:
     """Syncs what was written, in a thread, and answers those who wait for it."""
 
-    def __init__(self, run: Executor, failed: Callable[[BaseException], None]) -> None:
+    def __init__(self, run: Executor, failed: Callable[[BaseException], None], points: Points | None = None) -> None:
+        self._points = points or Points()
         self.dirty: list[PartitionLog] = []
         self._created_paths: dict[str, None] = {}
         self._waiting: list[Callable[[], None]] = []
@@ -90,9 +93,16 @@ class Syncer:
                     segment.is_new = False
                     created_paths[log.folder] = None
         self._running = True
+        refusal: StorageError | None = None
+        try:
+            self._points.passing("log.sync.before")
+        except StorageError as fault:
+            refusal = fault
 
         def work() -> None:
             try:
+                if refusal is not None:
+                    raise refusal
                 for fd in descriptors:
                     os.fdatasync(fd)
                 for path in created_paths:
@@ -105,6 +115,10 @@ class Syncer:
             self._running = False
             if self._broken:
                 return
+            try:
+                self._points.passing("log.sync.after")
+            except StorageError as failed:
+                fault = fault or failed
             if fault is not None:
                 self.stop()
                 self._failed(fault)

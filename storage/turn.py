@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.points import Points
 
 
 class BufferedLog(Protocol):
@@ -61,14 +62,27 @@ def _close_refusing(receiver: Receiver) -> None:
 class Turn:
     """What was appended and answered since the loop last came round."""
 
-    __slots__ = ("_answers", "_arm", "_broken", "_failed", "_following", "_deferred", "_leading", "_refused", "armed")
+    __slots__ = (
+        "_answers",
+        "_arm",
+        "_broken",
+        "_deferred",
+        "_failed",
+        "_following",
+        "_leading",
+        "_refused",
+        "armed",
+        "points",
+    )
 
     def __init__(
         self,
         arm: Callable[[Callable[[], None]], object],
         failed: Callable[[StorageError], None],
         refused: Callable[[Exception], None],
+        points: Points | None = None,
     ) -> None:
+        self.points = points or Points()
         self.armed = False
         """Something is to be written: answers must wait for it."""
         self._broken = False
@@ -121,6 +135,8 @@ class Turn:
         self._leading, self._following = [], []
         try:
             self.check()
+            if self.points.on_pass is not None and (leading or following):
+                self.points.passing("log.write.before")
             for log in leading:
                 log.batch_records()
             for log in leading:
@@ -130,6 +146,8 @@ class Turn:
                 if log.waiters:
                     for waiter in log.waiters:
                         waiter()
+            if self.points.on_pass is not None and (leading or following):
+                self.points.passing("log.write.after")
         except StorageError as fault:
             self.fail(fault)
             raise

@@ -52,7 +52,22 @@ def test_a_fault_is_made_shown_released_and_removed(control: str, capsys: pytest
     assert json.loads(said(capsys)) == {"faults": []}
 
 
-@pytest.mark.parametrize("command", ["clock", "faults", "requests", "transactions", "fences", "left-open"])
+def test_a_stop_is_made_shown_released_and_removed(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ctl", "stop", "txn.reply", "--control", control]) == 0
+    header, row = said(capsys).splitlines()
+    assert header.split() == ["ID", "POINT", "ACTION", "FIRED", "MATCHED", "PARKED", "MATCH"]
+    id_, point, action, *_ = row.split()
+    assert (point, action) == ("txn.reply", "park")
+    assert run(["ctl", "release", id_, "--control", control]) == 0
+    assert said(capsys) == "released 0\n"
+    for words in (["remove", "txn.reply"], ["stop", "txn.reply", '{"action": "fail"}'], ["remove", "--all"]):
+        assert run(["ctl", *words, "--control", control]) == 0
+    said(capsys)
+    assert run(["ctl", "stops", "--json", "--control", control]) == 0
+    assert json.loads(said(capsys))["stops"] == []
+
+
+@pytest.mark.parametrize("command", ["clock", "faults", "stops", "requests", "transactions", "fences", "left-open"])
 def test_what_is_there_is_shown_as_a_table_and_as_json(
     command: str, control: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,6 +89,9 @@ def test_what_is_there_is_shown_as_a_table_and_as_json(
         (["clock", "--control", "127.0.0.1:1"], 1, "the broker at http://127.0.0.1:1 does not answer"),
         (["release", "fault-99", "--control", "CONTROL"], 1, "there is no fault 'fault-99'; GET /v1/faults lists them"),
         (["fault", "{}", "--control", "CONTROL"], 1, "do must have one verb"),
+        (["stop", "x", "{", "--control", "x"], 2, "ctl stop: the rule is not JSON"),
+        (["stop", "x", "{}", "{}", "--control", "x"], 2, "ctl stop needs one POINT"),
+        (["stop", "nowhere", "--control", "CONTROL"], 1, "there is no point 'nowhere'; GET /v1/stops lists them"),
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(

@@ -77,6 +77,19 @@ def test_a_fault_is_made_listed_and_removed(api: Api) -> None:
     assert api.get("/v1/faults") == {"faults": []}
 
 
+def test_a_stop_is_made_listed_and_removed_by_its_id_or_its_point(api: Api) -> None:
+    rule = {"action": "park", "match": {"transactional_id": "pay"}, "nth": 2}
+    status, _, made = api.ask("POST", "/v1/stops/txn.reply", rule)
+    assert (status, made["point"], made["fired"], made["times"], made["parked"]) == (200, "txn.reply", 0, 1, [])
+    assert api.get("/v1/stops")["stops"] == api.get("/v1/left-open")["stops"] == [made]
+    for name in (made["id"], "txn.reply"):
+        assert api.ask("POST", f"/v1/stops/{name}/release")[2] == {"released": 0}
+    assert api.ask("DELETE", "/v1/stops/txn.reply")[2] == {"stops": [made]}
+    api.ask("POST", "/v1/stops/journal.write.after", {"action": "kill"})
+    assert len(api.ask("DELETE", "/v1/stops")[2]["stops"]) == 1
+    assert api.get("/v1/stops")["stops"] == []
+
+
 WRONG: dict[str, tuple[str, str, Any, int]] = {
     "another path": ("GET", "/v2", None, 404),
     "another method": ("PUT", "/v1/clock", None, 405),
@@ -94,6 +107,11 @@ WRONG: dict[str, tuple[str, str, Any, int]] = {
     "a rule that cannot be": ("POST", "/v1/faults", {"do": {"explode": True}}, 400),
     "an unknown fault": ("DELETE", "/v1/faults/fault-77", None, 404),
     "release of an unknown fault": ("POST", "/v1/faults/fault-77/release", None, 404),
+    "a stop at no point": ("POST", "/v1/stops/nowhere", {}, 400),
+    "a stop that cannot be": ("POST", "/v1/stops/txn.reply", {"action": "explode"}, 400),
+    "release of an unknown stop": ("POST", "/v1/stops/stop-77/release", None, 404),
+    "waiting for an unknown stop": ("POST", "/v1/stops/stop-77/wait", {}, 404),
+    "an unknown stop": ("DELETE", "/v1/stops/stop-77", None, 404),
     "an unknown id": ("GET", "/v1/transactions/no/body", None, 404),
     "an id that nobody has": ("GET", "/v1/transactions/nobody", None, 404),
     "an unknown fence": ("GET", "/v1/fences/fence-77", None, 404),

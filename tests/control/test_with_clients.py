@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import aiokafka
 import confluent_kafka
@@ -77,6 +78,52 @@ def test_a_fault_of_all_requests_spares_the_eyes_of_the_test(broker: Broker) -> 
     broker.faults.add(close=True)
     broker.produce("payments", "42 EUR")
     broker.assert_committed("payments", ["42 EUR"])
+
+
+def test_a_transaction_is_seen_half_committed_and_then_whole(broker: Broker) -> None:
+    broker.create_topic("two", 2)
+    stop = broker.stops.park("txn.marker.after", transactional_id="pay-*")
+    producer = producer_of(broker)
+    producer.begin_transaction()
+    for partition in (0, 1):
+        producer.produce("two", "x", partition=partition)
+    with ThreadPoolExecutor() as others:
+        commit = others.submit(producer.commit_transaction, 20)
+        stop.wait()
+        assert (stop.parked, stop.fired) == (["pay-1"], 1)
+        assert [record.partition for record in broker.records("two")] == [0]
+        assert stop.release() == 1
+        commit.result()
+    assert [record.partition for record in broker.records("two")] == [0, 1]
+    stop.remove()
+    with pytest.raises(ControlError, match="stop-1 was removed"):
+        assert stop.fired
+
+
+@pytest.mark.parametrize(
+    "point", ["txn.PrepareCommit.before", "txn.PrepareCommit.after", "txn.marker.after", "txn.reply"]
+)
+def test_a_broker_that_dies_while_it_commits_has_committed_once_when_it_is_back(point: str, broker: Broker) -> None:
+    producer = producer_of(broker)
+    producer.begin_transaction()
+    producer.produce("payments", "42 EUR")
+    producer.flush(10)
+    broker.stops.kill(point)
+    with ThreadPoolExecutor() as others:
+        commit = others.submit(producer.commit_transaction, 30)
+        broker.wait_until(lambda: not broker.is_running)
+        broker.restart()
+        commit.result()
+    broker.assert_committed("payments", ["42 EUR"])
+    broker.assert_atomic("pay-1")
+
+
+def test_waiting_for_a_stop_that_nothing_comes_to_says_so(broker: Broker) -> None:
+    stop = broker.stops.fail("txn.PrepareAbort.before", request="EndTxn")
+    with pytest.raises(ControlError, match=r"not within 10 ms: stop-1 at txn\.PrepareAbort\.before: 0 of 0"):
+        stop.wait(timeout_s=0.01)
+    assert "txn.PrepareAbort.before" in broker.stops.points()
+    broker.stops.clear()
 
 
 def test_a_time_out_is_told_from_another_instance(broker: Broker) -> None:

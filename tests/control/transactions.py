@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -13,10 +14,12 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from tests.kit.rig import Client
 
 
-def begin(client: Client, transactional_id: str = "pay", timeout_ms: int = 60_000) -> Any:
+def begin(
+    client: Client, transactional_id: str = "pay", timeout_ms: int = 60_000, partitions: Sequence[int] = (0,)
+) -> Any:
     """Open a transaction; return the answer to InitProducerId."""
     given = client.ask(InitProducerIdRequest(transactional_id, timeout_ms), 4)
-    topics = [AddPartitionsToTxnTopic("t", [0])]
+    topics = [AddPartitionsToTxnTopic("t", list(partitions))]
     client.ask(
         AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,

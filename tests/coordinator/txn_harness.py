@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stuntbroker.coordinator.actor import Actor
+from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, Hold
 from stuntbroker.coordinator.machine import decide
 from stuntbroker.coordinator.requests import (
     Append,
@@ -90,6 +90,8 @@ class World:
     """Ports of an actor, with everything that was done through them in one list."""
 
     def __init__(self, transaction_version: int = 2) -> None:
+        self.hold: Hold | None = None
+        self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX
         self.at = context(transaction_version)
         self.told: list[str] = []
         self.appended: list[Txn] = []

@@ -1,16 +1,18 @@
-"""docs/properties.md is what its tool writes, and other pages link to it."""
+"""docs/properties.md and docs/stops.md are what their tools write, and other pages link to them."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
+import pytest
 from house_sources import ROOT
 
 
-def test_the_page_of_properties_is_up_to_date() -> None:
+@pytest.mark.parametrize("tool", ["properties_page.py", "stops_page.py"])
+def test_a_page_that_a_tool_writes_is_up_to_date(tool: str) -> None:
     said = subprocess.run(
-        [sys.executable, ROOT / "tools" / "properties_page.py", "--check"], check=False, capture_output=True, text=True
+        [sys.executable, ROOT / "tools" / tool, "--check"], check=False, capture_output=True, text=True
     )
 
     assert (said.returncode, said.stderr) == (0, ""), said.stdout

@@ -1,0 +1,408 @@
+"""Named points on the way of requests and transactions, at which a test has the broker wait, fail or end.
+
+A stop is a point with an action. *park* keeps what has come there until it is released, while everything else goes on; *fail*
+has it fail as a disk that refuses would; *kill* ends the process at that very point, with everything before it in the files and
+nothing behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stuntbroker.broker.topics import OFFSETS, TXN_STATE
+from stuntbroker.control.faults import MATCH as REQUEST_MATCH
+from stuntbroker.control.faults import FaultError, check_number, matches, part_of, read_match
+from stuntbroker.control.injector import subject_of
+from stuntbroker.control.interception import handle_and_look, send
+from stuntbroker.control.messages import plain_request
+from stuntbroker.coordinator.requests import Append, Effect, Reply, Request, WriteMarkers
+from stuntbroker.coordinator.state import PREPARE_COMMIT, Phase, TopicPartition, Txn
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.router import Handler
+    from stuntbroker.broker.server import Broker
+    from stuntbroker.coordinator.actor import Actor
+
+PARK, FAIL, KILL = ACTIONS = ("park", "fail", "kill")
+GoOn = Callable[[], Any]
+STOPS_MAX: Final = 1_000
+
+
+class Point(NamedTuple):
+    """A place at which may be stopped."""
+
+    text: str
+    """What is done there, and what not yet."""
+    match: frozenset[str]
+    """What may be asked of what comes there."""
+    apis: tuple[str, ...] = ()
+    """For points on the way of a request: those that it is for; nothing is for all."""
+    actions: tuple[str, ...] = ACTIONS
+    """On the way to the disk nothing can wait while everything else goes on, and what is done cannot fail any more."""
+
+
+REQUESTS: Final = {
+    "produce": ("Produce", "its records are appended"),
+    "producer.init": ("InitProducerId", ""),
+    "txn.add_partitions": ("AddPartitionsToTxn", ""),
+    "txn.add_offsets": ("AddOffsetsToTxn", ""),
+    "txn.end": ("EndTxn", ""),
+    "offsets.stage": ("TxnOffsetCommit", "its offsets are staged in the transaction"),
+    "offsets.commit": ("OffsetCommit", "its offsets are committed"),
+    "offsets.fetch": ("OffsetFetch", ""),
+    "fetch": ("Fetch", ""),
+    "group.join": ("JoinGroup", ""),
+    "group.sync": ("SyncGroup", ""),
+    "group.heartbeat": ("Heartbeat", ""),
+    "group.leave": ("LeaveGroup", ""),
+    "coordinator.find": ("FindCoordinator", ""),
+    "metadata": ("Metadata", ""),
+    "topic.create": ("CreateTopics", "they are there"),
+    "topic.delete": ("DeleteTopics", "they are gone"),
+    "markers.write": ("WriteTxnMarkers", "its markers are written"),
+}
+"""Points on the way of one kind of request, each with a `.before` and an `.after`: the API, and what it has done then."""
+
+
+FILES: Final = {
+    "log.write.before": "what was appended in this turn of the event loop is to be written to the files of the logs",
+    "log.write.after": "that is written, and nobody is answered",
+    "log.sync.before": "with durability power: what was written is to be synced",
+    "log.sync.after": "it is synced, and nobody is answered",
+    "segment.roll.before": "a partition's log is to begin a segment",
+    "segment.roll.after": "the new segment has its file, and nothing is in it",
+    "segment.delete.before": "retention is to delete a segment",
+    "segment.delete.after": "its files are gone",
+    "snapshot.write.before": "a snapshot of a partition's producers is to be written",
+    "snapshot.write.after": "it is written",
+    "journal.write.before": "a change of topics, configurations, features or producer ids is to be written to the journal",
+    "journal.write.after": "it is in the journal, and nothing came of it",
+    "compaction.swap.before": "a cleaned segment is written, and is to take the place of others",
+    "compaction.swap.middle": "the others are gone, and it has not its name yet",
+    "compaction.swap.after": "it has its name, and no index yet",
+}
+"""Points on the way to the disk, where nothing can be parked."""
+
+
+def _points() -> dict[str, Point]:
+    points = {
+        "request.before": Point("any request is decoded, and nothing of it is done", frozenset(REQUEST_MATCH)),
+        "request.after": Point("any request is carried out; it is not answered", frozenset(REQUEST_MATCH)),
+    }
+    on_request = frozenset(REQUEST_MATCH - {"api"})
+    for name, (api, effect) in REQUESTS.items():
+        points[f"{name}.before"] = Point(f"{api} is decoded, and nothing of it is done", on_request, (api,))
+        done = f"{api} is carried out{': ' if effect else ''}{effect}; it is not answered"
+        points[f"{name}.after"] = Point(done, on_request, (api,))
+    of_id = frozenset({"transactional_id", "request"})
+    for phase in Phase:
+        name = phase.kafka_name
+        points[f"txn.{name}.before"] = Point(f"the state {name} is decided, and not in the transaction log", of_id)
+        points[f"txn.{name}.after"] = Point(
+            f"the state {name} is in the transaction log, and nothing came of it", of_id
+        )
+    of_marker = frozenset({"transactional_id", "topic", "partition"})
+    points["txn.marker.before"] = Point("a partition's marker is the next thing to be written", of_marker)
+    points["txn.marker.after"] = Point("a partition has its marker, and the next one has none", of_marker)
+    points["txn.offsets.before"] = Point("the offsets of a transaction are staged, and not applied", of_marker)
+    points["txn.offsets.after"] = Point("the offsets of a transaction are applied", of_marker)
+    of_log = frozenset({"topic", "partition"})
+    for name, text in FILES.items():
+        has_log = name.partition(".")[0] in ("segment", "snapshot", "compaction")
+        actions = (FAIL, KILL) if name.endswith(".before") else (KILL,)
+        points[name] = Point(text, of_log if has_log else frozenset(), actions=actions)
+    points["txn.reply"] = Point("the coordinator has done everything but to reply", of_id)
+    return points
+
+
+POINTS: Final = _points()
+REQUEST_POINTS: Final = frozenset(name for name, point in POINTS.items() if "client_id" in point.match)
+BEFORE, AFTER = (frozenset(name for name in REQUEST_POINTS if name.endswith(side)) for side in (".before", ".after"))
+
+
+@dataclass
+class Stop:
+    """A point with an action."""
+
+    id: str
+    point: str
+    action: str
+    match: dict[str, Any]
+    nth: int
+    times: int
+    """0: every time."""
+    matched: int = 0
+    fired: int = 0
+    parked: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
+    """What waits here, and what lets it go on."""
+
+    def fires(self) -> bool:
+        """Whether this is the time for it; counts it."""
+        self.matched += 1
+        if self.matched < self.nth or (self.times and self.fired >= self.times):
+            return False
+        self.fired += 1
+        return True
+
+    def as_json(self) -> dict[str, Any]:
+        """As it was given, with its id and counts, and what waits here."""
+        match = dict(self.match)
+        if "api" in match:
+            match["api"] = [APIS[key].name for key in match["api"]]
+        return {
+            "id": self.id,
+            "point": self.point,
+            "action": self.action,
+            "match": match,
+            "nth": self.nth,
+            "times": self.times,
+            "matched": self.matched,
+            "fired": self.fired,
+            "parked": [what for what, _ in self.parked],
+        }
+
+
+def read_stop(id_: str, point: str, rule: Any) -> Stop:
+    """The stop that a rule describes. Raises FaultError."""
+    known = POINTS.get(point)
+    if known is None:
+        raise FaultError(f"there is no point {point!r}", "GET /v1/stops lists them")
+    if not isinstance(rule, dict) or rule.keys() - {"action", "match", "nth", "times"}:
+        raise FaultError("a stop has action, match, nth and times", 'as {"action": "park", "match": {}, "times": 1}')
+    action = rule.get("action", PARK)
+    if action not in ACTIONS:
+        raise FaultError(f"there is no action {action!r}", f"one of {', '.join(ACTIONS)}")
+    if action not in known.actions:
+        raise FaultError(f"at {point} there is no {action}", f"there is {' and '.join(known.actions)}")
+    match = read_match(part_of(rule, "match", set(known.match)))
+    if not isinstance(match.get("request", ""), str):
+        raise FaultError("match.request must be a text", "InitProducerId, AddPartitions, EndTxn or TimeOut")
+    if known.apis:
+        match = read_match({**match, "api": list(known.apis)})
+    check_number(rule, "stop", "nth", 1, 1 << 31)
+    check_number(rule, "stop", "times", 0, 1 << 31)
+    return Stop(id_, point, action, match, rule.get("nth", 1), rule.get("times", 1))
+
+
+class Stops:
+    """The stops of one broker."""
+
+    def __init__(self, broker: Broker, kill: Callable[[], None] | None = None) -> None:
+        """`kill` ends the process; a test of ours gives another."""
+        self._broker = broker
+        self._number = 0
+        self.stops: dict[str, Stop] = {}
+        self._kill = kill or partial(os.kill, os.getpid(), signal.SIGKILL)
+        self._changed = asyncio.Event()
+        self._intercepts = False
+
+    # --- the stops
+
+    def add(self, point: str, rule: Any) -> Stop:
+        """Stop at a point from now on. Raises FaultError."""
+        if len(self.stops) >= STOPS_MAX:
+            raise FaultError(f"there are {STOPS_MAX} stops already", "remove those that are not needed any more")
+        stop = read_stop(f"stop-{self._number + 1}", point, rule)
+        self._number += 1
+        self.stops[stop.id] = stop
+        self._attach()
+        return stop
+
+    def remove(self, id_: str) -> Stop | None:
+        """Take a stop away, and let go on what waits there; None when there is none of this id."""
+        stop = self.stops.pop(id_, None)
+        if stop is not None:
+            self._attach()
+            self._let_go_on(stop)
+        return stop
+
+    def release(self, stop: Stop) -> int:
+        """Let go on what waits at a stop; return how many there were."""
+        return self._let_go_on(stop)
+
+    def named(self, name: str) -> list[Stop]:
+        """The stop of an id, or all at a point."""
+        return [stop for stop in self.stops.values() if name in (stop.id, stop.point)]
+
+    def _let_go_on(self, stop: Stop) -> int:
+        parked, stop.parked = stop.parked, []
+        for _, go_on in parked:
+            try:
+                go_on()
+            except StorageError as fault:  # Who asked is answered by the coordinator.
+                self._broker.events.error("stop_released_into_a_fault", stop=stop.id, reason=str(fault))
+        return len(parked)
+
+    async def wait(self, stops: Collection[Stop], count: int, timeout_s: float) -> bool:
+        """Wait until stops have fired `count` times together; False when they have not in this time of the machine."""
+
+        async def fired() -> None:
+            while sum(stop.fired for stop in stops) < count:
+                self._changed.clear()
+                await self._changed.wait()
+
+        try:
+            await asyncio.wait_for(fired(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def _attach(self) -> None:
+        """Be asked where there is a stop, and nowhere else."""
+        transactions, router = self._broker.transactions, self._broker.router
+        points = {stop.point for stop in self.stops.values()}
+        self._broker.data_dir.points.on_pass = None if points.isdisjoint(FILES) else self.pass_file
+        transactions.use_stops(None if points <= FILES.keys() | REQUEST_POINTS else self)
+        if points.isdisjoint(REQUEST_POINTS) is self._intercepts:
+            self._intercepts = not self._intercepts
+            (router.add_interceptor if self._intercepts else router.remove_interceptor)(self.intercept)
+
+    # --- passing
+
+    def _arrive(self, points: Collection[str], is_meant: Callable[[Stop], bool], what: str, go_on: GoOn) -> bool:
+        """Something comes to these points, which are one moment. True when it is parked. Raises StorageError to have it fail."""
+        fired = [stop for stop in self.stops.values() if stop.point in points and is_meant(stop) and stop.fires()]
+        if not fired:
+            return False
+        self._changed.set()
+        if any(stop.action == KILL for stop in fired):
+            self._end_process()
+        for stop in fired:
+            if stop.action == FAIL:
+                raise StorageError(f"{stop.id} has it fail at {stop.point}")
+        for stop in reversed(fired):  # It waits at one after the other.
+            go_on = partial(self._park, stop, what, go_on)
+        go_on()
+        return True
+
+    def _park(self, stop: Stop, what: str, go_on: GoOn) -> None:
+        if stop.id in self.stops:
+            stop.parked.append((what, go_on))
+        else:  # It was removed while this waited at another.
+            go_on()
+
+    def _end_process(self) -> None:
+        log_of_ids = self._broker.topics.get(TXN_STATE)
+        for log in log_of_ids.partitions if log_of_ids is not None else ():
+            if log.records:
+                log.settle()  # They would wait for the next write to their file.
+        self._broker.turn.flush()  # What was done is in the files; nothing is answered.
+        self._kill()
+
+    # --- files
+
+    def pass_file(self, point: str, topic: str, partition: int) -> None:
+        """As `storage.points.OnPass`. What is in the files is what was written until now."""
+        for stop in list(self.stops.values()):
+            if stop.point != point or not fnmatchcase(topic, stop.match.get("topic", "*")):
+                continue
+            if stop.match.get("partition", partition) == partition and stop.fires():
+                self._changed.set()
+                if stop.action == KILL:
+                    self._kill()
+                raise StorageError(f"{stop.id} has it fail at {point}")
+
+    # --- requests
+
+    def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        """Stop a request before it is carried out, or before it is answered."""
+        fields = plain_request(connection.route.key, request)
+        subject = subject_of(connection, fields, version)
+        what = f"{APIS[subject.key].name} of {subject.client_id or connection.peer}"
+
+        def arrive(points: Collection[str], go_on: GoOn) -> bool:
+            return self._arrive(points, lambda stop: matches(stop.match, subject), what, go_on)
+
+        def answered(answer: Any) -> Any:
+            try:
+                parked = arrive(AFTER, partial(send, connection, answer))
+            except StorageError as fault:  # It may be answered from within another request, which it must not end.
+                connection.fail("request_failed", api_key=subject.key, api_version=version, reason=str(fault))
+                return None
+            return None if parked else answer
+
+        def carry_out(connection: Connection, request: Any, version: int) -> Any:
+            return handle_and_look(handle, connection, request, version, answered)
+
+        if arrive(BEFORE, partial(connection.handle_later, carry_out, request, version)):
+            return None
+        return carry_out(connection, request, version)
+
+    # --- transactions
+
+    def hold(self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, go_on: GoOn) -> bool:
+        """Of the effects of a request, `position` were performed: whether it is parked there. Raises StorageError."""
+        points = []
+        if position:
+            done = effects[position - 1]
+            if isinstance(done, Append | WriteMarkers):
+                points.append(f"txn.{actor.txn.phase.kafka_name}.after")
+        if position < len(effects):
+            following = effects[position]
+            if isinstance(following, Append):
+                points.append(f"txn.{following.txn.phase.kafka_name}.before")
+            elif isinstance(following, Reply):
+                points.append("txn.reply")
+        return self._arrive_with(actor.txn, points, type(request).__name__, None, go_on)
+
+    def _arrive_with(
+        self, txn: Txn, points: Collection[str], request: str, place: TopicPartition | None, go_on: GoOn
+    ) -> bool:
+        def is_meant(stop: Stop) -> bool:
+            for name, wanted in stop.match.items():
+                if name == "partition":
+                    if place is None or place[1] != wanted:
+                        return False
+                else:
+                    text = {"transactional_id": txn.transactional_id, "request": request}.get(
+                        name, place[0] if place else ""
+                    )
+                    if not fnmatchcase(text, wanted):
+                        return False
+            return True
+
+        return self._arrive(points, is_meant, txn.transactional_id, go_on)
+
+    def write_markers(
+        self, txn: Txn, write: Callable[[Iterable[TopicPartition]], None], on_written: GoOn, on_failed: GoOn
+    ) -> None:
+        """Write the markers of a transaction one by one, by topic and partition."""
+        places = sorted(txn.partitions)
+        complete = "txn.CompleteCommit.before" if txn.phase is PREPARE_COMMIT else "txn.CompleteAbort.before"
+
+        def guarded(step: GoOn) -> None:
+            try:
+                step()
+            except StorageError as fault:
+                facts = {"transactional_id": txn.transactional_id, "fault": str(fault)}
+                self._broker.events.error("txn_not_finished", **facts)
+                on_failed()
+
+        def arrive(side: str, place: TopicPartition, go_on: GoOn) -> None:
+            points = [f"txn.marker.{side}", *([f"txn.offsets.{side}"] if place[0] == OFFSETS else [])]
+            if not self._arrive_with(txn, points, "", place, partial(guarded, go_on)):
+                go_on()
+
+        def begin(index: int) -> None:
+            if index < len(places):
+                arrive("before", places[index], partial(finish, index))
+            elif not self._arrive_with(txn, [complete], "", None, on_written):
+                on_written()
+
+        def finish(index: int) -> None:
+            write([places[index]])
+            arrive(
+                "after", places[index], partial(self._broker.timers.soon, partial(guarded, partial(begin, index + 1)))
+            )
+
+        self._broker.timers.soon(partial(guarded, partial(begin, 0)))

@@ -1,0 +1,453 @@
+"""Stops at every point of a transaction: parked, failing, and ended there, with what a restart makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.topics import OFFSETS
+from stuntbroker.control.control import Control
+from stuntbroker.control.faults import API_NAMES, FaultError
+from stuntbroker.control.stops import ACTIONS, FILES, POINTS, REQUESTS, Stops
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest
+from stuntbroker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from stuntbroker.storage.compaction import Cleaning
+from stuntbroker.storage.errors import StorageError
+from tests.control.transactions import begin
+from tests.kit.rig import Client, Rig, SyncedAtOnce, decode, frame, turn
+from tests.kit.rig import rig as running_rig
+from tests.kit.valid_requests import TOPIC, batch, valid_request
+
+GROUP = "readers"
+
+
+class Way(NamedTuple):
+    """How a transaction comes to a point, and what is true there."""
+
+    commit: bool
+    phase: str
+    """What is in the transaction log when it comes there: "" where there is no such id."""
+    markers: int
+    """How many of the partitions have their marker."""
+    after_restart: str
+    """What a broker makes of it that starts with the files of this moment."""
+
+
+COMMIT, ABORT = True, False
+WAYS = {
+    "txn.PrepareCommit.before": Way(COMMIT, "Ongoing", 0, "Ongoing"),
+    "txn.PrepareCommit.after": Way(COMMIT, "PrepareCommit", 0, "CompleteCommit"),
+    "txn.PrepareAbort.before": Way(ABORT, "Ongoing", 0, "Ongoing"),
+    "txn.PrepareAbort.after": Way(ABORT, "PrepareAbort", 0, "CompleteAbort"),
+    "txn.marker.before": Way(COMMIT, "PrepareCommit", 0, "CompleteCommit"),
+    "txn.marker.after": Way(COMMIT, "PrepareCommit", 1, "CompleteCommit"),
+    "txn.offsets.before": Way(COMMIT, "PrepareCommit", 0, "CompleteCommit"),
+    "txn.offsets.after": Way(COMMIT, "PrepareCommit", 1, "CompleteCommit"),
+    "txn.CompleteCommit.before": Way(COMMIT, "PrepareCommit", 3, "CompleteCommit"),
+    "txn.CompleteCommit.after": Way(COMMIT, "CompleteCommit", 3, "CompleteCommit"),
+    "txn.CompleteAbort.before": Way(ABORT, "PrepareAbort", 3, "CompleteAbort"),
+    "txn.CompleteAbort.after": Way(ABORT, "CompleteAbort", 3, "CompleteAbort"),
+    "txn.end.before": Way(COMMIT, "Ongoing", 0, "Ongoing"),
+    "txn.end.after": Way(COMMIT, "CompleteCommit", 3, "CompleteCommit"),
+    "request.before": Way(COMMIT, "Ongoing", 0, "Ongoing"),
+    "request.after": Way(COMMIT, "CompleteCommit", 3, "CompleteCommit"),
+    "txn.reply": Way(COMMIT, "CompleteCommit", 3, "CompleteCommit"),
+}
+"""Points of EndTxn, in a transaction over two partitions and the offsets of a group."""
+
+
+def open_transaction(client: Client) -> Any:
+    """A transaction of `pay` over the partitions of `t` and the offsets of a group."""
+    given = begin(client, partitions=[0, 1])
+    ids = {"transactional_id": "pay", "producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
+    assert client.ask(AddOffsetsToTxnRequest(group_id=GROUP, **ids), 3).error_code == ErrorCode.NONE
+    topic = TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 5)])
+    client.ask(TxnOffsetCommitRequest(group_id=GROUP, topics=[topic], **ids), 3)
+    return given
+
+
+def end_request(given: Any, commit: bool = True, transactional_id: str = "pay") -> bytes:
+    return frame(EndTxnRequest(transactional_id, given.producer_id, given.producer_epoch, commit), 4)
+
+
+def phase_of(rig: Rig, transactional_id: str = "pay") -> str:
+    txn = rig.broker.transactions.state_of(transactional_id)
+    return "" if txn is None else str(txn.phase.kafka_name)
+
+
+def markers_in(rig: Rig) -> int:
+    """How many partitions have a marker of a transaction."""
+    rig.broker.turn.flush()
+    logs = [log for topic in rig.broker.topics for log in topic.partitions if topic.name in ("t", OFFSETS)]
+    return sum(any(header.control for header, _ in log.batches()) for log in logs)
+
+
+async def settled(client: Client) -> list[bytes]:
+    """What was answered when everything is done that can be done without time."""
+    await turn(12)
+    return client.answers()
+
+
+def add_partitions(given: Any) -> bytes:
+    topics = [AddPartitionsToTxnTopic("t", [0])]
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="pay",
+        v3_and_below_producer_id=given.producer_id,
+        v3_and_below_producer_epoch=given.producer_epoch,
+        v3_and_below_topics=topics,
+    )
+    return frame(request, 3)
+
+
+@pytest.fixture
+def client(rig: Rig) -> Client:
+    rig.topic("t", 2)
+    return rig.client()
+
+
+@pytest.mark.parametrize("point", WAYS)
+async def test_a_parked_transaction_waits_while_others_go_on(
+    point: str, rig: Rig, control: Control, client: Client
+) -> None:
+    way = WAYS[point]
+    given = open_transaction(client)
+    stop = control.stops.add(point, {"match": {"transactional_id": "p*y"}})
+    client.feed(end_request(given, way.commit))
+
+    assert await settled(client) == []
+    assert (phase_of(rig), markers_in(rig)) == (way.phase, way.markers)
+    assert (stop.fired, len(stop.parked)) == (1, 1)
+
+    other = rig.client()
+    other.feed(end_request(begin(other, "other"), transactional_id="other"))
+    assert len(await settled(other)) == 1
+    assert phase_of(rig, "other") == "CompleteCommit"
+
+    assert control.stops.release(stop) == 1
+    (answer,) = await settled(client)
+    assert decode(answer, 26, 4).error_code == ErrorCode.NONE
+    assert (phase_of(rig), stop.parked) == ("CompleteCommit" if way.commit else "CompleteAbort", [])
+
+
+@pytest.mark.parametrize("point", WAYS)
+async def test_a_request_that_fails_at_a_point_leaves_what_a_restart_would(
+    point: str, rig: Rig, control: Control, client: Client
+) -> None:
+    way = WAYS[point]
+    given = open_transaction(client)
+    control.stops.add(point, {"action": "fail"})
+    client.feed(end_request(given, way.commit))
+    answers = await settled(client)
+
+    assert [decode(answer, 26, 4).error_code for answer in answers] in ([], [ErrorCode.COORDINATOR_NOT_AVAILABLE])
+    assert client.transport.closed is (not answers)
+    await control.clock.advance(1_000)  # What a fault left prepared is finished.
+    await turn(12)
+    assert phase_of(rig) == way.after_restart
+    again = rig.client()
+    again.feed(end_request(given, way.commit))
+    (answer,) = await settled(again)
+    assert decode(answer, 26, 4).error_code == ErrorCode.NONE
+
+
+class Images:
+    """Copies of a data folder, each as a process would have left it that ended then."""
+
+    def __init__(self, folder: Path, into: Path) -> None:
+        self._folder = folder
+        self._into = into
+        self.made: list[Path] = []
+
+    def __call__(self) -> None:
+        image = self._into / str(len(self.made))
+        shutil.copytree(self._folder, image)
+        self.made.append(image)
+
+
+@pytest.fixture
+def images(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Images:
+    return Images(tmp_path, tmp_path_factory.mktemp("images"))
+
+
+@pytest.mark.parametrize("point", WAYS)
+async def test_a_broker_that_ends_at_a_point_starts_again_by_kafka_s_rules(
+    point: str, rig: Rig, client: Client, images: Images
+) -> None:
+    way = WAYS[point]
+    given = open_transaction(client)
+    stops = Stops(rig.broker, kill=images)
+    stops.add(point, {"action": "kill"})
+    client.feed(end_request(given, way.commit))
+    assert await settled(client) == []
+
+    (image,) = images.made
+    async with running_rig(image) as restarted:
+        assert phase_of(restarted) == way.after_restart
+        assert markers_in(restarted) == (0 if way.after_restart == "Ongoing" else 3)
+        again = restarted.client()
+        again.feed(end_request(given, way.commit))
+        (answer,) = await settled(again)
+        assert decode(answer, 26, 4).error_code == ErrorCode.NONE
+        assert phase_of(restarted) == ("CompleteCommit" if way.commit else "CompleteAbort")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_the_nth_marker_is_the_last_that_is_written(
+    number: int, rig: Rig, control: Control, client: Client
+) -> None:
+    given = open_transaction(client)
+    control.stops.add("txn.marker.after", {"nth": number})
+    client.feed(end_request(given))
+    assert await settled(client) == []
+    assert markers_in(rig) == number
+
+
+async def test_a_marker_can_be_meant_by_its_partition(rig: Rig, control: Control, client: Client) -> None:
+    given = open_transaction(client)
+    stop = control.stops.add("txn.marker.before", {"match": {"topic": "t", "partition": 1}})
+    client.feed(end_request(given))
+    assert await settled(client) == []
+    assert (markers_in(rig), stop.matched) == (2, 1)
+
+
+EARLIER = {
+    "txn.Empty.before": (22, ""),
+    "txn.Empty.after": (22, "Empty"),
+    "producer.init.before": (22, ""),
+    "producer.init.after": (22, "Empty"),
+    "txn.Ongoing.before": (24, "Empty"),
+    "txn.Ongoing.after": (24, "Ongoing"),
+    "txn.add_partitions.before": (24, "Empty"),
+    "txn.add_partitions.after": (24, "Ongoing"),
+}
+"""Points of the requests that come before: key, and what is in the transaction log there."""
+
+
+@pytest.mark.parametrize("point", EARLIER)
+async def test_points_on_the_way_into_a_transaction(point: str, rig: Rig, client: Client, images: Images) -> None:
+    key, phase = EARLIER[point]
+    stops = Stops(rig.broker, kill=images)
+    if key == 22:
+        request = frame(InitProducerIdRequest("pay", 60_000), 4)
+    else:
+        request = add_partitions(client.ask(InitProducerIdRequest("pay", 60_000), 4))
+    stop = stops.add(point, {})
+    ending = stops.add(point, {"action": "kill"})
+    client.feed(request)
+    assert await settled(client) == []
+    assert (stop.fired, ending.fired) == (1, 1)
+    async with running_rig(images.made[0]) as restarted:
+        assert phase_of(restarted) == phase
+
+    for each in (stop, ending):
+        stops.remove(each.id)
+    assert len(await settled(client)) == 1
+    assert phase_of(rig) == ("Empty" if key == 22 else "Ongoing")
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_every_request_with_points_of_its_own_stops_there(name: str, rig: Rig, control: Control) -> None:
+    key = API_NAMES[REQUESTS[name][0].lower()]
+    version = SERVED[key][1]
+    topic = rig.topic(TOPIC)
+    before, after = (
+        control.stops.add(f"{name}.{side}", {"match": {"version": version}}) for side in ("before", "after")
+    )
+    client, other = rig.client(), rig.client()
+    client.feed(frame(valid_request(key, version, topic.id), version))
+    assert await settled(client) == []
+    assert (before.fired, after.fired) == (1, 0)
+    control.stops.release(before)
+    await control.clock.advance(10_000)  # A join waits for others, a fetch for records.
+    assert await settled(client) == []
+    assert (before.fired, after.fired) == (1, 1)
+    assert len(other.ask(MetadataRequest([]), 9).brokers) == 1 or name == "metadata"
+    control.stops.release(after)
+    assert len(await settled(client)) == 1
+
+
+async def test_a_time_out_can_be_parked_and_the_transaction_is_open_until_then(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    begin(client, timeout_ms=60_000)
+    stop = control.stops.add("txn.PrepareAbort.before", {"match": {"request": "TimeOut"}})
+    await control.clock.advance(120_000)
+    assert (phase_of(rig), stop.as_json()["parked"]) == ("Ongoing", ["pay"])
+    control.stops.remove(stop.id)
+    await turn(12)
+    assert phase_of(rig) == "CompleteAbort"
+
+
+async def test_requests_for_an_id_that_is_parked_wait_behind_it_in_their_order(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    given = open_transaction(client)
+    stop = control.stops.add("txn.PrepareCommit.after", {})
+    client.feed(end_request(given))
+    successor = rig.client()
+    successor.feed(frame(InitProducerIdRequest("pay", 60_000), 4))
+    assert (await settled(client), await settled(successor)) == ([], [])
+    control.stops.release(stop)
+    assert decode((await settled(client))[0], 26, 4).error_code == ErrorCode.NONE
+    assert decode((await settled(successor))[0], 22, 4).producer_epoch == given.producer_epoch + 1
+
+
+async def test_what_is_parked_at_two_points_of_one_moment_passes_one_after_the_other(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    given = open_transaction(client)
+    stops = [control.stops.add(point, {}) for point in ("txn.CompleteCommit.after", "txn.reply")]
+    client.feed(end_request(given))
+    assert await settled(client) == []
+    assert [len(stop.parked) for stop in stops] == [1, 0]
+    control.stops.release(stops[0])
+    assert await settled(client) == []
+    assert [len(stop.parked) for stop in stops] == [0, 1]
+    control.stops.release(stops[1])
+    assert len(await settled(client)) == 1
+
+
+async def test_a_stop_fires_once_or_so_many_times_or_always(rig: Rig, control: Control, client: Client) -> None:
+    once, twice, always = (control.stops.add("metadata.before", {"times": times}) for times in (1, 2, 0))
+    for number in range(3):
+        rig.client().feed(frame(MetadataRequest([]), 9))
+        for stop in (once, twice, always):
+            control.stops.release(stop)
+        assert (once.fired, twice.fired, always.fired) == (1, min(2, number + 1), number + 1)
+
+
+async def test_waiting_ends_when_something_comes_and_says_when_nothing_does(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    stop = control.stops.add("metadata.before", {})
+    assert not await control.stops.wait([stop], 1, 0)
+    asyncio.get_running_loop().call_soon(client.feed, frame(MetadataRequest([]), 9))
+    assert await control.stops.wait([stop], 1, 10)
+
+
+# --- on the way to the disk
+
+
+def write_some(rig: Rig) -> None:
+    log = rig.log("files", 0)
+    log.append_own(bytearray(batch(1)))
+    rig.broker.turn.end()
+
+
+def roll(rig: Rig) -> None:
+    write_some(rig)
+    rig.log("files", 0).roll()
+
+
+def delete_first(rig: Rig) -> None:
+    rig.log("files", 0).delete_records(3)
+
+
+def clean(rig: Rig) -> None:
+    for _ in Cleaning(rig.log("files", 0), rig.broker.clock.now_ms()).slices():
+        pass
+
+
+def change(rig: Rig) -> None:
+    rig.broker.topics.create("another", 1, {})
+
+
+PROVOKED = {
+    "log.write": write_some,
+    "log.sync": write_some,
+    "segment.roll": roll,
+    "segment.delete": delete_first,
+    "snapshot.write": roll,
+    "journal.write": change,
+    "compaction.swap": clean,
+}
+FILE_POINTS = [(point, action) for point in FILES for action in POINTS[point].actions]
+
+
+@pytest.mark.parametrize(("point", "action"), FILE_POINTS)
+async def test_a_stop_on_the_way_to_the_disk_loses_nothing_that_was_acknowledged(
+    point: str, action: str, tmp_path: Path, images: Images
+) -> None:
+    durability, executor = ("power", SyncedAtOnce()) if point.startswith("log.sync") else ("process", None)
+    async with running_rig(tmp_path, durability=durability, executor=executor) as rig:
+        rig.topic("files", cleanup_policy="compact")
+        for _ in range(3):
+            write_some(rig)
+        rig.log("files", 0).roll()
+        acknowledged = rig.log("files", 0).next_offset
+        stops = Stops(rig.broker, kill=images)
+        stop = stops.add(point, {"action": action})
+        try:
+            PROVOKED[point.rpartition(".")[0]](rig)
+            if rig.broker.syncer is not None:
+                rig.broker.syncer.when_synced(lambda: None)
+        except StorageError as fault:
+            assert str(fault) == f"stop-1 has it fail at {point}"
+        assert stop.fired == 1
+        if action == "fail":
+            images()
+    async with running_rig(images.made[0]) as restarted:
+        assert restarted.log("files", 0).next_offset >= acknowledged
+        kept = [header.base_offset for header, _ in restarted.log("files", 0).batches()]
+        assert kept or point.startswith("segment.delete")
+
+
+async def test_without_stops_nothing_stands_in_the_way(rig: Rig, control: Control, client: Client) -> None:
+    router, transactions, points = rig.broker.router, rig.broker.transactions, rig.broker.data_dir.points
+    before = list(router._interceptors)
+    stops = [
+        control.stops.add(point, {"action": "kill"}) for point in ("request.before", "txn.reply", "log.write.before")
+    ]
+    assert (len(router._interceptors), transactions.hold is None, points.on_pass is None) == (
+        len(before) + 1,
+        False,
+        False,
+    )
+    for stop in stops:
+        control.stops.remove(stop.id)
+    assert (router._interceptors, transactions.hold, points.on_pass) == (before, None, None)
+
+
+WRONG: dict[str, tuple[str, Any, str]] = {
+    "another point": ("txn.Prepare", {}, "there is no point 'txn.Prepare'"),
+    "another action": ("txn.reply", {"action": "explode"}, "there is no action 'explode'"),
+    "another part": ("txn.reply", {"if": 1}, "a stop has action, match, nth and times"),
+    "no object": ("txn.reply", [], "a stop has action, match, nth and times"),
+    "a match of another kind of point": ("txn.reply", {"match": {"client_id": "x"}}, "match has no client_id"),
+    "a request that is no text": ("txn.reply", {"match": {"request": 1}}, "match.request must be a text"),
+    "the 0th": ("txn.reply", {"nth": 0}, "stop.nth must be a whole number from 1"),
+    "parked on the way to the disk": ("log.write.before", {}, "at log.write.before there is no park"),
+    "failing when it is done": ("journal.write.after", {"action": "fail"}, "at journal.write.after there is no fail"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_stop_that_cannot_be_is_refused_with_the_reason(name: str, control: Control) -> None:
+    point, rule, reason = WRONG[name]
+    with pytest.raises(FaultError) as refused:
+        control.stops.add(point, rule)
+    assert str(refused.value).startswith(reason)
+
+
+def test_every_point_says_where_it_is_and_is_tried_here() -> None:
+    of_requests = {f"{name}.{side}" for name in REQUESTS for side in ("before", "after")}
+    tried = {*WAYS, *EARLIER, *FILES, *of_requests}
+    assert POINTS.keys() - tried == set()
+    assert all(point.text and set(point.actions) <= set(ACTIONS) for point in POINTS.values())
