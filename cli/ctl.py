@@ -27,6 +27,7 @@ usage: stuntbroker ctl COMMAND [options]
   stop POINT [RULE]  stop there: {"action": "park", "match": {"transactional_id": "pay-*"}, "nth": 1, "times": 1}
   release ID         let go on what a fault holds, or what waits at a stop
   remove ID|--all    remove a fault or a stop, or all; what is kept there goes on
+  late REQUEST       have a request arrive late: {"api": "EndTxn", "transactional_id": "pay-1"}
   requests           the last requests         [--limit N, default 20]
   transactions       every transactional id
   fences             who was told to be fenced, and why
@@ -124,6 +125,10 @@ def _path_of(name: str) -> str:
     return f"/v1/{'faults' if name.startswith('fault-') else 'stops'}/{quote(name, safe='')}"
 
 
+def _deliver_late(client: ControlClient, given: Options) -> Any:
+    return client.post("/v1/late", _rule("late", given[""][0]), ADVANCE_TIMEOUT_S)
+
+
 def _release(client: ControlClient, given: Options) -> Any:
     return client.post(f"{_path_of(given[''][0])}/release")
 
@@ -186,6 +191,10 @@ def _show_stops(document: Any) -> str:
     if "points" in document:
         text += "\n" + table(("POINT", "WHERE"), [(name, point["text"]) for name, point in document["points"].items()])
     return text
+
+
+def _show_late(document: Any) -> str:
+    return f"{document['api']} v{document['version']}: {', '.join(document['errors']) or 'no error'}\n"
 
 
 def _show_removed(document: Any) -> str:
@@ -258,6 +267,7 @@ COMMANDS: Final = {
     "stop": Command(_add_stop, _show_stops, "POINT", words_max=2),
     "release": Command(_release, lambda document: f"released {document['released']}\n", "ID"),
     "remove": Command(_remove, _show_removed, "ID", flags=("--all",)),
+    "late": Command(_deliver_late, _show_late, "REQUEST"),
     "requests": Command(_requests, _show_requests, options=("--limit",)),
     "transactions": Command(_get("/v1/transactions"), _show_transactions),
     "fences": Command(_get("/v1/fences"), _show_fences),

@@ -18,7 +18,9 @@ from starlette.routing import Route
 
 from stuntbroker.control import state
 from stuntbroker.control.faults import MATCH, TIMES_MS_MAX, VERBS, WHEN, FaultError, texts_in
+from stuntbroker.control.late import ANSWER_S_MAX, KEYS, deliver, read_late
 from stuntbroker.control.stops import ACTIONS, POINTS
+from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
@@ -203,6 +205,18 @@ async def _remove_stops(control: Control, request: Request) -> Any:
     return {"stops": [stop.as_json() for stop in stops]}
 
 
+async def _deliver_late(control: Control, request: Request) -> Any:
+    try:
+        described = read_late(control.broker, control.requests, await _body(request))
+    except FaultError as fault:
+        raise Problem(400, str(fault), fault.hint) from fault
+    try:
+        return await deliver(control.broker, described)
+    except TimeoutError:
+        hint = "is the id parked at a stop, or a fault at work?"
+        raise Problem(408, f"it was not answered within {ANSWER_S_MAX:g} s", hint) from None
+
+
 # --- what is there
 
 
@@ -311,6 +325,23 @@ WAIT_BODY: Final = {
     "type": "object",
     "properties": {"count": {**NUMBER, "minimum": 1}, "timeout_ms": {**NUMBER, "maximum": WAIT_MS_MAX}},
 }
+LATE_BODY: Final = {
+    "type": "object",
+    "required": ["api", "transactional_id"],
+    "properties": {
+        "api": {"enum": [APIS[key].name for key in KEYS]},
+        "transactional_id": {"type": "string"},
+        "version": NUMBER,
+        "producer_id": NUMBER,
+        "producer_epoch": NUMBER,
+        "committed": {"type": "boolean"},
+        "topic": {"type": "string"},
+        "partition": NUMBER,
+        "values": {"type": "array", "items": {"type": "string"}},
+        "sequence": NUMBER,
+    },
+    "additionalProperties": False,
+}
 OPERATIONS: Final = (
     Operation("GET", "/v1/clock", "The broker's time", _clock),
     Operation("POST", "/v1/clock/advance", "Let time pass at once", _advance, ADVANCE_BODY),
@@ -327,6 +358,7 @@ OPERATIONS: Final = (
     Operation("POST", "/v1/stops/{id}", "Stop at a point: park, fail or kill", _add_stop, STOP_BODY),
     Operation("DELETE", "/v1/stops", "Remove all stops; what waits there goes on", _remove_stops),
     Operation("DELETE", "/v1/stops/{id}", "Remove a stop, or those at a point; what waits there goes on", _remove_stop),
+    Operation("POST", "/v1/late", "Have a request of a producer arrive late", _deliver_late, LATE_BODY),
     Operation("GET", "/v1/requests", "The last requests, with their fields", _requests, query=("after", "limit")),
     Operation("GET", "/v1/transactions", "All transactional ids", _transactions),
     Operation("GET", "/v1/transactions/{id}", "One, with its fences and last requests", _transaction),

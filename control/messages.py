@@ -51,6 +51,12 @@ def plain_request(key: int, request: Any, elements_max: int = ALL) -> Plain:
     return plain
 
 
+def plain_message(message: Message) -> Plain:
+    """The fields of a request or a response, by Kafka's names."""
+    plain: Plain = _plain(message, ALL)
+    return plain
+
+
 def _plain_batch(data: Any) -> Plain:
     if data is None or len(data) < HEADER_SIZE:
         return {"size": 0 if data is None else len(data)}

@@ -91,6 +91,11 @@ def test_what_is_there_is_shown_as_a_table_and_as_json(
         (["fault", "{}", "--control", "CONTROL"], 1, "do must have one verb"),
         (["stop", "x", "{", "--control", "x"], 2, "ctl stop: the rule is not JSON"),
         (["stop", "x", "{}", "{}", "--control", "x"], 2, "ctl stop needs one POINT"),
+        (
+            ["late", '{"api": "EndTxn", "transactional_id": "x"}', "--control", "CONTROL"],
+            1,
+            "there is no transactional id 'x'",
+        ),
         (["stop", "nowhere", "--control", "CONTROL"], 1, "there is no point 'nowhere'; GET /v1/stops lists them"),
     ],
 )

@@ -118,6 +118,23 @@ def test_a_broker_that_dies_while_it_commits_has_committed_once_when_it_is_back(
     broker.assert_atomic("pay-1")
 
 
+def test_a_late_commit_tears_the_transaction_of_a_client_that_speaks_version_1(broker: Broker) -> None:
+    """The anomaly of the Jepsen report on a broker with clients of before KIP-890."""
+    broker.create_topic("two", 2)
+    producer = producer_of(broker)
+    for value in ("first", "half"):
+        producer.begin_transaction()
+        producer.produce("two", value, partition=0)
+        producer.flush(10)
+        if value == "first":
+            producer.commit_transaction(10)
+    assert broker.deliver_late("EndTxn", "pay-1") == []
+    producer.produce("two", "other half", partition=1)
+    producer.flush(10)
+    producer.abort_transaction(10)
+    assert broker.values("two") == [b"first", b"half"]
+
+
 def test_waiting_for_a_stop_that_nothing_comes_to_says_so(broker: Broker) -> None:
     stop = broker.stops.fail("txn.PrepareAbort.before", request="EndTxn")
     with pytest.raises(ControlError, match=r"not within 10 ms: stop-1 at txn\.PrepareAbort\.before: 0 of 0"):

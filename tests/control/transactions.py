@@ -19,6 +19,12 @@ def begin(
 ) -> Any:
     """Open a transaction; return the answer to InitProducerId."""
     given = client.ask(InitProducerIdRequest(transactional_id, timeout_ms), 4)
+    add(client, given, transactional_id, partitions)
+    return given
+
+
+def add(client: Client, given: Any, transactional_id: str = "pay", partitions: Sequence[int] = (0,)) -> None:
+    """Add partitions of `t`, which opens a transaction; `given` has producer id and epoch."""
     topics = [AddPartitionsToTxnTopic("t", list(partitions))]
     client.ask(
         AddPartitionsToTxnRequest(
@@ -29,7 +35,6 @@ def begin(
         ),
         3,
     )
-    return given
 
 
 def end(client: Client, given: Any, transactional_id: str = "pay") -> int:

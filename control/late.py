@@ -1,0 +1,208 @@
+"""A request of a producer that arrives late: once more, as it was sent before, or with other ids than it has now.
+
+With transaction version 1 the epoch stays the same from one transaction to the next, so that a delayed EndTxn ends the wrong one
+(KIP-890). With version 2 it is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from struct import pack, unpack
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.apis import SERVED
+from stuntbroker.control.faults import API_NAMES, FaultError, check_number, part_of, texts_in
+from stuntbroker.control.messages import error_codes, error_name, plain_message, response_class
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from stuntbroker.protocol.primitives import Message, skip_tags
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+    from stuntbroker.control.request_log import LoggedRequest, RequestLog
+
+CLIENT_ID: Final = "late"
+END_TXN, PRODUCE, ADD_PARTITIONS, WRITE_MARKERS = KEYS = (26, 0, 24, 27)
+ANSWER_S_MAX: Final = 10.0
+VERSION_WITH_IDS: Final = 13
+"""Produce carries the ids of topics from here on."""
+ADD_SEVERAL_FROM: Final = 4
+"""AddPartitionsToTxn of brokers, about several transactional ids, is of this version or a later one."""
+LAST_OF_CLIENTS: Final = 3
+FIELDS: Final = {
+    "api", "transactional_id", "version", "producer_id", "producer_epoch",
+    "committed", "topic", "partition", "values", "sequence",
+}  # fmt: skip
+
+
+@dataclass
+class LateRequest:
+    """What arrives."""
+
+    key: int
+    version: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    places: list[tuple[str, int]]
+    values: list[str]
+    sequence: int
+
+
+def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
+    """What a rule describes, with what it leaves out as in the last such request of this id. Raises FaultError."""
+    given = part_of({"late": rule}, "late", FIELDS)
+    name, id_ = given.get("api"), given.get("transactional_id")
+    key = API_NAMES.get(name.lower()) if isinstance(name, str) else None
+    if key not in KEYS:
+        raise FaultError(f"{name!r} cannot come late", f"api is one of {', '.join(APIS[each].name for each in KEYS)}")
+    if not isinstance(id_, str) or not id_:
+        raise FaultError("transactional_id must be the id of the producer")
+    txn = broker.transactions.state_of(id_)
+    if txn is None:
+        raise FaultError(f"there is no transactional id {id_!r}", "GET /v1/transactions lists them")
+    _check(given)
+    last = _last(log, key, id_)
+    version = given.get("version", min(SERVED[key][1], LAST_OF_CLIENTS) if key == ADD_PARTITIONS else SERVED[key][1])
+    producer_id, producer_epoch, committed, sequence = txn.producer_id, txn.producer_epoch, True, 0
+    places = sorted(txn.partitions)
+    if last is not None:
+        version = given.get("version", last.version)
+        producer_id, producer_epoch, committed, sequence, places = _as_sent(broker, last, places)
+    if "topic" in given:
+        places = [(given["topic"], given.get("partition", 0))]
+    low, high, _ = SERVED[key]
+    if not low <= version <= high:
+        raise FaultError(f"{APIS[key].name} has no version {version} here", f"from {low} to {high}")
+    if key != END_TXN and not places:
+        raise FaultError("it is about no partition: nothing like it was sent before", "give topic and partition")
+    return LateRequest(
+        key,
+        version,
+        id_,
+        given.get("producer_id", producer_id),
+        given.get("producer_epoch", producer_epoch),
+        given.get("committed", committed),
+        places,
+        given.get("values", ["late"]),
+        given.get("sequence", sequence),
+    )
+
+
+def _check(given: dict[str, Any]) -> None:
+    check_number(given, "late", "version", 0, 1_000)
+    check_number(given, "late", "producer_id", 0, (1 << 63) - 1)
+    check_number(given, "late", "producer_epoch", 0, (1 << 15) - 1)
+    check_number(given, "late", "partition", 0, (1 << 31) - 1)
+    check_number(given, "late", "sequence", 0, (1 << 31) - 1)
+    if not isinstance(given.get("committed", True), bool):
+        raise FaultError("late.committed must be true or false")
+    if not isinstance(given.get("topic", ""), str):
+        raise FaultError("late.topic must be a text")
+    values = given.get("values", [])
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise FaultError("late.values must be a list of texts")
+
+
+def _last(log: RequestLog, key: int, id_: str) -> LoggedRequest | None:
+    """The last request of this kind that a client has sent for the id."""
+    wanted = APIS[END_TXN if key == WRITE_MARKERS else key].name
+    for logged in reversed(log.requests):
+        if (
+            logged.api == wanted
+            and logged.client_id != CLIENT_ID
+            and id_ in texts_in("transactional_id", logged.fields)
+        ):
+            return logged
+    return None
+
+
+def _as_sent(
+    broker: Broker, last: LoggedRequest, places: list[tuple[str, int]]
+) -> tuple[int, int, bool, int, list[tuple[str, int]]]:
+    """(producer id, epoch, committed, next sequence, partitions) of a request; `places` when it names none."""
+    fields = last.fields
+    if "topic_data" in fields:
+        topic = fields["topic_data"][-1]
+        data = topic["partition_data"][-1]
+        known = None if topic["name"] else broker.topics.by_id(bytes.fromhex(topic["topic_id"]))
+        name = topic["name"] if known is None else known.name
+        sequence = data["base_sequence"] + data["records"]
+        return data["producer_id"], data["producer_epoch"], True, sequence, [(name, data["index"])]
+    if "committed" in fields:
+        return fields["producer_id"], fields["producer_epoch"], fields["committed"], 0, places
+    prefix = "" if fields["transactions"] else "v3_and_below_"
+    source = fields["transactions"][-1] if fields["transactions"] else fields
+    named_places = [(topic["name"], index) for topic in source[f"{prefix}topics"] for index in topic["partitions"]]
+    return source[f"{prefix}producer_id"], source[f"{prefix}producer_epoch"], True, 0, named_places
+
+
+def request_of(broker: Broker, described: LateRequest) -> Message:
+    """The request that arrives."""
+    ids = described.producer_id, described.producer_epoch
+    if described.key == END_TXN:
+        return EndTxnRequest(described.transactional_id, *ids, described.committed)
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in described.places:
+        by_topic.setdefault(topic, []).append(partition)
+    if described.key == WRITE_MARKERS:
+        topics = [WritableTxnMarkerTopic(topic, indexes) for topic, indexes in by_topic.items()]
+        return WriteTxnMarkersRequest([WritableTxnMarker(*ids, described.committed, topics)])
+    if described.key == ADD_PARTITIONS:
+        added = [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in by_topic.items()]
+        if described.version < ADD_SEVERAL_FROM:
+            return AddPartitionsToTxnRequest((), described.transactional_id, *ids, added)
+        return AddPartitionsToTxnRequest(
+            [AddPartitionsToTxnTransaction(described.transactional_id, *ids, False, added)]
+        )
+    topic, partition = described.places[0]
+    batch = build_batch(
+        [(None, value.encode()) for value in described.values],
+        broker.clock.now_ms(),
+        producer_id=described.producer_id,
+        producer_epoch=described.producer_epoch,
+        base_sequence=described.sequence,
+        attributes=TRANSACTIONAL,
+    )
+    known = broker.topics.get(topic)
+    data = TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])
+    if described.version >= VERSION_WITH_IDS and known is not None:
+        data = TopicProduceData("", known.id, data.partition_data)
+    return ProduceRequest(described.transactional_id, -1, round(ANSWER_S_MAX * 1_000), [data])
+
+
+async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
+    """Have it arrive, by a connection of its own; return what was sent, the errors in its answer, and the answer."""
+    request = request_of(broker, described)
+    api = APIS[described.key]
+    flexible = described.version >= api.flexible_from
+    name = CLIENT_ID.encode()
+    body = bytearray(pack(">hhih", described.key, described.version, 1, len(name)) + name + bytes(flexible))
+    request.encode(body, described.version)
+    address = broker.listeners[0].addresses[0].reachable()
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    try:
+        writer.write(pack(">i", len(body)) + body)
+        (size,) = unpack(">i", await asyncio.wait_for(reader.readexactly(4), ANSWER_S_MAX))
+        frame = await asyncio.wait_for(reader.readexactly(size), ANSWER_S_MAX)
+    except asyncio.IncompleteReadError:
+        return {"api": api.name, "version": described.version, "errors": [], "answer": None}
+    finally:
+        writer.close()
+    answer = response_class(described.key).decode(frame, described.version, skip_tags(frame, 4) if flexible else 4)
+    errors = [error_name(code) for code in dict.fromkeys(error_codes(answer))]
+    return {"api": api.name, "version": described.version, "errors": errors, "answer": plain_message(answer)}
