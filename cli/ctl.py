@@ -7,12 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from stuntbroker.cli.main import UsageError, number, options, single
 from stuntbroker.cli.tables import shown, table
-from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, ControlClient, ControlError
+from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError
 
 USAGE: Final = """\
 usage: stuntbroker ctl COMMAND [options]
@@ -27,6 +28,9 @@ usage: stuntbroker ctl COMMAND [options]
   stop POINT [RULE]  stop there: {"action": "park", "match": {"transactional_id": "pay-*"}, "nth": 1, "times": 1}
   release ID         let go on what a fault holds, or what waits at a stop
   remove ID|--all    remove a fault or a stop, or all; what is kept there goes on
+  plans              the plans that come with the broker
+  plan NAME|FILE     carry out a plan (JSON: faults, stops, clock) instead of all faults and stops
+  wait CONDITION     until it is true, at most --timeout TIME (10s): {"topic": "orders", "last_stable_offset": 5}
   late REQUEST       have a request arrive late: {"api": "EndTxn", "transactional_id": "pay-1"}
   requests           the last requests         [--limit N, default 20]
   transactions       every transactional id
@@ -95,12 +99,15 @@ def ctl(arguments: list[str]) -> int:
 
 
 def _advance(client: ControlClient, given: Options) -> Any:
-    text = given[""][0]
+    return client.post("/v1/clock/advance", {"ms": _time("advance", given[""][0])}, ADVANCE_TIMEOUT_S)
+
+
+def _time(what: str, text: str) -> int:
+    """In ms. Raises UsageError."""
     match = TIME.fullmatch(text)
     if match is None:
-        raise UsageError(f"ctl advance {text!r}: it must be a time, as 500ms, 90s, 15m, 2h or 7d")
-    body = {"ms": round(float(match[1]) * MS[UNITS[match[2]]])}
-    return client.post("/v1/clock/advance", body, ADVANCE_TIMEOUT_S)
+        raise UsageError(f"ctl {what} {text!r}: it must be a time, as 500ms, 90s, 15m, 2h or 7d")
+    return round(float(match[1]) * MS[UNITS[match[2]]])
 
 
 def _rule(command: str, text: str) -> Any:
@@ -123,6 +130,24 @@ def _add_stop(client: ControlClient, given: Options) -> Any:
 def _path_of(name: str) -> str:
     """Where a fault or a stop is, by its id; a stop also by the name of its point."""
     return f"/v1/{'faults' if name.startswith('fault-') else 'stops'}/{quote(name, safe='')}"
+
+
+def _apply_plan(client: ControlClient, given: Options) -> Any:
+    (name,) = given[""]
+    plan = client.get("/v1/plans")["plans"].get(name)
+    if plan is None:
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, ValueError) as fault:
+            raise UsageError(f"ctl plan {name!r}: there is no plan of that name, nor such a file: {fault}") from None
+        plan = _rule("plan", text)
+    return client.put("/v1/plan", plan)
+
+
+def _wait(client: ControlClient, given: Options) -> Any:
+    ms = _time("wait --timeout", single(given, "--timeout", "10s"))
+    body = {"until": _rule("wait", given[""][0]), "timeout_ms": ms}
+    return client.post("/v1/wait", body, ms / 1_000 + TIMEOUT_S)
 
 
 def _deliver_late(client: ControlClient, given: Options) -> Any:
@@ -197,6 +222,14 @@ def _show_late(document: Any) -> str:
     return f"{document['api']} v{document['version']}: {', '.join(document['errors']) or 'no error'}\n"
 
 
+def _show_plans(document: Any) -> str:
+    return table(("PLAN", "WHAT HAPPENS"), [(name, plan["about"]) for name, plan in document["plans"].items()])
+
+
+def _show_plan(document: Any) -> str:
+    return json.dumps(document, indent=2) + "\n"
+
+
 def _show_removed(document: Any) -> str:
     faults = _show_faults(document) if "faults" in document else ""
     return faults + (_show_stops(document) if "stops" in document else "")
@@ -267,6 +300,9 @@ COMMANDS: Final = {
     "stop": Command(_add_stop, _show_stops, "POINT", words_max=2),
     "release": Command(_release, lambda document: f"released {document['released']}\n", "ID"),
     "remove": Command(_remove, _show_removed, "ID", flags=("--all",)),
+    "plans": Command(_get("/v1/plans"), _show_plans),
+    "plan": Command(_apply_plan, _show_plan, "NAME"),
+    "wait": Command(_wait, lambda document: "it is so\n", "CONDITION", options=("--timeout",)),
     "late": Command(_deliver_late, _show_late, "REQUEST"),
     "requests": Command(_requests, _show_requests, options=("--limit",)),
     "transactions": Command(_get("/v1/transactions"), _show_transactions),

@@ -174,6 +174,7 @@ SERVE_OPTIONS: Final = (
     "--not-found-ports",
     "--control",
     "--control-token",
+    "--plan",
 )
 SERVE_FLAGS: Final = ("--exit-with-parent", "--container")
 WAIT_OPTIONS: Final = ("--bootstrap", "--timeout")

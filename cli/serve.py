@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.metrics_server import MetricsServer
     from stuntbroker.cli.environment import Environment
+    from stuntbroker.control.plan import Plan
     from stuntbroker.control.server import ControlServer
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
@@ -74,6 +75,8 @@ class ControlAddress(NamedTuple):
     """Empty: nothing."""
     is_token_made: bool
     """Nobody knows it, so that it must be printed."""
+    plan: Plan | None
+    """What goes wrong from the start on."""
 
 
 def serve(given: dict[str, list[str]]) -> int:
@@ -213,10 +216,11 @@ def _ports(text: str) -> list[int]:
 
 def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
     """What --control and --control-token say. Raises UsageError."""
-    token = single(given, "--control-token", "")
+    token, plan = single(given, "--control-token", ""), single(given, "--plan", "")
     if "--control" not in given:
-        if token:
-            raise UsageError("--control-token has no effect without --control")
+        if token or plan:
+            option = "--control-token" if token else "--plan"
+            raise UsageError(f"{option} has no effect without --control")
         return None
     from stuntbroker.broker.listener import parse_address
     from stuntbroker.control.server import TOKEN_BYTES, is_loopback
@@ -231,7 +235,28 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
         from stuntbroker.broker.chance import Chance
 
         token = Chance().random_bytes(TOKEN_BYTES).hex()
-    return ControlAddress(address.host, address.port, token, is_token_made)
+    return ControlAddress(address.host, address.port, token, is_token_made, _plan(plan) if plan else None)
+
+
+def _plan(name: str) -> Plan:
+    """The plan of a name or in a JSON file. Raises UsageError."""
+    import json
+
+    from stuntbroker.control.faults import FaultError
+    from stuntbroker.control.plan import PLANS, read_plan
+
+    try:
+        if name in PLANS:
+            return read_plan(PLANS[name])
+        with open(name, encoding="utf-8") as file:
+            return read_plan(json.load(file))
+    except OSError as fault:
+        known = ", ".join(PLANS)
+        raise UsageError(f"--plan {name!r}: {fault.strerror}; give a JSON file, or one of {known}") from None
+    except FaultError as fault:
+        raise UsageError(f"--plan {name!r}: {fault}{f'; {fault.hint}' if fault.hint else ''}") from None
+    except (ValueError, RecursionError) as fault:
+        raise UsageError(f"--plan {name!r} is not JSON: {fault}") from None
 
 
 def _topic(text: str) -> CreatableTopic:
@@ -368,7 +393,12 @@ async def _serve_http(
             from stuntbroker.control.server import ControlServer
 
             address, option = listening.control, "--control"
-            control = ControlServer(Control(broker), address.token)
+            controlled = Control(broker)
+            if address.plan is not None:
+                from stuntbroker.control.plan import apply_plan
+
+                await apply_plan(controlled, address.plan)
+            control = ControlServer(controlled, address.token)
             host, port = address.host, address.port
             ready["control"] = f"http://{(await control.start(host, port)).reachable()}"
             servers.append(control)

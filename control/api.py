@@ -17,10 +17,24 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from stuntbroker.control import state
-from stuntbroker.control.faults import MATCH, TIMES_MS_MAX, VERBS, WHEN, FaultError, texts_in
-from stuntbroker.control.late import ANSWER_S_MAX, KEYS, deliver, read_late
-from stuntbroker.control.stops import ACTIONS, POINTS
-from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.control.conditions import read_condition, wait_until
+from stuntbroker.control.faults import FaultError, texts_in
+from stuntbroker.control.late import ANSWER_S_MAX, deliver, read_late
+from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
+from stuntbroker.control.schemas import (
+    ADVANCE_BODY,
+    ADVANCE_MS_MAX,
+    FAULT_BODY,
+    LATE_BODY,
+    NUMBER,
+    PLAN_BODY,
+    STOP_BODY,
+    UNTIL_BODY,
+    WAIT_BODY,
+    WAIT_MS,
+    WAIT_MS_MAX,
+)
+from stuntbroker.control.stops import POINTS
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
@@ -205,6 +219,21 @@ async def _remove_stops(control: Control, request: Request) -> Any:
     return {"stops": [stop.as_json() for stop in stops]}
 
 
+async def _wait(control: Control, request: Request) -> Any:
+    body = await _body(request)
+    if unknown := body.keys() - {"until", "timeout_ms"}:
+        raise Problem(400, f"there is no {', '.join(sorted(unknown))}", "give until and timeout_ms")
+    timeout_ms = _wanted(body, "timeout_ms", WAIT_MS, 0)
+    try:
+        terms = read_condition(body.get("until"))
+    except FaultError as fault:
+        raise Problem(400, str(fault), fault.hint) from fault
+    missing = await wait_until(control.broker, terms, timeout_ms / 1_000)
+    if missing:
+        raise Problem(408, f"not within {timeout_ms} ms: {'; '.join(missing)}", "see GET /v1/requests for what came")
+    return {"until": body["until"]}
+
+
 async def _deliver_late(control: Control, request: Request) -> Any:
     try:
         described = read_late(control.broker, control.requests, await _body(request))
@@ -215,6 +244,26 @@ async def _deliver_late(control: Control, request: Request) -> Any:
     except TimeoutError:
         hint = "is the id parked at a stop, or a fault at work?"
         raise Problem(408, f"it was not answered within {ANSWER_S_MAX:g} s", hint) from None
+
+
+# --- plans
+
+
+async def _plan(control: Control, request: Request) -> Any:
+    return plan_of(control)
+
+
+async def _put_plan(control: Control, request: Request) -> Any:
+    try:
+        plan = read_plan(await _body(request))
+    except FaultError as fault:
+        raise Problem(400, str(fault), fault.hint) from fault
+    await apply_plan(control, plan)
+    return plan_of(control)
+
+
+async def _plans(control: Control, request: Request) -> Any:
+    return {"plans": PLANS}
 
 
 # --- what is there
@@ -292,56 +341,6 @@ async def _openapi(control: Control, request: Request) -> Any:
     return openapi()
 
 
-ADVANCE_MS_MAX: Final = 366 * TIMES_MS_MAX
-NUMBER: Final = {"type": "integer", "minimum": 0}
-ADVANCE_BODY: Final = {
-    "type": "object",
-    "required": ["ms"],
-    "additionalProperties": False,
-    "properties": {"ms": {**NUMBER, "maximum": ADVANCE_MS_MAX}},
-}
-FAULT_BODY: Final = {
-    "type": "object",
-    "properties": {
-        "match": {"type": "object", "description": f"with {', '.join(sorted(MATCH))}"},
-        "when": {"type": "object", "description": f"with {', '.join(sorted(WHEN))}"},
-        "do": {"type": "object", "description": f"one of {', '.join(VERBS)}"},
-    },
-    "required": ["do"],
-}
-STOP_BODY: Final = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "action": {"enum": list(ACTIONS)},
-        "match": {"type": "object", "description": "what GET /v1/stops says of the point"},
-        "nth": {"type": "integer", "minimum": 1},
-        "times": {"type": "integer", "minimum": 0, "description": "0: every time; 1 without it"},
-    },
-}
-WAIT_MS: Final = 10_000
-WAIT_MS_MAX: Final = 600_000
-WAIT_BODY: Final = {
-    "type": "object",
-    "properties": {"count": {**NUMBER, "minimum": 1}, "timeout_ms": {**NUMBER, "maximum": WAIT_MS_MAX}},
-}
-LATE_BODY: Final = {
-    "type": "object",
-    "required": ["api", "transactional_id"],
-    "properties": {
-        "api": {"enum": [APIS[key].name for key in KEYS]},
-        "transactional_id": {"type": "string"},
-        "version": NUMBER,
-        "producer_id": NUMBER,
-        "producer_epoch": NUMBER,
-        "committed": {"type": "boolean"},
-        "topic": {"type": "string"},
-        "partition": NUMBER,
-        "values": {"type": "array", "items": {"type": "string"}},
-        "sequence": NUMBER,
-    },
-    "additionalProperties": False,
-}
 OPERATIONS: Final = (
     Operation("GET", "/v1/clock", "The broker's time", _clock),
     Operation("POST", "/v1/clock/advance", "Let time pass at once", _advance, ADVANCE_BODY),
@@ -358,6 +357,10 @@ OPERATIONS: Final = (
     Operation("POST", "/v1/stops/{id}", "Stop at a point: park, fail or kill", _add_stop, STOP_BODY),
     Operation("DELETE", "/v1/stops", "Remove all stops; what waits there goes on", _remove_stops),
     Operation("DELETE", "/v1/stops/{id}", "Remove a stop, or those at a point; what waits there goes on", _remove_stop),
+    Operation("GET", "/v1/plan", "All faults and stops and the clock, as a plan", _plan),
+    Operation("PUT", "/v1/plan", "Carry out a plan instead of all faults and stops", _put_plan, PLAN_BODY),
+    Operation("GET", "/v1/plans", "Plans that come with the broker", _plans),
+    Operation("POST", "/v1/wait", "Wait until something is true", _wait, UNTIL_BODY),
     Operation("POST", "/v1/late", "Have a request of a producer arrive late", _deliver_late, LATE_BODY),
     Operation("GET", "/v1/requests", "The last requests, with their fields", _requests, query=("after", "limit")),
     Operation("GET", "/v1/transactions", "All transactional ids", _transactions),

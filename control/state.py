@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stuntbroker.broker.topics import OFFSETS
 from stuntbroker.coordinator.state import COMPLETED, EMPTY, TIMEOUT_NONE, Txn
+from stuntbroker.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -65,6 +67,27 @@ def _partition(log: PartitionLog) -> dict[str, Any]:
             for producer_id, offset in log.producers.open_txns.items()
         ],
     }
+
+
+def partition(broker: Broker, topic: str, index: int) -> dict[str, Any] | None:
+    """One partition; None when there is none."""
+    log = broker.topics.log(topic, index)
+    return None if log is None else _partition(log)
+
+
+def group(broker: Broker, group_id: str) -> dict[str, Any] | None:
+    """One consumer group; None when it is unknown."""
+    return next((_group(each) for each in broker.known_groups() if each.group_id == group_id), None)
+
+
+def committed_offset(broker: Broker, group_id: str, place: tuple[str, int]) -> int | None:
+    """The offset that a group has committed; None when it has not. What is staged in a transaction does not count."""
+    if OFFSETS not in broker.topics.by_name:
+        return None
+    topic, index = place
+    (fetched,) = broker.groups.fetch(group_id, [(topic, ZERO_UUID, [index])], require_stable=False)
+    offset: int = fetched.partitions[0].offset
+    return None if offset < 0 else offset
 
 
 def groups(broker: Broker) -> list[dict[str, Any]]:

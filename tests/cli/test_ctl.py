@@ -67,7 +67,9 @@ def test_a_stop_is_made_shown_released_and_removed(control: str, capsys: pytest.
     assert json.loads(said(capsys))["stops"] == []
 
 
-@pytest.mark.parametrize("command", ["clock", "faults", "stops", "requests", "transactions", "fences", "left-open"])
+@pytest.mark.parametrize(
+    "command", ["clock", "faults", "stops", "plans", "requests", "transactions", "fences", "left-open"]
+)
 def test_what_is_there_is_shown_as_a_table_and_as_json(
     command: str, control: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +97,17 @@ def test_what_is_there_is_shown_as_a_table_and_as_json(
             ["late", '{"api": "EndTxn", "transactional_id": "x"}', "--control", "CONTROL"],
             1,
             "there is no transactional id 'x'",
+        ),
+        (["wait", "{}", "--timeout", "soon", "--control", "x"], 2, "ctl wait --timeout 'soon': it must be a time"),
+        (
+            ["wait", '{"topic": "t", "end_offset": 1}', "--timeout", "1ms", "--control", "CONTROL"],
+            1,
+            "not within 1 ms: ",
+        ),
+        (
+            ["plan", "nowhere", "--control", "CONTROL"],
+            2,
+            "ctl plan 'nowhere': there is no plan of that name, nor such a file",
         ),
         (["stop", "nowhere", "--control", "CONTROL"], 1, "there is no point 'nowhere'; GET /v1/stops lists them"),
     ],

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,13 @@ def test_a_stop_is_made_listed_and_removed_by_its_id_or_its_point(api: Api) -> N
     assert api.get("/v1/stops")["stops"] == []
 
 
+def test_a_plan_is_put_told_and_taken_away(api: Api) -> None:
+    plan = {"clock": {"paused": True}, "faults": [], "stops": []}
+    assert api.ask("PUT", "/v1/plan", plan)[2] == plan == api.get("/v1/plan")
+    assert api.ask("PUT", "/v1/plan", {})[2]["clock"] == {"paused": False}
+    assert "commit-answer-lost" in api.get("/v1/plans")["plans"]
+
+
 WRONG: dict[str, tuple[str, str, Any, int]] = {
     "another path": ("GET", "/v2", None, 404),
     "another method": ("PUT", "/v1/clock", None, 405),
@@ -112,6 +120,13 @@ WRONG: dict[str, tuple[str, str, Any, int]] = {
     "release of an unknown stop": ("POST", "/v1/stops/stop-77/release", None, 404),
     "waiting for an unknown stop": ("POST", "/v1/stops/stop-77/wait", {}, 404),
     "an unknown stop": ("DELETE", "/v1/stops/stop-77", None, 404),
+    "waiting for nothing": ("POST", "/v1/wait", {"until": {}}, 400),
+    "waiting for what cannot be": ("POST", "/v1/wait", {"until": {"colour": "red"}}, 400),
+    "waiting without end": ("POST", "/v1/wait", {"until": {"topic": "t", "end_offset": 1}, "timeout_ms": 10**9}, 400),
+    "waiting for more": ("POST", "/v1/wait", {"until": {"topic": "t", "end_offset": 1}, "for": 1}, 400),
+    "waiting in vain": ("POST", "/v1/wait", {"until": {"topic": "t", "end_offset": 1}, "timeout_ms": 1}, 408),
+    "late for nobody": ("POST", "/v1/late", {"api": "EndTxn", "transactional_id": "x"}, 400),
+    "a plan that is wrong": ("PUT", "/v1/plan", {"faults": [{}]}, 400),
     "an unknown id": ("GET", "/v1/transactions/no/body", None, 404),
     "an id that nobody has": ("GET", "/v1/transactions/nobody", None, 404),
     "an unknown fence": ("GET", "/v1/fences/fence-77", None, 404),
@@ -218,9 +233,25 @@ def test_a_token_that_was_given_is_wanted_everywhere_and_not_printed() -> None:
         (["--control", "here"], "--control: '127.0.0.1:here' is not HOST:PORT"),
         (["--control-token", "x"], "--control-token has no effect without --control"),
         (["--control", "192.0.2.1:9"], "cannot listen on 192.0.2.1:9"),
+        (["--plan", "slow-broker"], "--plan has no effect without --control"),
+        (
+            ["--control", "--plan", "nowhere"],
+            "--plan 'nowhere': No such file or directory; give a JSON file, or one of commit-",
+        ),
+        (["--control", "--plan", "/dev/null"], "--plan '/dev/null' is not JSON"),
+        (["--control", "--plan", "PLAN"], "PLAN': faults[0]: do must have one verb; one of error, "),
     ],
 )
-def test_an_address_that_cannot_be_is_refused(arguments: list[str], reason: str) -> None:
-    done = run("serve", "--port", "0", *arguments)
+def test_what_cannot_be_on_the_command_line_is_refused(arguments: list[str], reason: str, tmp_path: Path) -> None:
+    (tmp_path / "PLAN").write_text('{"faults": [{}]}')
+    done = run("serve", "--port", "0", *(str(tmp_path / "PLAN") if word == "PLAN" else word for word in arguments))
     assert done.returncode in (1, 2)
     assert reason in done.stderr
+
+
+def test_a_plan_is_at_work_from_the_start_on(tmp_path: Path) -> None:
+    plan = {"faults": [{"match": {"api": ["EndTxn"]}, "when": {}, "do": {"close": True}}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    for name in ("slow-broker", str(tmp_path / "plan.json")):
+        with serving("--control", "--plan", name) as broker:
+            assert len(Api(control_of(broker)["control"]).get("/v1/faults")["faults"]) == 1

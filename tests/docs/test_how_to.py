@@ -15,6 +15,7 @@ import yaml
 from stuntbroker.cli.environment import read_environment
 from stuntbroker.control.api import OPERATIONS
 from stuntbroker.control.faults import MATCH, VERBS, WHEN
+from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.control import ControlClient
 from tests.kit.process import DEADLINE_S, serving
 
@@ -62,12 +63,12 @@ def test_the_tests_of_the_page_about_failures_pass(tmp_path: Path) -> None:
     (tmp_path / "test_page.py").write_text("".join(blocks("fail-on-purpose.md", "python")), encoding="utf-8")
 
     done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--stuntbroker-strict"], tmp_path)
-    assert "9 passed" in done.stdout, done.stdout + done.stderr
+    assert "10 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_lines_of_the_page_about_failures_work_one_after_the_other(tmp_path: Path) -> None:
     curls, commands = blocks("fail-on-purpose.md", "sh")
-    with serving("--control") as broker:
+    with serving("--control", "--topic", "payments") as broker:
         control = broker.line.split("control=")[1].strip()
         for line in curls.splitlines():
             words = shlex.split(line.replace("$CONTROL", control))
@@ -88,8 +89,12 @@ def test_the_lines_of_the_page_about_failures_work_one_after_the_other(tmp_path:
 
 def test_the_page_about_control_has_every_request_and_every_part_of_a_fault() -> None:
     text = (HOW_TO.parent / "control.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `((?:GET|POST|DELETE) /v1[^`]*)` \|", text, re.MULTILINE) == [
+    assert re.findall(r"^\| `((?:GET|POST|PUT|DELETE) /v1[^`]*)` \|", text, re.MULTILINE) == [
         f"{each.method} {each.path}" for each in OPERATIONS
+    ]
+    rows = text.partition("| plan |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `([\w-]+)` \| (.*) \|$", rows, re.MULTILINE) == [
+        (name, plan["about"]) for name, plan in PLANS.items()
     ]
     for title, parts in (("match", MATCH), ("when", WHEN), ("do", VERBS)):
         rows = text.partition(f"| `{title}` |")[2].partition("\n\n")[0]

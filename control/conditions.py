@@ -1,0 +1,127 @@
+"""Conditions on what is in a broker, for a test that waits for one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stuntbroker.control import state
+from stuntbroker.control.faults import FaultError, check_number, part_of
+from stuntbroker.coordinator.state import Phase
+from stuntbroker.groups.state import GroupState
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+
+POLL_S: Final = 0.005
+OFFSET_MAX: Final = (1 << 63) - 1
+OF_TRANSACTION: Final = {"phase": str, "is_open": bool, "producer_epoch": int}
+OF_PARTITION: Final = {"last_stable_offset": int, "end_offset": int, "log_start_offset": int}
+OF_GROUP: Final = {"state": str, "members": int, "generation": int}
+NAMES: Final = {"phase": [phase.kafka_name for phase in Phase], "state": [each.value for each in GroupState]}
+COMMITTED_OFFSET: Final = "committed_offset"
+AT_LEAST: Final = frozenset({*OF_PARTITION, COMMITTED_OFFSET})
+"""What only grows, and is waited for until it is as large."""
+FIELDS: Final = {
+    "transactional_id",
+    "topic",
+    "partition",
+    "group",
+    COMMITTED_OFFSET,
+    *OF_TRANSACTION,
+    *OF_PARTITION,
+    *OF_GROUP,
+}
+
+
+class Term(NamedTuple):
+    """One thing that must be true."""
+
+    what: str
+    """As "last_stable_offset of orders-0"."""
+    subject: tuple[str, Any]
+    """transactional_id, group, or topic with its name and partition."""
+    name: str
+    wanted: Any
+
+    def is_met_by(self, value: Any) -> bool:
+        """Whether a value is what is waited for."""
+        if value is None:
+            return False
+        return bool(value >= self.wanted if self.name in AT_LEAST else value == self.wanted)
+
+
+def read_condition(condition: Any) -> list[Term]:
+    """The terms of a condition, all of which must be true. Raises FaultError.
+
+    `{"transactional_id": "pay", "phase": "CompleteCommit"}`, `{"topic": "orders", "last_stable_offset": 5}`,
+    `{"group": "readers", "members": 2}`, `{"group": "readers", "topic": "orders", "committed_offset": 5}`
+    """
+    given = part_of({"until": condition}, "until", FIELDS)
+    for name in ("transactional_id", "topic", "group"):
+        if not isinstance(given.get(name, ""), str):
+            raise FaultError(f"until.{name} must be a text")
+    check_number(given, "until", "partition", 0, (1 << 31) - 1)
+    place = given.get("topic"), given.get("partition", 0)
+    terms: list[Term] = []
+    for subject, value, known in (
+        ("transactional_id", given.get("transactional_id"), OF_TRANSACTION),
+        ("topic", None if place[0] is None else place, OF_PARTITION),
+        ("group", given.get("group"), OF_GROUP),
+    ):
+        for name in known.keys() & given.keys():
+            if value is None:
+                raise FaultError(f"until.{name} needs a {subject}", "say whose it is")
+            _check(given, name, known[name])
+            of = f"{value[0]}-{value[1]}" if subject == "topic" else value
+            terms.append(Term(f"{name} of {of}", (subject, value), name, given[name]))
+    if COMMITTED_OFFSET in given:
+        if given.get("group") is None or place[0] is None:
+            raise FaultError(f"until.{COMMITTED_OFFSET} needs a group and a topic", "say whose it is, and where")
+        _check(given, COMMITTED_OFFSET, int)
+        what = f"{COMMITTED_OFFSET} of {given['group']} in {place[0]}-{place[1]}"
+        terms.append(Term(what, ("offset", (given["group"], place)), COMMITTED_OFFSET, given[COMMITTED_OFFSET]))
+    if not terms:
+        raise FaultError("until says nothing that could be true", f"give one of {', '.join(sorted(FIELDS))}")
+    return sorted(terms)
+
+
+def _check(given: dict[str, Any], name: str, kind: type) -> None:
+    if kind is int:
+        check_number(given, "until", name, 0, OFFSET_MAX)
+    elif name in NAMES:
+        if given[name] not in NAMES[name]:
+            raise FaultError(f"until.{name} must be one of {', '.join(NAMES[name])}")
+    elif not isinstance(given[name], kind):
+        raise FaultError(f"until.{name} must be {'true or false' if kind is bool else 'a text'}")
+
+
+def value_of(broker: Broker, term: Term) -> Any:
+    """What is true now; None where there is no such id, topic or group."""
+    subject, value = term.subject
+    shown: dict[str, Any] | None
+    if subject == "transactional_id":
+        shown = state.transaction(broker, value)
+    elif subject == "topic":
+        shown = state.partition(broker, *value)
+    elif subject == "group":
+        shown = state.group(broker, value)
+        if shown is not None and term.name == "members":
+            return len(shown["members"])
+    else:
+        return state.committed_offset(broker, *value)
+    return None if shown is None else shown[term.name]
+
+
+async def wait_until(broker: Broker, terms: list[Term], timeout_s: float) -> list[str]:
+    """Wait until all is true; what was not, as "phase of pay is Ongoing", when that takes longer. Time is the machine's."""
+    deadline_ms = broker.clock.client_ms() + round(timeout_s * 1_000)
+    while True:
+        values = [(term, value_of(broker, term)) for term in terms]
+        open_terms = [(term, value) for term, value in values if not term.is_met_by(value)]
+        if not open_terms or broker.clock.client_ms() >= deadline_ms:
+            return [
+                f"{term.what} is {'nothing' if value is None else value}, not {term.wanted}"
+                for term, value in open_terms
+            ]
+        await asyncio.sleep(POLL_S)
