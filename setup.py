@@ -26,6 +26,7 @@ COMPILED = (
     "broker/connection.py",
     "broker/handlers/k26_end_txn.py",
     "broker/plain_produce.py",
+    "broker/producer_ids.py",
     "broker/transactions.py",
     "coordinator/actor.py",
     "coordinator/machine.py",

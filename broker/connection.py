@@ -324,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._turn.flush()
             response = served.handle(self, request, version)
         except Exception as fault:  # The shell's edge: one request's mistake ends its connection, not the broker.
-            return self._goes_on_after(fault)
+            return self.goes_on_after(fault)
         if response is not None:
             self.open = False
             if response is not NO_ANSWER:
@@ -338,12 +338,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._turn.flush()
             response = handle(self, request, version)
         except Exception as fault:  # As in `_frame`.
-            self._goes_on_after(fault)
+            self.goes_on_after(fault)
             return
         if response is not None:
             self.reply(response)
 
-    def _goes_on_after(self, fault: Exception) -> bool:
+    def goes_on_after(self, fault: Exception) -> bool:
         """Report what a handler has raised; whether the connection goes on."""
         facts = {"api_key": self.route.key, "api_version": self.route.version}
         if not isinstance(fault, StorageError):

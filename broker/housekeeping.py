@@ -87,7 +87,11 @@ class Housekeeping:
         start_moved = False
         for topic in self.broker.topics:
             for log in topic.partitions:
-                start_moved |= apply_retention(log, now_ms)
+                try:
+                    start_moved |= apply_retention(log, now_ms)
+                except (StorageError, OSError) as fault:
+                    facts = {"topic": log.topic, "partition": log.index, "fault": str(fault)}
+                    self.broker.events.error("retention_failed", **facts)
         if start_moved:
             self.broker.data_dir.write_start_offsets()
 

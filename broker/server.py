@@ -18,13 +18,14 @@ from stuntbroker.broker.features import TRANSACTION_VERSION, Features
 from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.image import ImageError, image_of
 from stuntbroker.broker.listener import CannotListen, Listener, listeners_of
+from stuntbroker.broker.producer_ids import ProducerIds
 from stuntbroker.broker.quotas import ClientQuotas
 from stuntbroker.broker.read_pace import ReadPace
 from stuntbroker.broker.request_memory import RequestMemory
 from stuntbroker.broker.router import Router
 from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.topics import OFFSETS, Topics
-from stuntbroker.broker.transactions import ProducerIds, Transactions
+from stuntbroker.broker.transactions import Transactions
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from stuntbroker.broker.fences import Fences
 from stuntbroker.broker.fencing import KIP_588
+from stuntbroker.broker.producer_ids import ProducerIds
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, Hold, OnReply
 from stuntbroker.coordinator.machine import expires_at_ms, has_expired
@@ -54,36 +55,12 @@ if TYPE_CHECKING:
 
 NO_CONTEXT = Context(-1, 0, -1)
 OPEN = frozenset({ONGOING, *PREPARED})
-BLOCK = 1_000
-"""Producer ids are reserved in the journal by so many at a time; what is left of a block is lost at a restart."""
 COORDINATOR_EPOCH = 0
 """Leader epoch of every partition of the transaction log: this process is the only leader they ever have."""
 IDS_PER_SLICE = 1_000
 """Ids that are looked at, or forgotten, before others have their turn."""
 COST_OF_FILES = 10
 """Cost of a marker in a partition that has no files yet. A marker in any other partition costs 1."""
-
-
-class ProducerIds:
-    """Producer ids, none ever given twice, restarts included."""
-
-    def __init__(self, first: int, reserve: Callable[[int], None]) -> None:
-        self.next = first
-        self._reserved_below = first
-        self._reserve = reserve
-
-    def peek(self) -> int:
-        """Return the producer id that is given out next. Raises StorageError: a block of ids is reserved on disk first."""
-        if self.next >= self._reserved_below:
-            self._reserve(self.next + BLOCK)
-            self._reserved_below = self.next + BLOCK
-        return self.next
-
-    def take(self) -> int:
-        """Return a producer id that nobody has. Raises StorageError."""
-        taken = self.peek()
-        self.next += 1
-        return taken
 
 
 class TxnStops(Protocol):
@@ -113,6 +90,8 @@ class Transactions:
         self._actors: dict[str, Actor] = {}
         self._dormant: dict[str, bytes] = {}
         """Ids that nobody has used since the start: their state as it is in the log. An actor is made when one is used."""
+        self._timing_out: set[Actor] = set()
+        """Actors whose time-out is under way."""
         self.open: set[Actor] = set()
         """Actors with a transaction that is not complete: those that can time out, or were left prepared by a fault."""
         self._context = NO_CONTEXT
@@ -267,14 +246,18 @@ class Transactions:
     def when_synced(self, callback: Callable[[], None]) -> None:
         """Call back when everything that was written is on the disk."""
         assert self.broker.syncer is not None
+        self.broker.syncer.when_synced(self._reporting(callback))
 
-        def synced() -> None:
+    def _reporting(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """A callback whose fault is reported: who asked is answered, and nobody else is held up."""
+
+        def call() -> None:
             try:
                 callback()
-            except StorageError as fault:  # Who asked is answered; nobody else who waits for this sync is held up.
+            except StorageError as fault:
                 self.broker.events.error("txn_log_failed", fault=str(fault))
 
-        self.broker.syncer.when_synced(synced)
+        return call
 
     def write_markers(self, txn: Txn) -> bool:
         """Write the markers of a transaction; True when they count at once, without a sync. Raises StorageError."""
@@ -283,13 +266,8 @@ class Transactions:
 
     def write_markers_in_slices(self, txn: Txn, on_written: Callable[[], None], on_failed: Callable[[], None]) -> None:
         """Write the markers of a transaction of very many partitions, some of them in a turn."""
-
-        def written() -> None:
-            if self._never_syncs:
-                on_written()
-            else:
-                self.when_synced(on_written)
-
+        on_written, on_failed = self._reporting(on_written), self._reporting(on_failed)
+        written = on_written if self._never_syncs else partial(self.when_synced, on_written)
         if self._stops is not None:
             self._stops.write_markers(txn, partial(self._write_markers, txn), written, on_failed)
             return
@@ -360,6 +338,9 @@ class Transactions:
             self.open.add(actor)
         else:
             self.open.discard(actor)
+        if self._timing_out and actor in self._timing_out:
+            self._timing_out.discard(actor)
+            self._timed_out(before)
 
     # --- by the clock
 
@@ -390,19 +371,23 @@ class Transactions:
                 if txn.phase in PREPARED:
                     actor.finish(self)
                     continue
+                self._timing_out.add(actor)
                 actor.ask(TimeOut(), None, self)
             except StorageError as fault:
+                self._timing_out.discard(actor)
                 self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
-                continue
-            self.timed_out_count += 1
-            self.fences.add(txn.transactional_id, "timeout", None, self.broker.clock.monotonic_ms())
-            self.broker.events.info(
-                "txn_timed_out",
-                transactional_id=txn.transactional_id,
-                producer_id=txn.producer_id,
-                producer_epoch=txn.producer_epoch,
-                timeout_ms=txn.timeout_ms,
-            )
+
+    def _timed_out(self, txn: Txn) -> None:
+        """The decision to abort a transaction is in the log."""
+        self.timed_out_count += 1
+        self.fences.add(txn.transactional_id, "timeout", None, self.broker.clock.monotonic_ms())
+        self.broker.events.info(
+            "txn_timed_out",
+            transactional_id=txn.transactional_id,
+            producer_id=txn.producer_id,
+            producer_epoch=txn.producer_epoch,
+            timeout_ms=txn.timeout_ms,
+        )
 
     def expire(self) -> None:
         """Forgets ids that nobody used for `transactional.id.expiration.ms`, in slices of a bounded number of ids."""

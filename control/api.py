@@ -19,7 +19,7 @@ from starlette.routing import Route
 from stuntbroker.control import state
 from stuntbroker.control.conditions import read_condition, wait_until
 from stuntbroker.control.faults import FaultError, texts_in
-from stuntbroker.control.late import ANSWER_S_MAX, deliver, read_late
+from stuntbroker.control.late import NotAnswered, deliver, read_late
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.schemas import (
     ADVANCE_BODY,
@@ -241,9 +241,8 @@ async def _deliver_late(control: Control, request: Request) -> Any:
         raise Problem(400, str(fault), fault.hint) from fault
     try:
         return await deliver(control.broker, described)
-    except TimeoutError:
-        hint = "is the id parked at a stop, or a fault at work?"
-        raise Problem(408, f"it was not answered within {ANSWER_S_MAX:g} s", hint) from None
+    except NotAnswered as fault:
+        raise Problem(502, str(fault), "is the id parked at a stop, or a fault at work?") from fault
 
 
 # --- plans

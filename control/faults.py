@@ -36,6 +36,8 @@ VERBS: Final = {
 }
 """What may be done to a request, and what that means."""
 TIMES_MS_MAX: Final = 24 * 3_600_000
+TEXT_MAX: Final = 500
+"""Patterns are looked at for every request."""
 API_NAMES: Final = {api.name.lower(): key for key, api in APIS.items()}
 FIELDS: Final = {
     "transactional_id": {"transactional_id", "transactional_ids", "v3_and_below_transactional_id"},
@@ -222,8 +224,7 @@ def read_match(match: dict[str, Any]) -> dict[str, Any]:
             keys |= named
         match["api"] = frozenset(keys)
     for name in TEXTS:
-        if not isinstance(match.get(name, ""), str):
-            raise FaultError(f"match.{name} must be a text", "* and ? stand for what may be anything")
+        check_text(match, "match", name)
     for name in NUMBERS:
         check_number(match, "match", name, 0, 1 << 31)
     return match
@@ -238,6 +239,14 @@ def _read_when(when: dict[str, Any]) -> dict[str, Any]:
     if isinstance(probability, bool) or not isinstance(probability, int | float) or not 0 <= probability <= 1:
         raise FaultError("when.probability must be a number from 0 to 1")
     return when
+
+
+def check_text(part: dict[str, Any], where: str, name: str) -> None:
+    """Raise FaultError unless `part` has no `name`, or a pattern of a sensible length there."""
+    value = part.get(name, "")
+    if not isinstance(value, str) or len(value) > TEXT_MAX:
+        hint = "* and ? stand for what may be anything"
+        raise FaultError(f"{where}.{name} must be a text of at most {TEXT_MAX} characters", hint)
 
 
 def check_number(part: dict[str, Any], where: str, name: str, lowest: int, highest: int) -> None:

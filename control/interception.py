@@ -19,7 +19,10 @@ def handle_and_look(handle: Handler, connection: Connection, request: Any, versi
 
     def comes_later(answer: Any) -> None:
         connection.before_reply = outer
-        send(connection, on_answer(answer))
+        try:
+            send(connection, on_answer(answer))
+        except Exception as fault:  # It is not the mistake of whoever has this request answered.
+            connection.goes_on_after(fault)
 
     connection.before_reply = comes_later
     answer = handle(connection, request, version)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from struct import pack, unpack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.apis import SERVED
-from stuntbroker.control.faults import API_NAMES, FaultError, check_number, part_of, texts_in
+from stuntbroker.control.faults import API_NAMES, FaultError, check_number, check_text, part_of, texts_in
 from stuntbroker.control.messages import error_codes, error_name, plain_message, response_class
+from stuntbroker.control.request_log import ELEMENTS_KEPT
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -28,13 +29,13 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from stuntbroker.protocol.primitives import Message, skip_tags
+from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
     from stuntbroker.control.request_log import LoggedRequest, RequestLog
 
-CLIENT_ID: Final = "late"
+CLIENT_ID: Final = "stuntbroker-late"
 END_TXN, PRODUCE, ADD_PARTITIONS, WRITE_MARKERS = KEYS = (26, 0, 24, 27)
 ANSWER_S_MAX: Final = 10.0
 VERSION_WITH_IDS: Final = 13
@@ -77,30 +78,42 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
         raise FaultError(f"there is no transactional id {id_!r}", "GET /v1/transactions lists them")
     _check(given)
     last = _last(log, key, id_)
-    version = given.get("version", min(SERVED[key][1], LAST_OF_CLIENTS) if key == ADD_PARTITIONS else SERVED[key][1])
-    producer_id, producer_epoch, committed, sequence = txn.producer_id, txn.producer_epoch, True, 0
-    places = sorted(txn.partitions)
-    if last is not None:
-        version = given.get("version", last.version)
-        producer_id, producer_epoch, committed, sequence, places = _as_sent(broker, last, places)
-    if "topic" in given:
-        places = [(given["topic"], given.get("partition", 0))]
     low, high, _ = SERVED[key]
+    version = given.get(
+        "version", last.version if last else min(high, LAST_OF_CLIENTS) if key == ADD_PARTITIONS else high
+    )
     if not low <= version <= high:
         raise FaultError(f"{APIS[key].name} has no version {version} here", f"from {low} to {high}")
+    as_sent = Sent(txn.producer_id, txn.producer_epoch, True, sorted(txn.partitions))
+    if last is not None:
+        as_sent = _as_sent(broker, last, id_, as_sent)
+    places = as_sent.places
+    if "topic" in given:
+        places = [(given["topic"], given.get("partition", 0))]
+    elif key == ADD_PARTITIONS and last is not None and len(places) >= ELEMENTS_KEPT:
+        raise FaultError("the last one named more partitions than are remembered", "give topic and partition")
     if key != END_TXN and not places:
         raise FaultError("it is about no partition: nothing like it was sent before", "give topic and partition")
+    producer_id = given.get("producer_id", as_sent.producer_id)
+    producer_epoch = given.get("producer_epoch", as_sent.producer_epoch)
     return LateRequest(
         key,
         version,
         id_,
-        given.get("producer_id", producer_id),
-        given.get("producer_epoch", producer_epoch),
-        given.get("committed", committed),
+        producer_id,
+        producer_epoch,
+        given.get("committed", as_sent.committed),
         places,
         given.get("values", ["late"]),
-        given.get("sequence", sequence),
+        given["sequence"] if "sequence" in given else _next_sequence(broker, places, producer_id, producer_epoch),
     )
+
+
+def _next_sequence(broker: Broker, places: list[tuple[str, int]], producer_id: int, producer_epoch: int) -> int:
+    """The sequence that follows in the partition; 0 where the producer is not known with this epoch."""
+    log = broker.topics.log(*places[0]) if places else None
+    producer = None if log is None else log.producers.producers.get(producer_id)
+    return producer.next_sequence if producer is not None and producer.epoch == producer_epoch else 0
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -111,8 +124,7 @@ def _check(given: dict[str, Any]) -> None:
     check_number(given, "late", "sequence", 0, (1 << 31) - 1)
     if not isinstance(given.get("committed", True), bool):
         raise FaultError("late.committed must be true or false")
-    if not isinstance(given.get("topic", ""), str):
-        raise FaultError("late.topic must be a text")
+    check_text(given, "late", "topic")
     values = given.get("values", [])
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise FaultError("late.values must be a list of texts")
@@ -131,24 +143,34 @@ def _last(log: RequestLog, key: int, id_: str) -> LoggedRequest | None:
     return None
 
 
-def _as_sent(
-    broker: Broker, last: LoggedRequest, places: list[tuple[str, int]]
-) -> tuple[int, int, bool, int, list[tuple[str, int]]]:
-    """(producer id, epoch, committed, next sequence, partitions) of a request; `places` when it names none."""
+class Sent(NamedTuple):
+    """What a client has sent."""
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    places: list[tuple[str, int]]
+
+
+def _as_sent(broker: Broker, last: LoggedRequest, id_: str, otherwise: Sent) -> Sent:
+    """What is in a request; `otherwise` for what it does not say."""
     fields = last.fields
     if "topic_data" in fields:
-        topic = fields["topic_data"][-1]
-        data = topic["partition_data"][-1]
+        named = [(topic, data) for topic in fields["topic_data"] for data in topic["partition_data"]]
+        if not named or "producer_id" not in named[-1][1]:
+            return otherwise
+        topic, data = named[-1]
         known = None if topic["name"] else broker.topics.by_id(bytes.fromhex(topic["topic_id"]))
         name = topic["name"] if known is None else known.name
-        sequence = data["base_sequence"] + data["records"]
-        return data["producer_id"], data["producer_epoch"], True, sequence, [(name, data["index"])]
+        return Sent(data["producer_id"], data["producer_epoch"], True, [(name, data["index"])])
     if "committed" in fields:
-        return fields["producer_id"], fields["producer_epoch"], fields["committed"], 0, places
-    prefix = "" if fields["transactions"] else "v3_and_below_"
-    source = fields["transactions"][-1] if fields["transactions"] else fields
-    named_places = [(topic["name"], index) for topic in source[f"{prefix}topics"] for index in topic["partitions"]]
-    return source[f"{prefix}producer_id"], source[f"{prefix}producer_epoch"], True, 0, named_places
+        return Sent(fields["producer_id"], fields["producer_epoch"], fields["committed"], otherwise.places)
+    source, prefix = fields, "v3_and_below_"
+    for transaction in fields["transactions"]:
+        if transaction["transactional_id"] == id_:
+            source, prefix = transaction, ""
+    places = [(topic["name"], index) for topic in source[f"{prefix}topics"] for index in topic["partitions"]]
+    return Sent(source[f"{prefix}producer_id"], source[f"{prefix}producer_epoch"], True, places)
 
 
 def request_of(broker: Broker, described: LateRequest) -> Message:
@@ -185,24 +207,42 @@ def request_of(broker: Broker, described: LateRequest) -> Message:
     return ProduceRequest(described.transactional_id, -1, round(ANSWER_S_MAX * 1_000), [data])
 
 
+class NotAnswered(Exception):
+    """What has become of a request that got no answer."""
+
+
 async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
-    """Have it arrive, by a connection of its own; return what was sent, the errors in its answer, and the answer."""
+    """Have it arrive, by a connection of its own; return the errors in its answer, and the answer. Raises NotAnswered."""
     request = request_of(broker, described)
     api = APIS[described.key]
     flexible = described.version >= api.flexible_from
     name = CLIENT_ID.encode()
     body = bytearray(pack(">hhih", described.key, described.version, 1, len(name)) + name + bytes(flexible))
     request.encode(body, described.version)
-    address = broker.listeners[0].addresses[0].reachable()
-    reader, writer = await asyncio.open_connection(address.host, address.port)
+    frame = await _exchange(broker, pack(">i", len(body)) + body)
     try:
-        writer.write(pack(">i", len(body)) + body)
-        (size,) = unpack(">i", await asyncio.wait_for(reader.readexactly(4), ANSWER_S_MAX))
-        frame = await asyncio.wait_for(reader.readexactly(size), ANSWER_S_MAX)
-    except asyncio.IncompleteReadError:
-        return {"api": api.name, "version": described.version, "errors": [], "answer": None}
-    finally:
-        writer.close()
-    answer = response_class(described.key).decode(frame, described.version, skip_tags(frame, 4) if flexible else 4)
+        answer = response_class(described.key).decode(frame, described.version, skip_tags(frame, 4) if flexible else 4)
+    except (DecodeError, IndexError) as fault:
+        raise NotAnswered(f"the answer cannot be read: {fault}") from fault
     errors = [error_name(code) for code in dict.fromkeys(error_codes(answer))]
     return {"api": api.name, "version": described.version, "errors": errors, "answer": plain_message(answer)}
+
+
+async def _exchange(broker: Broker, frame: bytes) -> bytes:
+    """What is answered to a frame, without its length."""
+    address = broker.listeners[0].addresses[0].reachable()
+    writer = None
+    try:
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(frame)
+        (size,) = unpack(">i", await asyncio.wait_for(reader.readexactly(4), ANSWER_S_MAX))
+        return await asyncio.wait_for(reader.readexactly(size), ANSWER_S_MAX)
+    except asyncio.IncompleteReadError as fault:
+        raise NotAnswered("the broker has closed the connection instead of an answer") from fault
+    except TimeoutError as fault:
+        raise NotAnswered(f"there was no answer within {ANSWER_S_MAX:g} s") from fault
+    except OSError as fault:
+        raise NotAnswered(f"the broker cannot be reached at {address}: {fault.strerror}") from fault
+    finally:
+        if writer is not None:
+            writer.close()

@@ -50,9 +50,13 @@ class ControlServer:
         return addresses[0]
 
     def stop(self) -> None:
-        """Stop listening, and close what is connected."""
+        """Stop listening, close what is connected, and let go on what is parked or held: the broker ends in order."""
         for server in self._servers:
             server.close()
+        for id_ in list(self._control.stops.stops):
+            self._control.stops.remove(id_)
+        for id_ in list(self._control.injector.faults):
+            self._control.injector.remove(id_)
         if self._protocols is not None:
             for connection in list(self._protocols.state.connections):
                 connection.transport.abort()

@@ -27,6 +27,7 @@ import contextlib
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final
@@ -75,6 +76,7 @@ class Cleaning:
     """One pass over one log. Each `next()` does a bounded piece of the work; the pass is over when it ends."""
 
     def __init__(self, log: PartitionLog, now_ms: int) -> None:
+        self._points = log.turn.points if log.turn is not None else Points()
         self.log = log
         self.now_ms = now_ms
         self.last_offset: dict[bytes, int] = {}
@@ -192,6 +194,7 @@ class Cleaning:
                 os.utime(cleaned.fd, ns=(times.st_atime_ns, times.st_mtime_ns))
             if self.log.touched is not None:  # What it replaces was synced.
                 cleaned.sync()
+            self._points.passing("compaction.swap.before", self.log.topic, self.log.index)
             os.replace(path + ".cleaned", path + ".swap")
             if self.log.touched is not None:
                 sync_path(self.log.folder)
@@ -261,8 +264,7 @@ class Cleaning:
     def _swap(self, group: list[Segment], cleaned: Segment, path: str, end: int) -> None:
         """The log in memory first, whatever becomes of the files: `.swap` says what they must be."""
         log = self.log
-        passing = (log.turn.points if log.turn is not None else Points()).passing
-        passing("compaction.swap.before", log.topic, log.index)
+        passing = partial(self._points.passing, topic=log.topic, partition=log.index)
         at = log.segments.index(group[0])
         log.segments[at : at + len(group)] = [cleaned]
         if at == 0:
@@ -274,9 +276,9 @@ class Cleaning:
             for suffix in SUFFIXES if segment.base_offset != cleaned.base_offset else SUFFIXES[:-1]:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(segment.path + suffix)
-        passing("compaction.swap.middle", log.topic, log.index)
+        passing("compaction.swap.middle")
         os.replace(path + ".swap", cleaned.path + ".log")
-        passing("compaction.swap.after", log.topic, log.index)
+        passing("compaction.swap.after")
         OPEN_FILES.opened(cleaned)  # Not before: it would open another file again than the one that it is.
         cleaned.write_indexes()
 

@@ -315,8 +315,10 @@ class PartitionLog(SegmentedLog):
         # Unlike Kafka: a large batch begins a segment, whatever room is left in the active one.
         segment = self._segment_for(size, last_offset, max_timestamp) if ahead is None else self._roll()
         try:
+            self._passing("log.write.before")
             if ahead is None or not segment.take_file(ahead, last_offset, max_timestamp):
                 segment.append(batch, size, last_offset, max_timestamp)
+            self._passing("log.write.after")
         except StorageError as fault:
             self.failed(fault)
             raise

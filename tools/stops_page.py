@@ -23,8 +23,10 @@ A stop is a point with an action. [Fail on purpose](how-to/fail-on-purpose.md#a-
 | `fail` | it fails, as when a disk refuses; what was done until then stays |
 | `kill` | the process ends, as by `kill -9`: what comes before this point is in the files, what comes behind it is not |
 
-What fails on the way of a request or of a transaction is answered by COORDINATOR_NOT_AVAILABLE, or its connection is closed. What
-fails on the way to the disk has the broker do what it does then: for a write to its logs, it ends.
+What fails on the way of a request or of a transaction is answered as when the disk refuses (COORDINATOR_NOT_AVAILABLE,
+KAFKA_STORAGE_ERROR), or its connection is closed. What fails on the way to the disk has the broker do what it does then: for a
+write to its logs, it ends. At points on the way to the disk `kill` writes nothing more: what was appended in the same turn of the
+event loop is only there if it was written before the point.
 
 A stop fires once, or as often as `times` says (0: always), from the `nth` that matches on.
 """
@@ -38,7 +40,8 @@ def page() -> str:
     parts = [
         INTRODUCTION,
         "## On the way of a transaction\n\n`match` may have `transactional_id` (a pattern), and `request`: InitProducerId,\n"
-        "AddPartitions, EndTxn, or TimeOut for what the broker does by itself. Points of markers and offsets have `topic` and\n"
+        "AddPartitions, EndTxn, Verify, or what the broker does by itself: TimeOut, and MarkersWritten for a transaction that\n"
+        "it finishes after a fault or a start. Points of markers and offsets have `topic` and\n"
         "`partition` instead of `request`; the markers of a transaction are written by topic and partition.\n",
         _table(of_transactions),
         "## On the way of a request\n\n`match` may have what a [fault](control.md#faults) can match; `api` only where the\n"

@@ -8,11 +8,12 @@ import pytest
 
 from stuntbroker.control.control import Control
 from stuntbroker.control.faults import FaultError
-from stuntbroker.control.late import deliver, read_late
+from stuntbroker.control.late import NotAnswered, deliver, read_late
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.control.rules import rule
 from tests.control.transactions import add, begin
 from tests.kit.rig import Client, Rig
 from tests.kit.valid_requests import batch
@@ -77,11 +78,12 @@ async def test_late_records_of_a_fenced_producer_are_refused_and_of_the_present_
     given = begin(client)
     assert produce(client, given.producer_id, given.producer_epoch) == [ErrorCode.NONE]
     assert await late(rig, control, "Produce", values=["more"]) == []
+    assert await late(rig, control, "Produce", values=["and", "more"]) == []
     successor = client.ask(InitProducerIdRequest("pay", 60_000), 4)
     assert successor.producer_epoch > given.producer_epoch
     assert await late(rig, control, "Produce", sequence=2) == ["INVALID_PRODUCER_EPOCH"]
     log = rig.log("t", 0)
-    assert [header.count for header, _ in log.batches() if not header.control] == [1, 1]
+    assert [header.count for header, _ in log.batches() if not header.control] == [1, 1, 2]
 
 
 async def test_a_late_marker_of_an_old_epoch_is_refused(rig: Rig, control: Control, client: Client) -> None:
@@ -100,6 +102,27 @@ async def test_what_arrives_late_is_not_taken_for_what_a_client_has_sent(
     await late(rig, control, "EndTxn", committed=False, producer_epoch=7)
     late_again = read_late(rig.broker, control.requests, {"api": "EndTxn", "transactional_id": "pay"})
     assert (late_again.producer_epoch, late_again.committed) == (given.producer_epoch, True)
+
+
+async def test_a_late_request_without_an_answer_is_no_success(rig: Rig, control: Control, client: Client) -> None:
+    begin(client)
+    control.stops.add("txn.end.before", {"action": "fail"})
+    with pytest.raises(NotAnswered, match="the broker has closed the connection instead of an answer"):
+        await late(rig, control, "EndTxn")
+    assert phase_of(rig) == "Ongoing"
+    control.injector.add(rule("EndTxn", corrupt=True))
+    with pytest.raises(NotAnswered, match="the answer cannot be read"):
+        await late(rig, control, "EndTxn")
+
+
+async def test_more_partitions_than_are_remembered_are_refused(rig: Rig, control: Control, client: Client) -> None:
+    rig.topic("many", 30)
+    begin(client)
+    given = client.ask(InitProducerIdRequest("pay", 60_000), 4)
+    add(client, given, "pay", range(30), topic="many")
+    with pytest.raises(FaultError, match="more partitions than are remembered"):
+        await late(rig, control, "AddPartitionsToTxn")
+    assert await late(rig, control, "AddPartitionsToTxn", topic="many", partition=3) == []
 
 
 WRONG: dict[str, tuple[Any, str]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTopic,
 )
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 from stuntbroker.protocol.messages.txn_offset_commit_request import (
@@ -30,6 +32,7 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
 )
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.errors import StorageError
+from tests.control.rules import rule
 from tests.control.transactions import begin
 from tests.kit.rig import Client, Rig, SyncedAtOnce, decode, frame, turn
 from tests.kit.rig import rig as running_rig
@@ -93,10 +96,10 @@ def phase_of(rig: Rig, transactional_id: str = "pay") -> str:
 
 
 def markers_in(rig: Rig) -> int:
-    """How many partitions have a marker of a transaction."""
+    """How many markers there are of the transaction, of which each partition has one."""
     rig.broker.turn.flush()
     logs = [log for topic in rig.broker.topics for log in topic.partitions if topic.name in ("t", OFFSETS)]
-    return sum(any(header.control for header, _ in log.batches()) for log in logs)
+    return sum(header.control for log in logs for header, _ in log.batches())
 
 
 async def settled(client: Client) -> list[bytes]:
@@ -200,7 +203,11 @@ async def test_a_broker_that_ends_at_a_point_starts_again_by_kafka_s_rules(
     (image,) = images.made
     async with running_rig(image) as restarted:
         assert phase_of(restarted) == way.after_restart
-        assert markers_in(restarted) == (0 if way.after_restart == "Ongoing" else 3)
+        is_finished = way.phase.startswith("Prepare")
+        assert ("txn_finished_after_restart" in restarted.events.names()) is is_finished
+        assert markers_in(restarted) == (
+            way.markers + 3 if is_finished else way.markers
+        )  # Writing one twice does no harm.
         again = restarted.client()
         again.feed(end_request(given, way.commit))
         (answer,) = await settled(again)
@@ -290,9 +297,10 @@ async def test_a_time_out_can_be_parked_and_the_transaction_is_open_until_then(
     stop = control.stops.add("txn.PrepareAbort.before", {"match": {"request": "TimeOut"}})
     await control.clock.advance(120_000)
     assert (phase_of(rig), stop.as_json()["parked"]) == ("Ongoing", ["pay"])
+    assert rig.broker.transactions.timed_out_count == 0
     control.stops.remove(stop.id)
     await turn(12)
-    assert phase_of(rig) == "CompleteAbort"
+    assert (phase_of(rig), rig.broker.transactions.timed_out_count) == ("CompleteAbort", 1)
 
 
 async def test_requests_for_an_id_that_is_parked_wait_behind_it_in_their_order(
@@ -324,6 +332,49 @@ async def test_what_is_parked_at_two_points_of_one_moment_passes_one_after_the_o
     assert len(await settled(client)) == 1
 
 
+async def test_an_actor_whose_request_fails_goes_on_with_the_next_one_only(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    """Two requests of an id at the same time would give two producers the same epoch."""
+    given = open_transaction(client)
+    control.stops.add("txn.CompleteCommit.after", {"action": "fail"})
+    parked = control.stops.add("txn.Empty.before", {})
+    client.feed(end_request(given))
+    second, third = rig.client(), rig.client()
+    for each in (second, third):
+        each.feed(frame(InitProducerIdRequest("pay", 60_000), 4))
+    assert (await settled(second), await settled(third), len(parked.parked)) == ([], [], 1)
+    control.stops.release(parked)
+    answers = [decode((await settled(each))[0], 22, 4) for each in (second, third)]
+    assert [answer.producer_epoch for answer in answers] == [given.producer_epoch + 1, given.producer_epoch + 2]
+
+
+async def test_a_fault_of_the_next_request_is_reported_and_ends_nothing_else(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    given = open_transaction(client)
+    control.stops.add("txn.CompleteCommit.before", {"action": "fail", "match": {"request": "EndTxn"}})
+    control.stops.add("txn.reply", {"action": "fail", "match": {"request": "InitProducerId"}})
+    client.feed(end_request(given))
+    second = rig.client()
+    second.feed(frame(InitProducerIdRequest("pay", 60_000), 4))
+    (refusal,) = await settled(client)
+    assert decode(refusal, 26, 4).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(await settled(second)) == 1
+    assert "txn_not_finished" in rig.events.names()
+
+
+async def test_a_request_that_fails_while_its_answer_comes_later_is_closed(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    control.injector.add(rule("Fetch", duplicate=True))
+    control.stops.add("fetch.before", {"action": "fail", "nth": 2})
+    fetch = FetchRequest(max_wait_ms=500, min_bytes=1, topics=[FetchTopic("t", partitions=[FetchPartition(0)])])
+    client.feed(frame(fetch, 11))
+    await control.clock.advance(500)
+    assert (await settled(client), client.transport.closed) == ([], True)
+
+
 async def test_a_stop_fires_once_or_so_many_times_or_always(rig: Rig, control: Control, client: Client) -> None:
     once, twice, always = (control.stops.add("metadata.before", {"times": times}) for times in (1, 2, 0))
     for number in range(3):
@@ -340,6 +391,7 @@ async def test_waiting_ends_when_something_comes_and_says_when_nothing_does(
     assert not await control.stops.wait([stop], 1, 0)
     asyncio.get_running_loop().call_soon(client.feed, frame(MetadataRequest([]), 9))
     assert await control.stops.wait([stop], 1, 10)
+    assert await control.stops.wait([stop], 1, 0)
 
 
 # --- on the way to the disk
@@ -367,6 +419,10 @@ def clean(rig: Rig) -> None:
 
 def change(rig: Rig) -> None:
     rig.broker.topics.create("another", 1, {})
+
+
+def write_much(rig: Rig) -> None:
+    rig.log("files", 0).append_own(bytearray(batch(1, size=20_000)))
 
 
 PROVOKED = {
@@ -409,6 +465,43 @@ async def test_a_stop_on_the_way_to_the_disk_loses_nothing_that_was_acknowledged
         assert kept or point.startswith("segment.delete")
 
 
+@pytest.mark.parametrize("write", [write_some, write_much])
+async def test_every_write_to_a_log_is_passed(write: Callable[[Rig], None], rig: Rig, control: Control) -> None:
+    rig.topic("files")
+    stops = [control.stops.add(f"log.write.{side}", {"action": "kill", "nth": 100}) for side in ("before", "after")]
+    write(rig)
+    assert [stop.matched for stop in stops] == [1, 1]
+
+
+async def test_a_log_is_cleaned_again_after_its_swap_has_failed(rig: Rig, control: Control) -> None:
+    rig.topic("files", cleanup_policy="compact")
+    for _ in range(3):
+        write_some(rig)
+        rig.log("files", 0).roll()
+    control.stops.add("compaction.swap.before", {"action": "fail"})
+    with pytest.raises(StorageError):
+        clean(rig)
+    for segment in rig.log("files", 0).segments[:-1]:
+        segment.close()  # As when many files are open.
+    clean(rig)
+    write_some(rig)
+    assert [header.base_offset for header, _ in rig.log("files", 0).batches()] == [2, 3]
+
+
+async def test_retention_goes_on_with_the_next_log_when_one_fails(rig: Rig, control: Control) -> None:
+    rig.topic("files", retention_ms="1000")
+    rig.topic("others", retention_ms="1000")
+    for name in ("files", "others"):
+        log = rig.log(name, 0)
+        log.append_own(bytearray(batch(1)))
+        rig.broker.turn.end()
+        log.roll()
+    control.stops.add("segment.delete.before", {"action": "fail", "match": {"topic": "files"}})
+    await control.clock.advance(600_000)
+    assert "retention_failed" in rig.events.names()
+    assert [rig.log(name, 0).log_start_offset for name in ("files", "others")] == [1, 1]
+
+
 async def test_without_stops_nothing_stands_in_the_way(rig: Rig, control: Control, client: Client) -> None:
     router, transactions, points = rig.broker.router, rig.broker.transactions, rig.broker.data_dir.points
     before = list(router._interceptors)
@@ -433,6 +526,11 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "a match of another kind of point": ("txn.reply", {"match": {"client_id": "x"}}, "match has no client_id"),
     "a request that is no text": ("txn.reply", {"match": {"request": 1}}, "match.request must be a text"),
     "the 0th": ("txn.reply", {"nth": 0}, "stop.nth must be a whole number from 1"),
+    "a pattern without end": (
+        "txn.reply",
+        {"match": {"transactional_id": "*a" * 300}},
+        "match.transactional_id must be",
+    ),
     "parked on the way to the disk": ("log.write.before", {}, "at log.write.before there is no park"),
     "failing when it is done": ("journal.write.after", {"action": "fail"}, "at journal.write.after there is no fail"),
 }

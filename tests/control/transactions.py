@@ -23,9 +23,11 @@ def begin(
     return given
 
 
-def add(client: Client, given: Any, transactional_id: str = "pay", partitions: Sequence[int] = (0,)) -> None:
-    """Add partitions of `t`, which opens a transaction; `given` has producer id and epoch."""
-    topics = [AddPartitionsToTxnTopic("t", list(partitions))]
+def add(
+    client: Client, given: Any, transactional_id: str = "pay", partitions: Sequence[int] = (0,), topic: str = "t"
+) -> None:
+    """Add partitions of a topic, which opens a transaction; `given` has producer id and epoch."""
+    topics = [AddPartitionsToTxnTopic(topic, list(partitions))]
     client.ask(
         AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,
