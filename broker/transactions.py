@@ -213,6 +213,14 @@ class Transactions:
         actor = self._actors[transactional_id] = Actor(txn, self._log_of(transactional_id))
         return actor
 
+    def set_ids(self, transactional_id: str, producer_id: int | None, producer_epoch: int) -> Txn | None:
+        """Have an id go on from these, for a test; None, and nothing is done, while it has a transaction. Raises StorageError."""
+        actor = self.find(transactional_id) or self._new_actor(transactional_id)
+        if actor.busy or actor.txn.phase in OPEN:
+            return None
+        actor.set_ids(producer_id, producer_epoch, self.broker.clock.now_ms(), self)
+        return actor.txn
+
     def fence_by_admin(self, connection: Connection, producer_id: int) -> None:
         """An administrator has written a marker of this producer."""
         for actor in self.open:
@@ -349,7 +357,7 @@ class Transactions:
         if any(log.records for log in self._log):
             return 0
         soonest_ms = None
-        for txn in [actor.txn for actor in self.open]:
+        for txn in [actor.txn for actor in self.open if not actor.busy]:
             expires_ms = 0 if txn.phase in PREPARED else expires_at_ms(txn)
             if expires_ms is not None and (soonest_ms is None or expires_ms < soonest_ms):
                 soonest_ms = expires_ms
@@ -374,8 +382,9 @@ class Transactions:
                 self._timing_out.add(actor)
                 actor.ask(TimeOut(), None, self)
             except StorageError as fault:
-                self._timing_out.discard(actor)
                 self.broker.events.error("txn_not_finished", transactional_id=txn.transactional_id, fault=str(fault))
+            if not actor.busy:
+                self._timing_out.discard(actor)
 
     def _timed_out(self, txn: Txn) -> None:
         """The decision to abort a transaction is in the log."""

@@ -31,6 +31,7 @@ usage: stuntbroker ctl COMMAND [options]
   plans              the plans that come with the broker
   plan NAME|FILE     carry out a plan (JSON: faults, stops, clock) instead of all faults and stops
   wait CONDITION     until it is true, at most --timeout TIME (10s): {"topic": "orders", "last_stable_offset": 5}
+  seed STATE         bring about a state: {"hanging": {"topic": "orders"}}
   late REQUEST       have a request arrive late: {"api": "EndTxn", "transactional_id": "pay-1"}
   requests           the last requests         [--limit N, default 20]
   transactions       every transactional id
@@ -150,6 +151,10 @@ def _wait(client: ControlClient, given: Options) -> Any:
     return client.post("/v1/wait", body, ms / 1_000 + TIMEOUT_S)
 
 
+def _seed(client: ControlClient, given: Options) -> Any:
+    return client.post("/v1/seed", _rule("seed", given[""][0]))
+
+
 def _deliver_late(client: ControlClient, given: Options) -> Any:
     return client.post("/v1/late", _rule("late", given[""][0]), ADVANCE_TIMEOUT_S)
 
@@ -222,11 +227,11 @@ def _show_late(document: Any) -> str:
     return f"{document['api']} v{document['version']}: {', '.join(document['errors']) or 'no error'}\n"
 
 
-def _show_plans(document: Any) -> str:
+def _show_jsons(document: Any) -> str:
     return table(("PLAN", "WHAT HAPPENS"), [(name, plan["about"]) for name, plan in document["plans"].items()])
 
 
-def _show_plan(document: Any) -> str:
+def _show_json(document: Any) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
@@ -300,9 +305,10 @@ COMMANDS: Final = {
     "stop": Command(_add_stop, _show_stops, "POINT", words_max=2),
     "release": Command(_release, lambda document: f"released {document['released']}\n", "ID"),
     "remove": Command(_remove, _show_removed, "ID", flags=("--all",)),
-    "plans": Command(_get("/v1/plans"), _show_plans),
-    "plan": Command(_apply_plan, _show_plan, "NAME"),
+    "plans": Command(_get("/v1/plans"), _show_jsons),
+    "plan": Command(_apply_plan, _show_json, "NAME"),
     "wait": Command(_wait, lambda document: "it is so\n", "CONDITION", options=("--timeout",)),
+    "seed": Command(_seed, _show_json, "STATE"),
     "late": Command(_deliver_late, _show_late, "REQUEST"),
     "requests": Command(_requests, _show_requests, options=("--limit",)),
     "transactions": Command(_get("/v1/transactions"), _show_transactions),

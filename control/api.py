@@ -28,12 +28,14 @@ from stuntbroker.control.schemas import (
     LATE_BODY,
     NUMBER,
     PLAN_BODY,
+    SEED_BODY,
     STOP_BODY,
     UNTIL_BODY,
     WAIT_BODY,
     WAIT_MS,
     WAIT_MS_MAX,
 )
+from stuntbroker.control.seed import seed
 from stuntbroker.control.stops import POINTS
 
 if TYPE_CHECKING:
@@ -234,6 +236,13 @@ async def _wait(control: Control, request: Request) -> Any:
     return {"until": body["until"]}
 
 
+async def _seed(control: Control, request: Request) -> Any:
+    try:
+        return seed(control.broker, await _body(request))
+    except FaultError as fault:
+        raise Problem(400, str(fault), fault.hint) from fault
+
+
 async def _deliver_late(control: Control, request: Request) -> Any:
     try:
         described = read_late(control.broker, control.requests, await _body(request))
@@ -360,6 +369,7 @@ OPERATIONS: Final = (
     Operation("PUT", "/v1/plan", "Carry out a plan instead of all faults and stops", _put_plan, PLAN_BODY),
     Operation("GET", "/v1/plans", "Plans that come with the broker", _plans),
     Operation("POST", "/v1/wait", "Wait until something is true", _wait, UNTIL_BODY),
+    Operation("POST", "/v1/seed", "Bring about a state that would take long to come to", _seed, SEED_BODY),
     Operation("POST", "/v1/late", "Have a request of a producer arrive late", _deliver_late, LATE_BODY),
     Operation("GET", "/v1/requests", "The last requests, with their fields", _requests, query=("after", "limit")),
     Operation("GET", "/v1/transactions", "All transactional ids", _transactions),

@@ -80,3 +80,15 @@ PLAN_BODY: Final = {
         "stops": {"type": "array", "items": {"type": "object", "required": ["point"]}},
     },
 }
+SEED_BODY: Final = {
+    "type": "object",
+    "minProperties": 1,
+    "maxProperties": 1,
+    "additionalProperties": False,
+    "properties": {
+        "ids": {"type": "object", "description": "transactional_id, producer_id, producer_epoch"},
+        "hanging": {"type": "object", "description": "topic, partition, values, age_ms"},
+        "next_producer_id": NUMBER,
+        "next_offset": {"type": "object", "description": "topic, partition, offset"},
+    },
+}

@@ -24,7 +24,7 @@ from stuntbroker.coordinator.requests import (
     Request,
     WriteMarkers,
 )
-from stuntbroker.coordinator.state import Txn
+from stuntbroker.coordinator.state import EMPTY, NO_PARTITIONS, Txn, advance
 from stuntbroker.protocol.errors import ErrorCode
 
 MAILBOX_LENGTH_MAX: Final = 1_000
@@ -138,6 +138,22 @@ class Actor:
         replies: list[Reply] = []
         self._run(_Execution(request, replies.append), ports)
         return replies[0]
+
+    def set_ids(self, producer_id: int | None, producer_epoch: int, now_ms: int, ports: Ports) -> None:
+        """Have an idle id without an open transaction go on from another producer id and epoch: for a test."""
+        timeout_ms = max(self.txn.timeout_ms, 0)
+        after = advance(
+            self.txn,
+            EMPTY,
+            now_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            last_producer_epoch=-1,
+            timeout_ms=timeout_ms,
+            partitions=NO_PARTITIONS,
+            started_at_ms=-1,
+        )
+        self._append(after, ports, deferred=False)
 
     def finish(self, ports: Ports) -> None:
         """After a replay or a fault: write the markers of a prepared transaction again, and complete it."""

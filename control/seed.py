@@ -1,0 +1,99 @@
+"""States that would take long to come to: epochs and ids near their end, a transaction that nobody will end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.control.faults import FaultError, check_number, check_text, part_of
+from stuntbroker.coordinator.state import EPOCH_LAST
+from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+
+KINDS: Final = {
+    "ids": {"transactional_id", "producer_id", "producer_epoch"},
+    "hanging": {"topic", "partition", "values", "age_ms"},
+    "next_producer_id": set(),
+    "next_offset": {"topic", "partition", "offset"},
+}
+"""What can be seeded, and the fields of each."""
+PRODUCER_ID_MAX: Final = (1 << 63) - 10_000
+"""Above, the broker could not reserve a block of them."""
+AGE_MS: Final = 3_600_000
+"""Tools take a transaction for hanging when it is a good deal older than a time-out may be."""
+AGE_MS_MAX: Final = 366 * 24 * 3_600_000
+OFFSET_MAX: Final = (1 << 63) - 1_000_000
+"""What follows must have offsets, too."""
+
+
+def seed(broker: Broker, rule: Any) -> dict[str, Any]:
+    """Bring about a state. Raises FaultError, and then nothing has changed."""
+    given = part_of({"seed": rule}, "seed", set(KINDS))
+    if len(given) != 1:
+        raise FaultError("a seed has one part", f"one of {', '.join(KINDS)}")
+    (kind,) = given
+    if kind == "next_producer_id":
+        return _next_producer_id(broker, given)
+    fields = part_of(given, kind, KINDS[kind])
+    for name in ("transactional_id", "topic"):
+        check_text(fields, kind, name)
+    check_number(fields, kind, "partition", 0, (1 << 31) - 1)
+    if kind == "ids":
+        return _ids(broker, fields)
+    return (_hanging if kind == "hanging" else _next_offset)(broker, fields)
+
+
+def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+    """The producer id and epoch that a transactional id has had last."""
+    id_ = fields.get("transactional_id")
+    if not id_:
+        raise FaultError("ids.transactional_id says whose they are")
+    check_number(fields, "ids", "producer_epoch", 0, EPOCH_LAST)
+    check_number(fields, "ids", "producer_id", 0, PRODUCER_ID_MAX)
+    txn = broker.transactions.set_ids(id_, fields.get("producer_id"), fields.get("producer_epoch", 0))
+    if txn is None:
+        raise FaultError(f"the transaction of {id_!r} is open", "end it before")
+    return {"transactional_id": id_, "producer_id": txn.producer_id, "producer_epoch": txn.producer_epoch}
+
+
+def _hanging(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+    """Records of a transaction that no coordinator knows of: it holds back the last stable offset for ever."""
+    log = _log(broker, fields)
+    values = fields.get("values", ["hanging"])
+    if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
+        raise FaultError("hanging.values must be a list of texts")
+    check_number(fields, "hanging", "age_ms", 0, AGE_MS_MAX)
+    producer_id = broker.transactions.producer_ids.take()
+    records = [(None, value.encode()) for value in values]
+    written_at_ms = broker.clock.now_ms() - fields.get("age_ms", AGE_MS)
+    batch = build_batch(
+        records, written_at_ms, producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL
+    )
+    return {"producer_id": producer_id, "producer_epoch": 0, "first_offset": log.append_own(batch)}
+
+
+def _next_producer_id(broker: Broker, given: dict[str, Any]) -> dict[str, Any]:
+    ids = broker.transactions.producer_ids
+    check_number(given, "seed", "next_producer_id", ids.next, PRODUCER_ID_MAX)
+    ids.next = given["next_producer_id"]
+    return {"next_producer_id": ids.next}
+
+
+def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+    """The offset of the next record, in a partition that never had one."""
+    log = _log(broker, fields)
+    check_number(fields, "next_offset", "offset", 0, OFFSET_MAX)
+    if log.next_offset or log.segments:
+        raise FaultError(f"{log.topic}-{log.index} has had records", "give a partition that never had one")
+    log.log_start_offset = log.next_offset = fields.get("offset", 0)
+    broker.data_dir.write_start_offsets()
+    return {"topic": log.topic, "partition": log.index, "next_offset": log.next_offset}
+
+
+def _log(broker: Broker, fields: dict[str, Any]) -> Any:
+    topic, index = fields.get("topic", ""), fields.get("partition", 0)
+    log = broker.topics.log(topic, index)
+    if log is None:
+        raise FaultError(f"there is no partition {topic}-{index}", "GET /v1/topics lists them")
+    return log

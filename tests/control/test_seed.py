@@ -1,0 +1,101 @@
+"""States that would take long to come to, and what clients find then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stuntbroker import run_broker
+from stuntbroker.cli.main import run
+from stuntbroker.control.faults import FaultError
+from stuntbroker.control.seed import OFFSET_MAX, seed
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from tests.control.transactions import begin, end
+from tests.kit.rig import Client, Rig
+from tests.kit.rig import rig as running_rig
+from tests.kit.valid_requests import batch
+
+
+@pytest.fixture
+def client(rig: Rig) -> Client:
+    rig.topic("t", 2)
+    return rig.client()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_an_id_goes_on_from_the_epoch_that_was_given(is_known: bool, rig: Rig, client: Client) -> None:
+    if is_known:
+        end(client, begin(client))
+    assert seed(rig.broker, {"ids": {"transactional_id": "pay", "producer_id": 77, "producer_epoch": 32_765}}) == {
+        "transactional_id": "pay",
+        "producer_id": 77,
+        "producer_epoch": 32_765,
+    }
+    ids = [client.ask(InitProducerIdRequest("pay", 60_000), 4) for _ in range(2)]
+    assert (ids[0].producer_id, ids[0].producer_epoch) == (77, 32_766)
+    assert ids[1].producer_id != 77 and ids[1].producer_epoch == 0
+
+
+async def test_what_was_seeded_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with running_rig(tmp_path) as rig:
+        rig.topic("t")
+        seed(rig.broker, {"ids": {"transactional_id": "pay", "producer_epoch": 500}})
+        seed(rig.broker, {"next_offset": {"topic": "t", "offset": OFFSET_MAX}})
+        rig.log("t", 0).append_own(bytearray(batch(2)))
+        hanging = seed(rig.broker, {"hanging": {"topic": "t", "values": ["a", "b"]}})
+    async with running_rig(tmp_path) as rig:
+        given = rig.client().ask(InitProducerIdRequest("pay", 60_000), 4)
+        assert given.producer_epoch == 501
+        log = rig.log("t", 0)
+        assert (log.log_start_offset, log.last_stable_offset, log.next_offset) == (
+            OFFSET_MAX,
+            hanging["first_offset"],
+            OFFSET_MAX + 4,
+        )
+
+
+def test_a_hanging_transaction_is_found_by_those_who_look_for_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with run_broker(topics=["orders"]) as broker:
+        hanging = broker.seed(hanging={"topic": "orders"})
+        assert run(["txn", "find-hanging", "--bootstrap", broker.bootstrap, "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)["hanging"]
+        assert (found["topic"], found["producer_id"]) == ("orders", hanging["producer_id"])
+
+
+async def test_producer_ids_go_on_from_the_one_that_was_given(rig: Rig, client: Client) -> None:
+    seed(rig.broker, {"next_producer_id": 4_000_000_000})
+    given = client.ask(InitProducerIdRequest(None, 60_000), 4)
+    assert given.producer_id == 4_000_000_000
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "nothing": ({}, "a seed has one part"),
+    "two": ({"next_producer_id": 5, "hanging": {}}, "a seed has one part"),
+    "another": ({"weather": 1}, "seed has no weather"),
+    "nobody's ids": ({"ids": {"producer_epoch": 1}}, "ids.transactional_id says whose they are"),
+    "an epoch above the last": (
+        {"ids": {"transactional_id": "x", "producer_epoch": 32_767}},
+        "ids.producer_epoch must be",
+    ),
+    "an open transaction": ({"ids": {"transactional_id": "pay"}}, "the transaction of 'pay' is open"),
+    "producer ids backwards": ({"next_producer_id": 0}, "seed.next_producer_id must be a whole number from "),
+    "an unknown topic": ({"hanging": {"topic": "x"}}, "there is no partition x-0"),
+    "values that are none": ({"hanging": {"topic": "t", "values": []}}, "hanging.values must be a list"),
+    "a partition with records": ({"next_offset": {"topic": "t", "partition": 1, "offset": 5}}, "t-1 has had records"),
+    "an offset too far": ({"next_offset": {"topic": "t", "offset": 1 << 63}}, "next_offset.offset must be"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_a_seed_that_cannot_be_is_refused_and_changes_nothing(name: str, rig: Rig, client: Client) -> None:
+    begin(client)
+    rig.log("t", 1).append_own(bytearray(batch(1)))
+    rule, reason = WRONG[name]
+    before = rig.broker.transactions.producer_ids.next, rig.broker.transactions.ids()
+    with pytest.raises(FaultError) as refused:
+        seed(rig.broker, rule)
+    assert str(refused.value).startswith(reason)
+    assert (rig.broker.transactions.producer_ids.next, rig.broker.transactions.ids()) == before
