@@ -76,7 +76,7 @@ class ControlAddress(NamedTuple):
     is_token_made: bool
     """Nobody knows it, so that it must be printed."""
     plan: Plan | None
-    """What goes wrong from the start on."""
+    """What goes wrong from the ready line on."""
 
 
 def serve(given: dict[str, list[str]]) -> int:

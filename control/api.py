@@ -35,8 +35,9 @@ from stuntbroker.control.schemas import (
     WAIT_MS,
     WAIT_MS_MAX,
 )
-from stuntbroker.control.seed import seed
+from stuntbroker.control.seed import seed, written
 from stuntbroker.control.stops import POINTS
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
@@ -238,9 +239,13 @@ async def _wait(control: Control, request: Request) -> Any:
 
 async def _seed(control: Control, request: Request) -> Any:
     try:
-        return seed(control.broker, await _body(request))
+        state = seed(control.broker, await _body(request))
+        await written(control.broker)
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
+    except StorageError as fault:
+        raise Problem(503, f"the disk refuses it: {fault}", "is a stop at work that has it fail?") from fault
+    return state
 
 
 async def _deliver_late(control: Control, request: Request) -> Any:

@@ -80,7 +80,12 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
     last = _last(log, key, id_)
     low, high, _ = SERVED[key]
     version = given.get(
-        "version", last.version if last else min(high, LAST_OF_CLIENTS) if key == ADD_PARTITIONS else high
+        "version",
+        last.version
+        if last and last.api == APIS[key].name
+        else min(high, LAST_OF_CLIENTS)
+        if key == ADD_PARTITIONS
+        else high,
     )
     if not low <= version <= high:
         raise FaultError(f"{APIS[key].name} has no version {version} here", f"from {low} to {high}")
@@ -90,8 +95,13 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
     places = as_sent.places
     if "topic" in given:
         places = [(given["topic"], given.get("partition", 0))]
-    elif key == ADD_PARTITIONS and last is not None and len(places) >= ELEMENTS_KEPT:
-        raise FaultError("the last one named more partitions than are remembered", "give topic and partition")
+    elif "partition" in given:
+        raise FaultError("late.partition needs a topic", "give both, or none")
+    elif key == ADD_PARTITIONS and last is not None and _may_be_cut(last):
+        hint = "give topic and partition"
+        raise FaultError(
+            f"the last one has {ELEMENTS_KEPT} topics or partitions or more, which are not remembered", hint
+        )
     if key != END_TXN and not places:
         raise FaultError("it is about no partition: nothing like it was sent before", "give topic and partition")
     producer_id = given.get("producer_id", as_sent.producer_id)
@@ -141,6 +151,13 @@ def _last(log: RequestLog, key: int, id_: str) -> LoggedRequest | None:
         ):
             return logged
     return None
+
+
+def _may_be_cut(last: LoggedRequest) -> bool:
+    lists = [last.fields["transactions"], last.fields["v3_and_below_topics"]]
+    lists += [transaction["topics"] for transaction in lists[0]]
+    lists += [topic["partitions"] for topics in lists[1:] for topic in topics]
+    return any(len(each) >= ELEMENTS_KEPT for each in lists)
 
 
 class Sent(NamedTuple):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.control.faults import FaultError, check_number, part_of, read_fault
-from stuntbroker.control.stops import read_stop
+from stuntbroker.control.injector import FAULTS_MAX
+from stuntbroker.control.stops import POINTS, STOPS_MAX, read_stop
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
 
 PRODUCER_APIS: Final = ["Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"]
+RULES_MAX: Final = min(FAULTS_MAX, STOPS_MAX)
 PARTS: Final = {"about", "seed", "clock", "faults", "stops"}
 
 
@@ -20,7 +22,8 @@ class Plan(NamedTuple):
     faults: list[dict[str, Any]]
     stops: list[tuple[str, dict[str, Any]]]
     """(point, rule)"""
-    is_paused: bool
+    is_paused: bool | None
+    """None: the clock stays as it is."""
 
 
 def read_plan(document: Any) -> Plan:
@@ -50,13 +53,15 @@ def read_plan(document: Any) -> Plan:
         without_point = {name: value for name, value in rule.items() if name != "point"}
         _read(f"stops[{number}]", lambda point=rule["point"], rule=without_point: read_stop("", point, rule))
         stops.append((rule["point"], without_point))
-    return Plan(faults, stops, clock.get("paused", False))
+    return Plan(faults, stops, clock.get("paused"))
 
 
 def _list(given: dict[str, Any], name: str) -> list[Any]:
     rules = given.get(name, [])
     if not isinstance(rules, list):
         raise FaultError(f"plan.{name} must be a list")
+    if len(rules) > RULES_MAX:
+        raise FaultError(f"plan.{name} has more than {RULES_MAX} rules")
     return rules
 
 
@@ -84,17 +89,23 @@ async def apply_plan(control: Control, plan: Plan) -> None:
         control.injector.add(rule)
     for point, rule in plan.stops:
         control.stops.add(point, rule)
-    await (control.clock.pause() if plan.is_paused else control.clock.resume())
+    if plan.is_paused is not None:
+        await (control.clock.pause() if plan.is_paused else control.clock.resume())
 
 
 def plan_of(control: Control) -> dict[str, Any]:
     """What is at work now, as a plan."""
     faults = [fault.as_json() for fault in control.injector.faults.values()]
-    stops = [stop.as_json() for stop in control.stops.stops.values()]
+    stops = []
+    for stop in control.stops.stops.values():
+        shown = stop.as_json()
+        if POINTS[stop.point].apis:  # The point says it.
+            del shown["match"]["api"]
+        stops.append({name: shown[name] for name in ("point", "action", "match", "nth", "times")})
     return {
         "clock": {"paused": control.clock.clock.is_paused},
         "faults": [{name: fault[name] for name in ("match", "when", "do")} for fault in faults],
-        "stops": [{name: stop[name] for name in ("point", "action", "match", "nth", "times")} for stop in stops],
+        "stops": stops,
     }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.control.faults import FaultError, check_number, check_text, part_of
 from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
@@ -18,8 +20,8 @@ KINDS: Final = {
     "next_offset": {"topic", "partition", "offset"},
 }
 """What can be seeded, and the fields of each."""
-PRODUCER_ID_MAX: Final = (1 << 63) - 10_000
-"""Above, the broker could not reserve a block of them."""
+PRODUCER_ID_MAX: Final = 1 << 62
+"""So that enough are left behind it."""
 AGE_MS: Final = 3_600_000
 """Tools take a transaction for hanging when it is a good deal older than a time-out may be."""
 AGE_MS_MAX: Final = 366 * 24 * 3_600_000
@@ -28,7 +30,7 @@ OFFSET_MAX: Final = (1 << 63) - 1_000_000
 
 
 def seed(broker: Broker, rule: Any) -> dict[str, Any]:
-    """Bring about a state. Raises FaultError, and then nothing has changed."""
+    """Bring about a state. Raises FaultError, and then nothing has changed; StorageError. `written` tells when it lasts."""
     given = part_of({"seed": rule}, "seed", set(KINDS))
     if len(given) != 1:
         raise FaultError("a seed has one part", f"one of {', '.join(KINDS)}")
@@ -51,7 +53,16 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
         raise FaultError("ids.transactional_id says whose they are")
     check_number(fields, "ids", "producer_epoch", 0, EPOCH_LAST)
     check_number(fields, "ids", "producer_id", 0, PRODUCER_ID_MAX)
-    txn = broker.transactions.set_ids(id_, fields.get("producer_id"), fields.get("producer_epoch", 0))
+    before = broker.transactions.state_of(id_)
+    if before is not None and fields.get("producer_id", before.producer_id) == before.producer_id:
+        # Where it has written, an epoch below its own would be refused for ever.
+        check_number(fields, "ids", "producer_epoch", max(0, before.producer_epoch), EPOCH_LAST)
+    producer_id = fields.get("producer_id")
+    ids = broker.transactions.producer_ids
+    if producer_id is not None and producer_id >= ids.next:
+        _give_out_from(broker, producer_id + 1)  # Nobody else gets it.
+    default = 0 if before is None or producer_id is not None else max(0, before.producer_epoch)
+    txn = broker.transactions.set_ids(id_, producer_id, fields.get("producer_epoch", default))
     if txn is None:
         raise FaultError(f"the transaction of {id_!r} is open", "end it before")
     return {"transactional_id": id_, "producer_id": txn.producer_id, "producer_epoch": txn.producer_epoch}
@@ -74,10 +85,19 @@ def _hanging(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _next_producer_id(broker: Broker, given: dict[str, Any]) -> dict[str, Any]:
+    check_number(given, "seed", "next_producer_id", broker.transactions.producer_ids.next, PRODUCER_ID_MAX)
+    _give_out_from(broker, given["next_producer_id"])
+    return {"next_producer_id": given["next_producer_id"]}
+
+
+def _give_out_from(broker: Broker, producer_id: int) -> None:
     ids = broker.transactions.producer_ids
-    check_number(given, "seed", "next_producer_id", ids.next, PRODUCER_ID_MAX)
-    ids.next = given["next_producer_id"]
-    return {"next_producer_id": ids.next}
+    before, ids.next = ids.next, producer_id
+    try:
+        ids.peek()  # Reserves them, for the next start too.
+    except StorageError:
+        ids.next = before
+        raise
 
 
 def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
@@ -87,13 +107,30 @@ def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     if log.next_offset or log.segments:
         raise FaultError(f"{log.topic}-{log.index} has had records", "give a partition that never had one")
     log.log_start_offset = log.next_offset = fields.get("offset", 0)
-    broker.data_dir.write_start_offsets()
+    try:
+        log.begin()  # Its first file is named by the offset: what is found at the next start.
+        broker.data_dir.write_start_offsets()
+    except StorageError:
+        if not log.segments:
+            log.log_start_offset = log.next_offset = 0
+        raise
     return {"topic": log.topic, "partition": log.index, "next_offset": log.next_offset}
 
 
 def _log(broker: Broker, fields: dict[str, Any]) -> Any:
-    topic, index = fields.get("topic", ""), fields.get("partition", 0)
-    log = broker.topics.log(topic, index)
-    if log is None:
-        raise FaultError(f"there is no partition {topic}-{index}", "GET /v1/topics lists them")
+    name, index = fields.get("topic", ""), fields.get("partition", 0)
+    topic, log = broker.topics.get(name), broker.topics.log(name, index)
+    if topic is None or log is None:
+        raise FaultError(f"there is no partition {name}-{index}", "GET /v1/topics lists them")
+    if topic.internal:
+        raise FaultError(f"{name} is the broker's own", "give a topic of yours")
     return log
+
+
+async def written(broker: Broker) -> None:
+    """Wait until what was seeded is in the files, and synced where that is promised. Raises StorageError."""
+    broker.turn.flush()
+    if broker.syncer is not None:
+        synced = asyncio.Event()
+        broker.syncer.when_synced(synced.set)
+        await synced.wait()

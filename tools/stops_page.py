@@ -41,7 +41,7 @@ def page() -> str:
         INTRODUCTION,
         "## On the way of a transaction\n\n`match` may have `transactional_id` (a pattern), and `request`: InitProducerId,\n"
         "AddPartitions, EndTxn, Verify, or what the broker does by itself: TimeOut, and MarkersWritten for a transaction that\n"
-        "it finishes after a fault or a start. Points of markers and offsets have `topic` and\n"
+        "it finishes after a fault. Points of markers and offsets have `topic` and\n"
         "`partition` instead of `request`; the markers of a transaction are written by topic and partition.\n",
         _table(of_transactions),
         "## On the way of a request\n\n`match` may have what a [fault](control.md#faults) can match; `api` only where the\n"

@@ -94,8 +94,16 @@ def test_a_stop_is_made_listed_and_removed_by_its_id_or_its_point(api: Api) -> N
 def test_a_plan_is_put_told_and_taken_away(api: Api) -> None:
     plan = {"clock": {"paused": True}, "faults": [], "stops": []}
     assert api.ask("PUT", "/v1/plan", plan)[2] == plan == api.get("/v1/plan")
-    assert api.ask("PUT", "/v1/plan", {})[2]["clock"] == {"paused": False}
+    assert api.ask("PUT", "/v1/plan", {"clock": {"paused": False}})[2]["clock"] == {"paused": False}
     assert "commit-answer-lost" in api.get("/v1/plans")["plans"]
+
+
+def test_a_seed_that_the_disk_refuses_is_no_mistake_of_the_broker_s(api: Api) -> None:
+    api.ask("POST", "/v1/stops/journal.write.before", {"action": "fail", "times": 0})
+    status, _, problem = api.ask("POST", "/v1/seed", {"next_producer_id": 1 << 40})
+    assert (status, problem["detail"].startswith("the disk refuses it: stop-")) == (503, True)
+    api.ask("DELETE", "/v1/stops")
+    assert api.ask("POST", "/v1/seed", {"next_producer_id": 1 << 40})[0] == 200
 
 
 WRONG: dict[str, tuple[str, str, Any, int]] = {
@@ -125,6 +133,7 @@ WRONG: dict[str, tuple[str, str, Any, int]] = {
     "waiting without end": ("POST", "/v1/wait", {"until": {"topic": "t", "end_offset": 1}, "timeout_ms": 10**9}, 400),
     "waiting for more": ("POST", "/v1/wait", {"until": {"topic": "t", "end_offset": 1}, "for": 1}, 400),
     "waiting in vain": ("POST", "/v1/wait", {"until": {"topic": "t", "end_offset": 1}, "timeout_ms": 1}, 408),
+    "a seed of nothing": ("POST", "/v1/seed", {}, 400),
     "late for nobody": ("POST", "/v1/late", {"api": "EndTxn", "transactional_id": "x"}, 400),
     "a plan that is wrong": ("PUT", "/v1/plan", {"faults": [{}]}, 400),
     "an unknown id": ("GET", "/v1/transactions/no/body", None, 404),

@@ -94,6 +94,15 @@ async def test_a_late_marker_of_an_old_epoch_is_refused(rig: Rig, control: Contr
     assert await late(rig, control, "WriteTxnMarkers", **old) == ["INVALID_PRODUCER_EPOCH"]
 
 
+async def test_a_marker_takes_ids_and_outcome_from_the_last_end(rig: Rig, control: Control, client: Client) -> None:
+    given = begin(client)
+    client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, False), 4)
+    rule = {"api": "WriteTxnMarkers", "transactional_id": "pay", "topic": "t"}
+    described = read_late(rig.broker, control.requests, rule)
+    assert (described.producer_id, described.committed, described.places) == (given.producer_id, False, [("t", 0)])
+    assert await late(rig, control, "WriteTxnMarkers", topic="t") == []
+
+
 async def test_what_arrives_late_is_not_taken_for_what_a_client_has_sent(
     rig: Rig, control: Control, client: Client
 ) -> None:
@@ -120,7 +129,7 @@ async def test_more_partitions_than_are_remembered_are_refused(rig: Rig, control
     begin(client)
     given = client.ask(InitProducerIdRequest("pay", 60_000), 4)
     add(client, given, "pay", range(30), topic="many")
-    with pytest.raises(FaultError, match="more partitions than are remembered"):
+    with pytest.raises(FaultError, match="20 topics or partitions or more"):
         await late(rig, control, "AddPartitionsToTxn")
     assert await late(rig, control, "AddPartitionsToTxn", topic="many", partition=3) == []
 
@@ -145,6 +154,10 @@ WRONG: dict[str, tuple[Any, str]] = {
         "late.values must be a list",
     ),
     "a topic that is no text": ({"api": "Produce", "transactional_id": "pay", "topic": 1}, "late.topic must be a text"),
+    "a partition of no topic": (
+        {"api": "Produce", "transactional_id": "pay", "partition": 2},
+        "late.partition needs a topic",
+    ),
     "no partition": ({"api": "Produce", "transactional_id": "pay"}, "it is about no partition"),
 }
 

@@ -24,7 +24,18 @@ async def test_a_plan_takes_the_place_of_all_that_there_was(control: Control) ->
     assert plan_of(control) == {**plan, "faults": [{**FAULT, "match": {"api": ["EndTxn"]}}]}
 
     await apply_plan(control, read_plan({}))
-    assert plan_of(control) == {"clock": {"paused": False}, "faults": [], "stops": []}
+    assert plan_of(control) == {"clock": {"paused": True}, "faults": [], "stops": []}
+    await apply_plan(control, read_plan({"clock": {"paused": False}}))
+    assert plan_of(control)["clock"] == {"paused": False}
+
+
+async def test_a_plan_that_was_told_can_be_carried_out_again(control: Control) -> None:
+    for point in ("txn.end.before", "request.after", "log.write.before"):
+        control.stops.add(point, {"action": "kill"})
+    control.injector.add(FAULT)
+    told = plan_of(control)
+    await apply_plan(control, read_plan(told))
+    assert plan_of(control) == told
 
 
 def test_a_seed_is_for_faults_with_a_probability_and_no_seed_of_their_own() -> None:
@@ -50,6 +61,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a fault that cannot be": ({"faults": [FAULT, {}]}, "faults[1]: do must have one verb"),
     "a stop that cannot be": ({"stops": [{"point": "nowhere"}]}, "stops[0]: there is no point 'nowhere'"),
     "a stop at no point": ({"stops": [{}]}, "stops[0] has no point"),
+    "too many faults": ({"faults": [FAULT] * 1_001}, "plan.faults has more than 1000 rules"),
+    "too many stops": ({"stops": [STOP] * 1_001}, "plan.stops has more than 1000 rules"),
     "a seed in words": ({"seed": "x"}, "plan.seed must be a whole number"),
     "another clock": ({"clock": {"ms": 1}}, "clock has no ms"),
     "a clock in words": ({"clock": {"paused": "yes"}}, "clock.paused must be true or false"),

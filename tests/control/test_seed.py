@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import pytest
 from stuntbroker import run_broker
 from stuntbroker.cli.main import run
 from stuntbroker.control.faults import FaultError
-from stuntbroker.control.seed import OFFSET_MAX, seed
+from stuntbroker.control.seed import OFFSET_MAX, seed, written
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.control.transactions import begin, end
-from tests.kit.rig import Client, Rig
+from tests.kit.rig import Client, Rig, SyncedAtOnce
 from tests.kit.rig import rig as running_rig
 from tests.kit.valid_requests import batch
 
@@ -71,6 +72,54 @@ async def test_producer_ids_go_on_from_the_one_that_was_given(rig: Rig, client: 
     assert given.producer_id == 4_000_000_000
 
 
+@pytest.mark.parametrize("with_records", [False, True])
+@pytest.mark.parametrize("kill", [False, True])
+def test_an_offset_that_was_seeded_survives(with_records: bool, kill: bool) -> None:
+    with run_broker(topics=["orders"]) as broker:
+        broker.seed(next_offset={"topic": "orders", "offset": 9 * 10**18})
+        if with_records:
+            broker.produce("orders", "x")
+        broker.restart(kill=kill)
+        broker.produce("orders", "y")
+        broker.restart(kill=True)
+        assert [record.offset - 9 * 10**18 for record in broker.records("orders")] == [0, 1][: 1 + with_records]
+
+
+async def test_producer_ids_that_were_seeded_are_nobody_else_s_also_after_a_restart(tmp_path: Path) -> None:
+    async with running_rig(tmp_path) as rig:
+        number = rig.broker.transactions.producer_ids.next + 1
+        seed(rig.broker, {"ids": {"transactional_id": "pay", "producer_id": number}})
+        others = [rig.client().ask(InitProducerIdRequest(None, 60_000), 4).producer_id for _ in range(3)]
+        assert number not in others
+        seed(rig.broker, {"next_producer_id": 4_000_000_000})
+    async with running_rig(tmp_path) as rig:
+        assert rig.client().ask(InitProducerIdRequest(None, 60_000), 4).producer_id >= 4_000_000_000
+
+
+async def test_an_id_alone_keeps_its_epoch(rig: Rig, client: Client) -> None:
+    given = begin(client)
+    end(client, given)
+    assert seed(rig.broker, {"ids": {"transactional_id": "pay"}})["producer_epoch"] == given.producer_epoch
+
+
+async def test_a_seed_is_synced_before_it_is_answered(tmp_path: Path) -> None:
+    disk = CountedSyncs()
+    async with running_rig(tmp_path, durability="power", executor=disk) as rig:
+        rig.topic("t")
+        before = disk.count
+        seed(rig.broker, {"hanging": {"topic": "t"}})
+        await written(rig.broker)
+        assert disk.count > before and rig.broker.syncer is not None and rig.broker.syncer.settled
+
+
+class CountedSyncs(SyncedAtOnce):
+    count = 0
+
+    def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.count += 1
+        super().__call__(work, done)
+
+
 WRONG: dict[str, tuple[Any, str]] = {
     "nothing": ({}, "a seed has one part"),
     "two": ({"next_producer_id": 5, "hanging": {}}, "a seed has one part"),
@@ -82,6 +131,14 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "an open transaction": ({"ids": {"transactional_id": "pay"}}, "the transaction of 'pay' is open"),
     "producer ids backwards": ({"next_producer_id": 0}, "seed.next_producer_id must be a whole number from "),
+    "an epoch below the present one": (
+        {"ids": {"transactional_id": "old", "producer_epoch": 2}},
+        "ids.producer_epoch must be a whole number from 5 to",
+    ),
+    "a topic of the broker's own": (
+        {"hanging": {"topic": "__transaction_state"}},
+        "__transaction_state is the broker's own",
+    ),
     "an unknown topic": ({"hanging": {"topic": "x"}}, "there is no partition x-0"),
     "values that are none": ({"hanging": {"topic": "t", "values": []}}, "hanging.values must be a list"),
     "a partition with records": ({"next_offset": {"topic": "t", "partition": 1, "offset": 5}}, "t-1 has had records"),
@@ -92,6 +149,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", WRONG)
 async def test_a_seed_that_cannot_be_is_refused_and_changes_nothing(name: str, rig: Rig, client: Client) -> None:
     begin(client)
+    seed(rig.broker, {"ids": {"transactional_id": "old", "producer_epoch": 5}})
     rig.log("t", 1).append_own(bytearray(batch(1)))
     rule, reason = WRONG[name]
     before = rig.broker.transactions.producer_ids.next, rig.broker.transactions.ids()
