@@ -136,9 +136,8 @@ class Timers:
                 break
             heapq.heappop(heap)
             idle.append((wanted_ms, due_ms, handle))
-        for _, due_ms, handle in sorted(
-            idle, key=itemgetter(0)
-        ):  # At the same time, the one that has something to do first.
+        # At the same time, the one that has something to do comes first.
+        for _, due_ms, handle in sorted(idle, key=itemgetter(0)):
             self._number += 1
             heapq.heappush(heap, (_first_tick(due_ms, handle.interval_ms, next_ms), self._number, handle))
         return None if next_ms > until_ms else next_ms

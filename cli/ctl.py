@@ -7,13 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from stuntbroker.cli.main import UsageError, number, options, single
 from stuntbroker.cli.tables import shown, table
-from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError
+from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError, plan_document
 
 USAGE: Final = """\
 usage: stuntbroker ctl COMMAND [options]
@@ -134,15 +133,7 @@ def _path_of(name: str) -> str:
 
 
 def _apply_plan(client: ControlClient, given: Options) -> Any:
-    (name,) = given[""]
-    plan = client.get("/v1/plans")["plans"].get(name)
-    if plan is None:
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, ValueError) as fault:
-            raise UsageError(f"ctl plan {name!r}: there is no plan of that name, nor such a file: {fault}") from None
-        plan = _rule("plan", text)
-    return client.put("/v1/plan", plan)
+    return client.put("/v1/plan", plan_document(client, given[""][0]))
 
 
 def _wait(client: ControlClient, given: Options) -> Any:

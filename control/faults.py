@@ -119,6 +119,11 @@ def _partitions(fields: Mapping[str, Any]) -> Iterator[int]:
                     yield from _partitions(each)
 
 
+def shown_match(match: Mapping[str, Any]) -> dict[str, Any]:
+    """What `read_match` was told, with the names of the APIs."""
+    return {name: [APIS[key].name for key in value] if name == "api" else value for name, value in match.items()}
+
+
 def matches(match: Mapping[str, Any], subject: Subject) -> bool:
     """Whether a request is one of those that `read_match` was told of."""
     if subject.client_id == OBSERVER and "client_id" not in match:
@@ -170,13 +175,10 @@ class Fault:
 
     def as_json(self) -> dict[str, Any]:
         """The rule as it was given, with its id and counts."""
-        match = dict(self.match)
-        if "api" in match:
-            match["api"] = [APIS[key].name for key in match["api"]]
         value = self.value.name if isinstance(self.value, ErrorCode) else self.value
         return {
             "id": self.id,
-            "match": match,
+            "match": shown_match(self.match),
             "when": self.when,
             "do": {self.verb: value},
             "matched": self.matched,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.control.faults import MATCH as REQUEST_MATCH
-from stuntbroker.control.faults import FaultError, check_number, check_text, matches, part_of, read_match
+from stuntbroker.control.faults import FaultError, check_number, check_text, matches, part_of, read_match, shown_match
 from stuntbroker.control.injector import subject_of
 from stuntbroker.control.interception import handle_and_look, send
 from stuntbroker.control.messages import plain_request
@@ -156,14 +156,11 @@ class Stop:
 
     def as_json(self) -> dict[str, Any]:
         """As it was given, with its id and counts, and what waits here."""
-        match = dict(self.match)
-        if "api" in match:
-            match["api"] = [APIS[key].name for key in match["api"]]
         return {
             "id": self.id,
             "point": self.point,
             "action": self.action,
-            "match": match,
+            "match": shown_match(self.match),
             "nth": self.nth,
             "times": self.times,
             "matched": self.matched,
@@ -229,18 +226,15 @@ class Stops:
         stop = self.stops.pop(id_, None)
         if stop is not None:
             self._attach()
-            self._let_go_on(stop)
+            self.release(stop)
         return stop
-
-    def release(self, stop: Stop) -> int:
-        """Let go on what waits at a stop; return how many there were."""
-        return self._let_go_on(stop)
 
     def named(self, name: str) -> list[Stop]:
         """The stop of an id, or all at a point."""
         return [stop for stop in self.stops.values() if name in (stop.id, stop.point)]
 
-    def _let_go_on(self, stop: Stop) -> int:
+    def release(self, stop: Stop) -> int:
+        """Let go on what waits at a stop; return how many there were."""
         parked, stop.parked = stop.parked, []
         for _, go_on in parked:
             try:

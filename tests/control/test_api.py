@@ -59,20 +59,20 @@ def api() -> Iterator[Api]:
 def test_the_clock_is_moved_stopped_and_set_going(api: Api) -> None:
     before = api.get("/v1/clock")
     assert before["paused"] is False
-    moved = api.ask("POST", "/v1/clock/advance", {"ms": 900_000})[2]
-    assert moved["now_ms"] >= before["now_ms"] + 900_000
+    clock = api.ask("POST", "/v1/clock/advance", {"ms": 900_000})[2]
+    assert clock["now_ms"] >= before["now_ms"] + 900_000
     stopped = api.ask("POST", "/v1/clock/pause")[2]
     assert (stopped["paused"], api.get("/v1/clock")["now_ms"]) == (True, stopped["now_ms"])
     assert api.ask("POST", "/v1/clock/resume")[2]["paused"] is False
 
 
 def test_a_fault_is_made_listed_and_removed(api: Api) -> None:
-    status, _, made = api.ask("POST", "/v1/faults", {"match": {"api": "EndTxn"}, "do": {"hold": True}})
-    assert (status, made["fired"], made["held"], made["match"]) == (200, 0, 0, {"api": ["EndTxn"]})
-    assert api.get("/v1/faults")["faults"] == [made]
-    assert api.get("/v1/left-open")["faults"] == [made]
-    assert api.ask("POST", f"/v1/faults/{made['id']}/release")[2] == {"released": 0}
-    assert api.ask("DELETE", f"/v1/faults/{made['id']}")[2] == made
+    status, _, shown = api.ask("POST", "/v1/faults", {"match": {"api": "EndTxn"}, "do": {"hold": True}})
+    assert (status, shown["fired"], shown["held"], shown["match"]) == (200, 0, 0, {"api": ["EndTxn"]})
+    assert api.get("/v1/faults")["faults"] == [shown]
+    assert api.get("/v1/left-open")["faults"] == [shown]
+    assert api.ask("POST", f"/v1/faults/{shown['id']}/release")[2] == {"released": 0}
+    assert api.ask("DELETE", f"/v1/faults/{shown['id']}")[2] == shown
     api.ask("POST", "/v1/faults", {"do": {"close": True}})
     assert len(api.ask("DELETE", "/v1/faults")[2]["faults"]) == 1
     assert api.get("/v1/faults") == {"faults": []}
@@ -80,12 +80,12 @@ def test_a_fault_is_made_listed_and_removed(api: Api) -> None:
 
 def test_a_stop_is_made_listed_and_removed_by_its_id_or_its_point(api: Api) -> None:
     rule = {"action": "park", "match": {"transactional_id": "pay"}, "nth": 2}
-    status, _, made = api.ask("POST", "/v1/stops/txn.reply", rule)
-    assert (status, made["point"], made["fired"], made["times"], made["parked"]) == (200, "txn.reply", 0, 1, [])
-    assert api.get("/v1/stops")["stops"] == api.get("/v1/left-open")["stops"] == [made]
-    for name in (made["id"], "txn.reply"):
+    status, _, shown = api.ask("POST", "/v1/stops/txn.reply", rule)
+    assert (status, shown["point"], shown["fired"], shown["times"], shown["parked"]) == (200, "txn.reply", 0, 1, [])
+    assert api.get("/v1/stops")["stops"] == api.get("/v1/left-open")["stops"] == [shown]
+    for name in (shown["id"], "txn.reply"):
         assert api.ask("POST", f"/v1/stops/{name}/release")[2] == {"released": 0}
-    assert api.ask("DELETE", "/v1/stops/txn.reply")[2] == {"stops": [made]}
+    assert api.ask("DELETE", "/v1/stops/txn.reply")[2] == {"stops": [shown]}
     api.ask("POST", "/v1/stops/journal.write.after", {"action": "kill"})
     assert len(api.ask("DELETE", "/v1/stops")[2]["stops"]) == 1
     assert api.get("/v1/stops")["stops"] == []

@@ -33,9 +33,9 @@ async def test_a_plan_that_was_told_can_be_carried_out_again(control: Control) -
     for point in ("txn.end.before", "request.after", "log.write.before"):
         control.stops.add(point, {"action": "kill"})
     control.injector.add(FAULT)
-    told = plan_of(control)
-    await apply_plan(control, read_plan(told))
-    assert plan_of(control) == told
+    at_work = plan_of(control)
+    await apply_plan(control, read_plan(at_work))
+    assert plan_of(control) == at_work
 
 
 def test_a_seed_is_for_faults_with_a_probability_and_no_seed_of_their_own() -> None:

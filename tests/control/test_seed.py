@@ -62,8 +62,8 @@ def test_a_hanging_transaction_is_found_by_those_who_look_for_one(capsys: pytest
     with run_broker(topics=["orders"]) as broker:
         hanging = broker.seed(hanging={"topic": "orders"})
         assert run(["txn", "find-hanging", "--bootstrap", broker.bootstrap, "--json"]) == 0
-        (found,) = json.loads(capsys.readouterr().out)["hanging"]
-        assert (found["topic"], found["producer_id"]) == ("orders", hanging["producer_id"])
+        (hanging_one,) = json.loads(capsys.readouterr().out)["hanging"]
+        assert (hanging_one["topic"], hanging_one["producer_id"]) == ("orders", hanging["producer_id"])
 
 
 async def test_producer_ids_go_on_from_the_one_that_was_given(rig: Rig, client: Client) -> None:

@@ -164,9 +164,9 @@ async def test_a_request_that_fails_at_a_point_leaves_what_a_restart_would(
     await control.clock.advance(1_000)  # What a fault left prepared is finished.
     await turn(12)
     assert phase_of(rig) == way.after_restart
-    again = rig.client()
-    again.feed(end_request(given, way.commit))
-    (answer,) = await settled(again)
+    retry = rig.client()
+    retry.feed(end_request(given, way.commit))
+    (answer,) = await settled(retry)
     assert decode(answer, 26, 4).error_code == ErrorCode.NONE
 
 
@@ -176,12 +176,12 @@ class Images:
     def __init__(self, folder: Path, into: Path) -> None:
         self._folder = folder
         self._into = into
-        self.made: list[Path] = []
+        self.folders: list[Path] = []
 
     def __call__(self) -> None:
-        image = self._into / str(len(self.made))
+        image = self._into / str(len(self.folders))
         shutil.copytree(self._folder, image)
-        self.made.append(image)
+        self.folders.append(image)
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ async def test_a_broker_that_ends_at_a_point_starts_again_by_kafka_s_rules(
     client.feed(end_request(given, way.commit))
     assert await settled(client) == []
 
-    (image,) = images.made
+    (image,) = images.folders
     async with running_rig(image) as restarted:
         assert phase_of(restarted) == way.after_restart
         is_finished = way.phase.startswith("Prepare")
@@ -208,9 +208,9 @@ async def test_a_broker_that_ends_at_a_point_starts_again_by_kafka_s_rules(
         assert markers_in(restarted) == (
             way.markers + 3 if is_finished else way.markers
         )  # Writing one twice does no harm.
-        again = restarted.client()
-        again.feed(end_request(given, way.commit))
-        (answer,) = await settled(again)
+        retry = restarted.client()
+        retry.feed(end_request(given, way.commit))
+        (answer,) = await settled(retry)
         assert decode(answer, 26, 4).error_code == ErrorCode.NONE
         assert phase_of(restarted) == ("CompleteCommit" if way.commit else "CompleteAbort")
 
@@ -260,7 +260,7 @@ async def test_points_on_the_way_into_a_transaction(point: str, rig: Rig, client
     client.feed(request)
     assert await settled(client) == []
     assert (stop.fired, ending.fired) == (1, 1)
-    async with running_rig(images.made[0]) as restarted:
+    async with running_rig(images.folders[0]) as restarted:
         assert phase_of(restarted) == phase
 
     for each in (stop, ending):
@@ -459,7 +459,7 @@ async def test_a_stop_on_the_way_to_the_disk_loses_nothing_that_was_acknowledged
         assert stop.fired == 1
         if action == "fail":
             images()
-    async with running_rig(images.made[0]) as restarted:
+    async with running_rig(images.folders[0]) as restarted:
         assert restarted.log("files", 0).next_offset >= acknowledged
         kept = [header.base_offset for header, _ in restarted.log("files", 0).batches()]
         assert kept or point.startswith("segment.delete")

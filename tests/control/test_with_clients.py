@@ -49,12 +49,12 @@ def test_a_commit_whose_answer_is_lost_is_there_once(broker: Broker) -> None:
 
 def test_a_coordinator_that_moves_is_looked_for_again(broker: Broker) -> None:
     producer = producer_of(broker)
-    moved = broker.faults.add("EndTxn", error="NOT_COORDINATOR", times=1)
+    fault = broker.faults.add("EndTxn", error="NOT_COORDINATOR", times=1)
     producer.begin_transaction()
     producer.produce("payments", "42 EUR")
     producer.commit_transaction(10)
 
-    assert moved.fired == 1
+    assert fault.fired == 1
     apis = [each.api for each in broker.requests() if each.api in ("EndTxn", "FindCoordinator")]
     assert apis.count("EndTxn") == 2
     assert "FindCoordinator" in apis[apis.index("EndTxn") : -1] and apis[-1] == "EndTxn"
