@@ -25,7 +25,7 @@ usage: stuntbroker ctl COMMAND [options]
   fault RULE         make a fault: {"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"lose_answer": true}}
   stops              all points at which the broker can stop, and all stops
   stop POINT [RULE]  stop there: {"action": "park", "match": {"transactional_id": "pay-*"}, "nth": 1, "times": 1}
-  release ID         let go on what a fault holds, or what waits at a stop
+  release ID         resume the requests that a fault holds or a stop has parked
   remove ID|--all    remove a fault or a stop, or all; what is kept there goes on
   plans              the plans that come with the broker
   plan NAME|FILE     carry out a plan (JSON: faults, stops, clock) instead of all faults and stops

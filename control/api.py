@@ -35,7 +35,7 @@ from stuntbroker.control.schemas import (
     WAIT_MS,
     WAIT_MS_MAX,
 )
-from stuntbroker.control.seed import seed, written
+from stuntbroker.control.seed import seed, wait_until_durable
 from stuntbroker.control.stops import POINTS
 from stuntbroker.storage.errors import StorageError
 
@@ -240,7 +240,7 @@ async def _wait(control: Control, request: Request) -> Any:
 async def _seed(control: Control, request: Request) -> Any:
     try:
         state = seed(control.broker, await _body(request))
-        await written(control.broker)
+        await wait_until_durable(control.broker)
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
     except StorageError as fault:
@@ -365,7 +365,9 @@ OPERATIONS: Final = (
     Operation("DELETE", "/v1/faults/{id}", "Remove a fault; what it holds is carried out", _remove_fault),
     Operation("POST", "/v1/faults/{id}/release", "Carry out the requests that a fault holds", _release),
     Operation("GET", "/v1/stops", "All points at which may be stopped, and all stops", _stops),
-    Operation("POST", "/v1/stops/{id}/release", "Let go on what waits at a stop, or at a point", _release_stop),
+    Operation(
+        "POST", "/v1/stops/{id}/release", "Resume everything that is parked at a stop, or at a point", _release_stop
+    ),
     Operation("POST", "/v1/stops/{id}/wait", "Wait until a stop has fired", _wait_for_stop, WAIT_BODY),
     Operation("POST", "/v1/stops/{id}", "Stop at a point: park, fail or kill", _add_stop, STOP_BODY),
     Operation("DELETE", "/v1/stops", "Remove all stops; what waits there goes on", _remove_stops),

@@ -119,7 +119,7 @@ def _partitions(fields: Mapping[str, Any]) -> Iterator[int]:
                     yield from _partitions(each)
 
 
-def shown_match(match: Mapping[str, Any]) -> dict[str, Any]:
+def match_as_json(match: Mapping[str, Any]) -> dict[str, Any]:
     """What `read_match` was told, with the names of the APIs."""
     return {name: [APIS[key].name for key in value] if name == "api" else value for name, value in match.items()}
 
@@ -178,7 +178,7 @@ class Fault:
         value = self.value.name if isinstance(self.value, ErrorCode) else self.value
         return {
             "id": self.id,
-            "match": shown_match(self.match),
+            "match": match_as_json(self.match),
             "when": self.when,
             "do": {self.verb: value},
             "matched": self.matched,

@@ -1,4 +1,4 @@
-"""A request of a producer that arrives late: once more, as it was sent before, or with other ids than it has now.
+"""Delayed requests: one that a producer has sent arrives a second time, as it was or with other fields.
 
 With transaction version 1 the epoch stays the same from one transaction to the next, so that a delayed EndTxn ends the wrong one
 (KIP-890). With version 2 it is refused.
@@ -51,7 +51,7 @@ FIELDS: Final = {
 
 @dataclass
 class LateRequest:
-    """What arrives."""
+    """A delayed request."""
 
     key: int
     version: int
@@ -65,7 +65,7 @@ class LateRequest:
 
 
 def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
-    """What a rule describes, with what it leaves out as in the last such request of this id. Raises FaultError."""
+    """The request that a rule describes. Missing fields are those of the last such request of this id. Raises FaultError."""
     given = part_of({"late": rule}, "late", FIELDS)
     name, id_ = given.get("api"), given.get("transactional_id")
     key = API_NAMES.get(name.lower()) if isinstance(name, str) else None
@@ -89,30 +89,30 @@ def read_late(broker: Broker, log: RequestLog, rule: Any) -> LateRequest:
     )
     if not low <= version <= high:
         raise FaultError(f"{APIS[key].name} has no version {version} here", f"from {low} to {high}")
-    as_sent = Sent(txn.producer_id, txn.producer_epoch, True, sorted(txn.partitions))
+    sent = SentFields(txn.producer_id, txn.producer_epoch, True, sorted(txn.partitions))
     if last is not None:
-        as_sent = _as_sent(broker, last, id_, as_sent)
-    places = as_sent.places
+        sent = _sent_fields(broker, last, id_, sent)
+    places = sent.places
     if "topic" in given:
         places = [(given["topic"], given.get("partition", 0))]
     elif "partition" in given:
         raise FaultError("late.partition needs a topic", "give both, or none")
-    elif key == ADD_PARTITIONS and last is not None and _may_be_cut(last):
+    elif key == ADD_PARTITIONS and last is not None and _may_be_truncated(last):
         hint = "give topic and partition"
         raise FaultError(
             f"the last one has {ELEMENTS_KEPT} topics or partitions or more, which are not remembered", hint
         )
     if key != END_TXN and not places:
         raise FaultError("it is about no partition: nothing like it was sent before", "give topic and partition")
-    producer_id = given.get("producer_id", as_sent.producer_id)
-    producer_epoch = given.get("producer_epoch", as_sent.producer_epoch)
+    producer_id = given.get("producer_id", sent.producer_id)
+    producer_epoch = given.get("producer_epoch", sent.producer_epoch)
     return LateRequest(
         key,
         version,
         id_,
         producer_id,
         producer_epoch,
-        given.get("committed", as_sent.committed),
+        given.get("committed", sent.committed),
         places,
         given.get("values", ["late"]),
         given["sequence"] if "sequence" in given else _next_sequence(broker, places, producer_id, producer_epoch),
@@ -153,15 +153,15 @@ def _last(log: RequestLog, key: int, id_: str) -> LoggedRequest | None:
     return None
 
 
-def _may_be_cut(last: LoggedRequest) -> bool:
+def _may_be_truncated(last: LoggedRequest) -> bool:
     lists = [last.fields["transactions"], last.fields["v3_and_below_topics"]]
     lists += [transaction["topics"] for transaction in lists[0]]
     lists += [topic["partitions"] for topics in lists[1:] for topic in topics]
     return any(len(each) >= ELEMENTS_KEPT for each in lists)
 
 
-class Sent(NamedTuple):
-    """What a client has sent."""
+class SentFields(NamedTuple):
+    """Fields of a logged request."""
 
     producer_id: int
     producer_epoch: int
@@ -169,8 +169,8 @@ class Sent(NamedTuple):
     places: list[tuple[str, int]]
 
 
-def _as_sent(broker: Broker, last: LoggedRequest, id_: str, otherwise: Sent) -> Sent:
-    """What is in a request; `otherwise` for what it does not say."""
+def _sent_fields(broker: Broker, last: LoggedRequest, id_: str, otherwise: SentFields) -> SentFields:
+    """The fields of a logged request; those of `otherwise` where the request has none."""
     fields = last.fields
     if "topic_data" in fields:
         named = [(topic, data) for topic in fields["topic_data"] for data in topic["partition_data"]]
@@ -179,15 +179,15 @@ def _as_sent(broker: Broker, last: LoggedRequest, id_: str, otherwise: Sent) -> 
         topic, data = named[-1]
         known = None if topic["name"] else broker.topics.by_id(bytes.fromhex(topic["topic_id"]))
         name = topic["name"] if known is None else known.name
-        return Sent(data["producer_id"], data["producer_epoch"], True, [(name, data["index"])])
+        return SentFields(data["producer_id"], data["producer_epoch"], True, [(name, data["index"])])
     if "committed" in fields:
-        return Sent(fields["producer_id"], fields["producer_epoch"], fields["committed"], otherwise.places)
+        return SentFields(fields["producer_id"], fields["producer_epoch"], fields["committed"], otherwise.places)
     source, prefix = fields, "v3_and_below_"
     for transaction in fields["transactions"]:
         if transaction["transactional_id"] == id_:
             source, prefix = transaction, ""
     places = [(topic["name"], index) for topic in source[f"{prefix}topics"] for index in topic["partitions"]]
-    return Sent(source[f"{prefix}producer_id"], source[f"{prefix}producer_epoch"], True, places)
+    return SentFields(source[f"{prefix}producer_id"], source[f"{prefix}producer_epoch"], True, places)
 
 
 def request_of(broker: Broker, described: LateRequest) -> Message:
@@ -225,11 +225,11 @@ def request_of(broker: Broker, described: LateRequest) -> Message:
 
 
 class NotAnswered(Exception):
-    """What has become of a request that got no answer."""
+    """A delayed request got no answer; the text says why."""
 
 
 async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
-    """Have it arrive, by a connection of its own; return the errors in its answer, and the answer. Raises NotAnswered."""
+    """Send the request over a connection of its own; return its answer and the errors in it. Raises NotAnswered."""
     request = request_of(broker, described)
     api = APIS[described.key]
     flexible = described.version >= api.flexible_from

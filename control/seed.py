@@ -1,4 +1,4 @@
-"""States that would take long to come to: epochs and ids near their end, a transaction that nobody will end."""
+"""Seeds: rare states, such as the last producer epochs, large offsets, or a hanging transaction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ OFFSET_MAX: Final = (1 << 63) - 1_000_000
 
 
 def seed(broker: Broker, rule: Any) -> dict[str, Any]:
-    """Bring about a state. Raises FaultError, and then nothing has changed; StorageError. `written` tells when it lasts."""
+    """Bring about a state, and return it. Raises FaultError, and then nothing has changed; StorageError.
+
+    The state survives a restart once `wait_until_durable` has returned.
+    """
     given = part_of({"seed": rule}, "seed", set(KINDS))
     if len(given) != 1:
         raise FaultError("a seed has one part", f"one of {', '.join(KINDS)}")
@@ -47,7 +50,7 @@ def seed(broker: Broker, rule: Any) -> dict[str, Any]:
 
 
 def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
-    """The producer id and epoch that a transactional id has had last."""
+    """Set the last producer id and epoch of a transactional id."""
     id_ = fields.get("transactional_id")
     if not id_:
         raise FaultError("ids.transactional_id says whose they are")
@@ -55,12 +58,12 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     check_number(fields, "ids", "producer_id", 0, PRODUCER_ID_MAX)
     before = broker.transactions.state_of(id_)
     if before is not None and fields.get("producer_id", before.producer_id) == before.producer_id:
-        # Where it has written, an epoch below its own would be refused for ever.
+        # A partition refuses records of an epoch below the last one that this producer id has used there.
         check_number(fields, "ids", "producer_epoch", max(0, before.producer_epoch), EPOCH_LAST)
     producer_id = fields.get("producer_id")
     ids = broker.transactions.producer_ids
     if producer_id is not None and producer_id >= ids.next:
-        _give_out_from(broker, producer_id + 1)  # Nobody else gets it.
+        _advance_producer_ids(broker, producer_id + 1)  # The broker never gives this id to another producer.
     default = 0 if before is None or producer_id is not None else max(0, before.producer_epoch)
     txn = broker.transactions.set_ids(id_, producer_id, fields.get("producer_epoch", default))
     if txn is None:
@@ -69,7 +72,7 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hanging(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
-    """Records of a transaction that no coordinator knows of: it holds back the last stable offset for ever."""
+    """Append records of a transaction that the coordinator does not know, so that the last stable offset stays before them."""
     log = _log(broker, fields)
     values = fields.get("values", ["hanging"])
     if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
@@ -86,29 +89,29 @@ def _hanging(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _next_producer_id(broker: Broker, given: dict[str, Any]) -> dict[str, Any]:
     check_number(given, "seed", "next_producer_id", broker.transactions.producer_ids.next, PRODUCER_ID_MAX)
-    _give_out_from(broker, given["next_producer_id"])
+    _advance_producer_ids(broker, given["next_producer_id"])
     return {"next_producer_id": given["next_producer_id"]}
 
 
-def _give_out_from(broker: Broker, producer_id: int) -> None:
+def _advance_producer_ids(broker: Broker, producer_id: int) -> None:
     ids = broker.transactions.producer_ids
     before, ids.next = ids.next, producer_id
     try:
-        ids.peek()  # Reserves them, for the next start too.
+        ids.peek()  # Reserves a block of ids in the journal, which survives a restart.
     except StorageError:
         ids.next = before
         raise
 
 
 def _next_offset(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
-    """The offset of the next record, in a partition that never had one."""
+    """Set the offset of the first record of an empty partition."""
     log = _log(broker, fields)
     check_number(fields, "next_offset", "offset", 0, OFFSET_MAX)
     if log.next_offset or log.segments:
         raise FaultError(f"{log.topic}-{log.index} has had records", "give a partition that never had one")
     log.log_start_offset = log.next_offset = fields.get("offset", 0)
     try:
-        log.begin()  # Its first file is named by the offset: what is found at the next start.
+        log.begin()  # The next start reads the offset from the name of the first segment.
         broker.data_dir.write_start_offsets()
     except StorageError:
         if not log.segments:
@@ -127,8 +130,8 @@ def _log(broker: Broker, fields: dict[str, Any]) -> Any:
     return log
 
 
-async def written(broker: Broker) -> None:
-    """Wait until what was seeded is in the files, and synced where that is promised. Raises StorageError."""
+async def wait_until_durable(broker: Broker) -> None:
+    """Wait until the seeded records are written, and synced with durability power. Raises StorageError."""
     broker.turn.flush()
     if broker.syncer is not None:
         synced = asyncio.Event()

@@ -50,7 +50,7 @@ class ControlServer:
         return addresses[0]
 
     def stop(self) -> None:
-        """Stop listening, close what is connected, and let go on what is parked or held: the broker ends in order."""
+        """Stop listening, close all connections, and resume parked and held requests, so that the broker stops in order."""
         for server in self._servers:
             server.close()
         for id_ in list(self._control.stops.stops):

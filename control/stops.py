@@ -1,8 +1,8 @@
-"""Named points on the way of requests and transactions, at which a test has the broker wait, fail or end.
+"""Named points of requests, transactions and disk writes, at which a test parks them, fails them, or kills the broker.
 
-A stop is a point with an action. *park* keeps what has come there until it is released, while everything else goes on; *fail*
-has it fail as a disk that refuses would; *kill* ends the process at that very point, with everything before it in the files and
-nothing behind it.
+A stop is a point with an action. *park* holds a transaction or a request at the point until the test releases it; other
+transactions and requests proceed. *fail* raises a StorageError at the point. *kill* ends the process at the point: everything
+before the point is in the files, nothing after it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.topics import OFFSETS, TXN_STATE
 from stuntbroker.control.faults import MATCH as REQUEST_MATCH
-from stuntbroker.control.faults import FaultError, check_number, check_text, matches, part_of, read_match, shown_match
+from stuntbroker.control.faults import FaultError, check_number, check_text, match_as_json, matches, part_of, read_match
 from stuntbroker.control.injector import subject_of
 from stuntbroker.control.interception import handle_and_look, send
 from stuntbroker.control.messages import plain_request
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from stuntbroker.coordinator.actor import Actor
 
 PARK, FAIL, KILL = ACTIONS = ("park", "fail", "kill")
-GoOn = Callable[[], Any]
+Resume = Callable[[], Any]
 STOPS_MAX: Final = 1_000
 
 
 class Point(NamedTuple):
-    """A place at which may be stopped."""
+    """A place in the broker at which a test can stop something."""
 
     text: str
-    """What is done there, and what not yet."""
+    """State of the broker at this point."""
     match: frozenset[str]
-    """What may be asked of what comes there."""
+    """Names that the `match` of a stop may have."""
     apis: tuple[str, ...] = ()
-    """For points on the way of a request: those that it is for; nothing is for all."""
+    """Requests that pass this point; empty for a point of all requests, and for points that are not of requests."""
     actions: tuple[str, ...] = ACTIONS
-    """On the way to the disk nothing can wait while everything else goes on, and what is done cannot fail any more."""
+    """A disk write cannot be parked without parking the whole broker, and cannot fail after it was done."""
 
 
 REQUESTS: Final = {
@@ -71,57 +71,57 @@ REQUESTS: Final = {
     "topic.delete": ("DeleteTopics", "they are gone"),
     "markers.write": ("WriteTxnMarkers", "its markers are written"),
 }
-"""Points on the way of one kind of request, each with a `.before` and an `.after`: the API, and what it has done then."""
+"""Points of one kind of request, each with a `.before` and an `.after`: the API, and the effect that `.after` sees."""
 
 
 FILES: Final = {
-    "log.write.before": "what was appended in this turn of the event loop is to be written to the files of the logs",
-    "log.write.after": "that is written, and nobody is answered",
-    "log.sync.before": "with durability power: what was written is to be synced",
-    "log.sync.after": "it is synced, and nobody is answered",
+    "log.write.before": "the appends of this turn of the event loop are not written to the log files yet",
+    "log.write.after": "they are written, and no request is answered yet",
+    "log.sync.before": "with durability power: the written files are not synced yet",
+    "log.sync.after": "they are synced, and no request is answered yet",
     "segment.roll.before": "a partition's log is to begin a segment",
     "segment.roll.after": "the new segment has its file, and nothing is in it",
     "segment.delete.before": "retention is to delete a segment",
-    "segment.delete.after": "its files are gone",
+    "segment.delete.after": "the files of the segment are deleted",
     "snapshot.write.before": "a snapshot of a partition's producers is to be written",
-    "snapshot.write.after": "it is written",
+    "snapshot.write.after": "the snapshot is written",
     "journal.write.before": "a change of topics, configurations, features or producer ids is to be written to the journal",
-    "journal.write.after": "it is in the journal, and nothing came of it",
+    "journal.write.after": "the change is in the journal, and not applied in memory yet",
     "compaction.swap.before": "a cleaned segment is written, and is to take the place of others",
-    "compaction.swap.middle": "the others are gone, and it has not its name yet",
-    "compaction.swap.after": "it has its name, and no index yet",
+    "compaction.swap.middle": "the old segments are deleted, and the cleaned one does not have its name yet",
+    "compaction.swap.after": "the cleaned segment has its name, and no index yet",
 }
 """Points on the way to the disk, where nothing can be parked."""
 
 
 def _points() -> dict[str, Point]:
     points = {
-        "request.before": Point("any request is decoded, and nothing of it is done", frozenset(REQUEST_MATCH)),
-        "request.after": Point("any request is carried out; it is not answered", frozenset(REQUEST_MATCH)),
+        "request.before": Point("a request is decoded, and not carried out yet", frozenset(REQUEST_MATCH)),
+        "request.after": Point("a request is carried out, and not answered yet", frozenset(REQUEST_MATCH)),
     }
     on_request = frozenset(REQUEST_MATCH - {"api"})
     for name, (api, effect) in REQUESTS.items():
-        points[f"{name}.before"] = Point(f"{api} is decoded, and nothing of it is done", on_request, (api,))
-        done = f"{api} is carried out{': ' if effect else ''}{effect}; it is not answered"
+        points[f"{name}.before"] = Point(f"{api} is decoded, and not carried out yet", on_request, (api,))
+        done = f"{api} is carried out{': ' if effect else ''}{effect}, and not answered yet"
         points[f"{name}.after"] = Point(done, on_request, (api,))
     of_id = frozenset({"transactional_id", "request"})
     for phase in Phase:
         name = phase.kafka_name
-        points[f"txn.{name}.before"] = Point(f"the state {name} is decided, and not in the transaction log", of_id)
+        points[f"txn.{name}.before"] = Point(f"the state {name} is decided, and not in the transaction log yet", of_id)
         points[f"txn.{name}.after"] = Point(
-            f"the state {name} is in the transaction log, and nothing came of it", of_id
+            f"the state {name} is in the transaction log, and nothing later is done yet", of_id
         )
     of_marker = frozenset({"transactional_id", "topic", "partition"})
-    points["txn.marker.before"] = Point("a partition's marker is the next thing to be written", of_marker)
-    points["txn.marker.after"] = Point("a partition has its marker, and the next one has none", of_marker)
-    points["txn.offsets.before"] = Point("the offsets of a transaction are staged, and not applied", of_marker)
+    points["txn.marker.before"] = Point("the marker of a partition is the next one to be written", of_marker)
+    points["txn.marker.after"] = Point("the marker of a partition is written, and the next one is not yet", of_marker)
+    points["txn.offsets.before"] = Point("the offsets of a transaction are staged, and not applied yet", of_marker)
     points["txn.offsets.after"] = Point("the offsets of a transaction are applied", of_marker)
     of_log = frozenset({"topic", "partition"})
     for name, text in FILES.items():
         has_log = name.partition(".")[0] in ("segment", "snapshot", "compaction")
         actions = (FAIL, KILL) if name.endswith(".before") else (KILL,)
         points[name] = Point(text, of_log if has_log else frozenset(), actions=actions)
-    points["txn.reply"] = Point("the coordinator has done everything but to reply", of_id)
+    points["txn.reply"] = Point("everything is done, and the coordinator has not replied yet", of_id)
     return points
 
 
@@ -144,7 +144,7 @@ class Stop:
     matched: int = 0
     fired: int = 0
     parked: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
-    """What waits here, and what lets it go on."""
+    """Each parked transactional id or request, and the function that resumes it."""
 
     def fires(self) -> bool:
         """Whether this is the time for it; counts it."""
@@ -155,17 +155,17 @@ class Stop:
         return True
 
     def as_json(self) -> dict[str, Any]:
-        """As it was given, with its id and counts, and what waits here."""
+        """The rule with its id, its counts, and the names of what it has parked."""
         return {
             "id": self.id,
             "point": self.point,
             "action": self.action,
-            "match": shown_match(self.match),
+            "match": match_as_json(self.match),
             "nth": self.nth,
             "times": self.times,
             "matched": self.matched,
             "fired": self.fired,
-            "parked": [what for what, _ in self.parked],
+            "parked": [description for description, _ in self.parked],
         }
 
 
@@ -207,25 +207,25 @@ class Stops:
         self._changed = asyncio.Event()
         self._intercepts = False
         self._ending: dict[str, str] = {}
-        """The requests by which transactions end whose markers are being written, by transactional id."""
+        """Request that ends the transaction whose markers are being written, by transactional id."""
 
     # --- the stops
 
     def add(self, point: str, rule: Any) -> Stop:
-        """Stop at a point from now on. Raises FaultError."""
+        """Add a stop at a point. Raises FaultError."""
         if len(self.stops) >= STOPS_MAX:
             raise FaultError(f"there are {STOPS_MAX} stops already", "remove those that are not needed any more")
         stop = read_stop(f"stop-{self._number + 1}", point, rule)
         self._number += 1
         self.stops[stop.id] = stop
-        self._attach()
+        self._update_hooks()
         return stop
 
     def remove(self, id_: str) -> Stop | None:
-        """Take a stop away, and let go on what waits there; None when there is none of this id."""
+        """Remove a stop and resume everything that it has parked; None when no stop has this id."""
         stop = self.stops.pop(id_, None)
         if stop is not None:
-            self._attach()
+            self._update_hooks()
             self.release(stop)
         return stop
 
@@ -234,11 +234,11 @@ class Stops:
         return [stop for stop in self.stops.values() if name in (stop.id, stop.point)]
 
     def release(self, stop: Stop) -> int:
-        """Let go on what waits at a stop; return how many there were."""
+        """Resume everything that a stop has parked; return how many there were."""
         parked, stop.parked = stop.parked, []
-        for _, go_on in parked:
+        for _, resume in parked:
             try:
-                go_on()
+                resume()
             except StorageError as fault:  # Who asked is answered by the coordinator.
                 self._broker.events.error("stop_released_into_a_fault", stop=stop.id, reason=str(fault))
         return len(parked)
@@ -259,11 +259,11 @@ class Stops:
             return False
         return True
 
-    def _attach(self) -> None:
-        """Be asked where there is a stop, and nowhere else."""
+    def _update_hooks(self) -> None:
+        """Hook into requests, transactions and disk writes only where there are stops."""
         transactions, router = self._broker.transactions, self._broker.router
         points = {stop.point for stop in self.stops.values()}
-        self._broker.data_dir.points.on_pass = None if points.isdisjoint(FILES) else self.pass_file
+        self._broker.data_dir.points.on_pass = None if points.isdisjoint(FILES) else self.on_storage_point
         transactions.use_stops(None if points <= FILES.keys() | REQUEST_POINTS else self)
         if points.isdisjoint(REQUEST_POINTS) is self._intercepts:
             self._intercepts = not self._intercepts
@@ -271,9 +271,11 @@ class Stops:
 
     # --- passing
 
-    def _arrive(self, points: Collection[str], is_meant: Callable[[Stop], bool], what: str, go_on: GoOn) -> bool:
-        """Something comes to these points, which are one moment. True when it is parked. Raises StorageError to have it fail."""
-        fired = [stop for stop in self.stops.values() if stop.point in points and is_meant(stop) and stop.fires()]
+    def _apply(
+        self, points: Collection[str], is_matching: Callable[[Stop], bool], description: str, resume: Resume
+    ) -> bool:
+        """Apply the stops at these points of one moment. True when one has parked the caller. Raises StorageError for `fail`."""
+        fired = [stop for stop in self.stops.values() if stop.point in points and is_matching(stop) and stop.fires()]
         if not fired:
             return False
         self._changed.set()
@@ -282,29 +284,29 @@ class Stops:
         for stop in fired:
             if stop.action == FAIL:
                 raise StorageError(f"{stop.id} has it fail at {stop.point}")
-        for stop in reversed(fired):  # It waits at one after the other.
-            go_on = partial(self._park, stop, what, go_on)
-        go_on()
+        for stop in reversed(fired):  # The caller is parked at each of them in turn.
+            resume = partial(self._park, stop, description, resume)
+        resume()
         return True
 
-    def _park(self, stop: Stop, what: str, go_on: GoOn) -> None:
+    def _park(self, stop: Stop, description: str, resume: Resume) -> None:
         if stop.id in self.stops:
-            stop.parked.append((what, go_on))
-        else:  # It was removed while this waited at another.
-            go_on()
+            stop.parked.append((description, resume))
+        else:  # The stop was removed while the caller was parked at another one.
+            resume()
 
     def _end_process(self) -> None:
         log_of_ids = self._broker.topics.get(TXN_STATE)
         for log in log_of_ids.partitions if log_of_ids is not None else ():
             if log.records or log.deferred:
-                log.settle()  # They would wait for the next write to their file.
-        self._broker.turn.flush()  # What was done is in the files; nothing is answered.
+                log.settle()  # Complete records otherwise wait for the next write to their file.
+        self._broker.turn.flush()  # Writes the appends of this turn, and sends no answers.
         self._kill()
 
     # --- files
 
-    def pass_file(self, point: str, topic: str, partition: int) -> None:
-        """As `storage.points.OnPass`. What is in the files is what was written until now."""
+    def on_storage_point(self, point: str, topic: str, partition: int) -> None:
+        """See `storage.points.OnPass`. A kill writes nothing more: appends that are not written yet are lost."""
         for stop in list(self.stops.values()):
             if stop.point != point or not fnmatchcase(topic, stop.match.get("topic", "*")):
                 continue
@@ -320,14 +322,14 @@ class Stops:
         """Stop a request before it is carried out, or before it is answered."""
         fields = plain_request(connection.route.key, request)
         subject = subject_of(connection, fields, version)
-        what = f"{APIS[subject.key].name} of {subject.client_id or connection.peer}"
+        description = f"{APIS[subject.key].name} of {subject.client_id or connection.peer}"
 
-        def arrive(points: Collection[str], go_on: GoOn) -> bool:
-            return self._arrive(points, lambda stop: matches(stop.match, subject), what, go_on)
+        def apply(points: Collection[str], resume: Resume) -> bool:
+            return self._apply(points, lambda stop: matches(stop.match, subject), description, resume)
 
         def answered(answer: Any) -> Any:
             try:
-                parked = arrive(AFTER, partial(send, connection, answer))
+                parked = apply(AFTER, partial(send, connection, answer))
             except StorageError as fault:  # It may be answered from within another request, which it must not end.
                 connection.fail("request_failed", api_key=subject.key, api_version=version, reason=str(fault))
                 return None
@@ -336,14 +338,14 @@ class Stops:
         def carry_out(connection: Connection, request: Any, version: int) -> Any:
             return handle_and_look(handle, connection, request, version, answered)
 
-        if arrive(BEFORE, partial(connection.handle_later, carry_out, request, version)):
+        if apply(BEFORE, partial(connection.handle_later, carry_out, request, version)):
             return None
         return carry_out(connection, request, version)
 
     # --- transactions
 
-    def hold(self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, go_on: GoOn) -> bool:
-        """Of the effects of a request, `position` were performed: whether it is parked there. Raises StorageError."""
+    def hold(self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, resume: Resume) -> bool:
+        """Apply the stops after `position` effects of a request. True when one has parked the request. Raises StorageError."""
         if position < len(effects) and isinstance(effects[position], WriteMarkers):
             self._ending[actor.txn.transactional_id] = type(request).__name__
         points = []
@@ -357,12 +359,12 @@ class Stops:
                 points.append(f"txn.{following.txn.phase.kafka_name}.before")
             elif isinstance(following, Reply):
                 points.append("txn.reply")
-        return self._arrive_with(actor.txn, points, type(request).__name__, None, go_on)
+        return self._apply_to_transaction(actor.txn, points, type(request).__name__, None, resume)
 
-    def _arrive_with(
-        self, txn: Txn, points: Collection[str], request: str, place: TopicPartition | None, go_on: GoOn
+    def _apply_to_transaction(
+        self, txn: Txn, points: Collection[str], request: str, place: TopicPartition | None, resume: Resume
     ) -> bool:
-        def is_meant(stop: Stop) -> bool:
+        def is_matching(stop: Stop) -> bool:
             for name, wanted in stop.match.items():
                 if name == "partition":
                     if place is None or place[1] != wanted:
@@ -375,17 +377,17 @@ class Stops:
                         return False
             return True
 
-        return self._arrive(points, is_meant, txn.transactional_id, go_on)
+        return self._apply(points, is_matching, txn.transactional_id, resume)
 
     def write_markers(
-        self, txn: Txn, write: Callable[[Iterable[TopicPartition]], None], on_written: GoOn, on_failed: GoOn
+        self, txn: Txn, write: Callable[[Iterable[TopicPartition]], None], on_written: Resume, on_failed: Resume
     ) -> None:
         """Write the markers of a transaction one by one, by topic and partition."""
         places = sorted(txn.partitions)
         request = self._ending.pop(txn.transactional_id, "")
         complete = "txn.CompleteCommit.before" if txn.phase is PREPARE_COMMIT else "txn.CompleteAbort.before"
 
-        def guarded(step: GoOn) -> None:
+        def guarded(step: Resume) -> None:
             try:
                 step()
             except StorageError as fault:
@@ -393,20 +395,20 @@ class Stops:
                 self._broker.events.error("txn_not_finished", **facts)
                 on_failed()
 
-        def arrive(side: str, place: TopicPartition, go_on: GoOn) -> None:
+        def apply(side: str, place: TopicPartition, resume: Resume) -> None:
             points = [f"txn.marker.{side}", *([f"txn.offsets.{side}"] if place[0] == OFFSETS else [])]
-            if not self._arrive_with(txn, points, "", place, partial(guarded, go_on)):
-                go_on()
+            if not self._apply_to_transaction(txn, points, "", place, partial(guarded, resume)):
+                resume()
 
         def begin(index: int) -> None:
             if index < len(places):
-                arrive("before", places[index], partial(finish, index))
-            elif not self._arrive_with(txn, [complete], request, None, on_written):
-                self._broker.timers.soon(on_written)  # Not from here: what fails behind it is no fault of the markers.
+                apply("before", places[index], partial(finish, index))
+            elif not self._apply_to_transaction(txn, [complete], request, None, on_written):
+                self._broker.timers.soon(on_written)  # Outside `guarded`: a later failure is not one of the markers.
 
         def finish(index: int) -> None:
             write([places[index]])
-            arrive(
+            apply(
                 "after", places[index], partial(self._broker.timers.soon, partial(guarded, partial(begin, index + 1)))
             )
 

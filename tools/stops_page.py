@@ -17,18 +17,17 @@ INTRODUCTION: Final = """\
 A stop is a point with an action. [Fail on purpose](how-to/fail-on-purpose.md#a-moment-that-lasts) has examples,
 [control.md](control.md#stops) the requests.
 
-| action | what becomes of what comes there |
+| action | effect |
 |---|---|
-| `park` | it waits until it is released; other transactional ids and connections go on |
-| `fail` | it fails, as when a disk refuses; what was done until then stays |
-| `kill` | the process ends, as by `kill -9`: what comes before this point is in the files, what comes behind it is not |
+| `park` | the request or transaction waits at the point until it is released; other transactional ids and connections proceed |
+| `fail` | the request, transaction or write fails there, as when the disk refuses a write; its earlier effects stay |
+| `kill` | the process ends, as by `kill -9`: everything before the point is in the files, nothing after it |
 
-What fails on the way of a request or of a transaction is answered as when the disk refuses (COORDINATOR_NOT_AVAILABLE,
-KAFKA_STORAGE_ERROR), or its connection is closed. What fails on the way to the disk has the broker do what it does then: for a
-write to its logs, it ends. At points on the way to the disk `kill` writes nothing more: what was appended in the same turn of the
-event loop is only there if it was written before the point.
+A client whose request or transaction fails gets the same error as when the disk refuses a write (COORDINATOR_NOT_AVAILABLE,
+KAFKA_STORAGE_ERROR), or the broker closes its connection. A write to a log that fails ends the broker, as a full disk does. At
+the points of disk writes, `kill` writes nothing more: appends that are not written yet are lost. None was acknowledged.
 
-A stop fires once, or as often as `times` says (0: always), from the `nth` that matches on.
+A stop fires once by default: `times` says how often (0: always), `nth` at which matching request or transaction it begins.
 """
 
 
@@ -39,16 +38,16 @@ def page() -> str:
     of_transactions = [name for name in POINTS if name not in REQUEST_POINTS and name not in FILES]
     parts = [
         INTRODUCTION,
-        "## On the way of a transaction\n\n`match` may have `transactional_id` (a pattern), and `request`: InitProducerId,\n"
-        "AddPartitions, EndTxn, Verify, or what the broker does by itself: TimeOut, and MarkersWritten for a transaction that\n"
-        "it finishes after a fault. Points of markers and offsets have `topic` and\n"
-        "`partition` instead of `request`; the markers of a transaction are written by topic and partition.\n",
+        "## Points of transactions\n\n`match` may have `transactional_id` (a pattern) and `request`: InitProducerId,\n"
+        "AddPartitions, EndTxn, Verify, TimeOut (the broker aborts the transaction), or MarkersWritten (the broker completes\n"
+        "it after a fault). Points of markers and offsets have `topic` and `partition` instead of `request`. While there are\n"
+        "stops, the broker writes the markers of a transaction in the order of topic and partition.\n",
         _table(of_transactions),
-        "## On the way of a request\n\n`match` may have what a [fault](control.md#faults) can match; `api` only where the\n"
+        "## Points of requests\n\n`match` may have what a [fault](control.md#faults) can match; `api` only where the\n"
         "point is for any.\n",
         _table(of_requests),
-        "## On the way to the disk\n\nNothing can be parked there, as the whole broker would wait. `match` may have `topic` and\n"
-        "`partition` for points of segments, snapshots and compaction.\n",
+        "## Points of disk writes\n\nA disk write cannot be parked: the whole broker would wait for it. `match` may have\n"
+        "`topic` and `partition` for points of segments, snapshots and compaction.\n",
         _table(of_files),
     ]
     return "\n".join(parts)
@@ -56,7 +55,7 @@ def page() -> str:
 
 def _table(names: Iterable[str]) -> str:
     rows = [f"| `{name}` | {POINTS[name].text} | {', '.join(POINTS[name].actions)} |\n" for name in names]
-    return "| point | what is true there | actions |\n|---|---|---|\n" + "".join(rows)
+    return "| point | state at this point | actions |\n|---|---|---|\n" + "".join(rows)
 
 
 def main() -> int:

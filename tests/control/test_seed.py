@@ -12,7 +12,7 @@ import pytest
 from stuntbroker import run_broker
 from stuntbroker.cli.main import run
 from stuntbroker.control.faults import FaultError
-from stuntbroker.control.seed import OFFSET_MAX, seed, written
+from stuntbroker.control.seed import OFFSET_MAX, seed, wait_until_durable
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.control.transactions import begin, end
 from tests.kit.rig import Client, Rig, SyncedAtOnce
@@ -108,7 +108,7 @@ async def test_a_seed_is_synced_before_it_is_answered(tmp_path: Path) -> None:
         rig.topic("t")
         before = disk.count
         seed(rig.broker, {"hanging": {"topic": "t"}})
-        await written(rig.broker)
+        await wait_until_durable(rig.broker)
         assert disk.count > before and rig.broker.syncer is not None and rig.broker.syncer.settled
 
 
