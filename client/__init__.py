@@ -1,5 +1,98 @@
 """A client of any Kafka broker, from outside: connections, metadata, administration, transactions, and reading.
 
-Calls block; nothing is shared between threads. It knows the protocol and nothing of our broker, so that it works against
-Apache Kafka too. The command line and the pipeline use it.
+    from stuntbroker.client import TransactionalProducer
+
+The transactional producer is for asyncio and for applications: the package `producer`. The modules of this folder itself
+block, for the command line and the pipeline; nothing of theirs is shared between threads. All of it knows the protocol and
+nothing of our broker, so that it works against Apache Kafka too.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from stuntbroker.client.producer.batches import RecordFuture
+    from stuntbroker.client.producer.coordination import GroupMetadata
+    from stuntbroker.client.producer.errors import (
+        ApplicationRecoverableError,
+        AuthorizationError,
+        CommitFailedError,
+        FailureType,
+        FatalError,
+        IllegalStateError,
+        InvalidConfigurationError,
+        InvalidProducerIdMappingError,
+        OperationTimedOutError,
+        ProduceFailedError,
+        ProducerError,
+        ProducerFencedError,
+        RetriableError,
+        TransactionAbortableError,
+        UnexpectedError,
+        UnsupportedVersionError,
+    )
+    from stuntbroker.client.producer.producer import TransactionalProducer
+    from stuntbroker.client.producer.states import State
+    from stuntbroker.client.transactions import PreparedState as PreparedTxnState
+
+_ERRORS: Final = (
+    "ApplicationRecoverableError",
+    "AuthorizationError",
+    "CommitFailedError",
+    "FailureType",
+    "FatalError",
+    "IllegalStateError",
+    "InvalidConfigurationError",
+    "InvalidProducerIdMappingError",
+    "OperationTimedOutError",
+    "ProduceFailedError",
+    "ProducerError",
+    "ProducerFencedError",
+    "RetriableError",
+    "TransactionAbortableError",
+    "UnexpectedError",
+    "UnsupportedVersionError",
+)
+_PLACES: Final = {
+    **dict.fromkeys(_ERRORS, ("producer.errors", None)),
+    "GroupMetadata": ("producer.coordination", None),
+    "PreparedTxnState": ("transactions", "PreparedState"),
+    "RecordFuture": ("producer.batches", None),
+    "State": ("producer.states", None),
+    "TransactionalProducer": ("producer.producer", None),
+}
+"""Public name -> (module, its name there if that is another)."""
+
+__all__ = [
+    "ApplicationRecoverableError",
+    "AuthorizationError",
+    "CommitFailedError",
+    "FailureType",
+    "FatalError",
+    "GroupMetadata",
+    "IllegalStateError",
+    "InvalidConfigurationError",
+    "InvalidProducerIdMappingError",
+    "OperationTimedOutError",
+    "PreparedTxnState",
+    "ProduceFailedError",
+    "ProducerError",
+    "ProducerFencedError",
+    "RecordFuture",
+    "RetriableError",
+    "State",
+    "TransactionAbortableError",
+    "TransactionalProducer",
+    "UnexpectedError",
+    "UnsupportedVersionError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is used: aiokafka takes 60 ms to import, and the command line does without it."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'stuntbroker.client' has no attribute {name!r}")
+    module, original = _PLACES[name]
+    return getattr(import_module(f"{__name__}.{module}"), original or name)

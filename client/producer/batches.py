@@ -1,0 +1,244 @@
+"""Records on their way to partitions: batches, a queue of them per partition, and what `send` returns for a record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import RecordMetadata, TopicPartition
+
+from stuntbroker.client.producer.errors import ProduceFailedError
+from stuntbroker.client.transactions import PreparedState
+from stuntbroker.protocol.batches.records import add_sequence
+
+MAGIC: Final = 2
+NO_SEQUENCE: Final = -1
+UNKNOWN_OFFSET: Final = -1
+"""Of a batch that the leader calls a duplicate."""
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class RecordFuture:
+    """The fate of one record. Awaiting it gives RecordMetadata, or raises ProduceFailedError.
+
+    It need not be awaited: commit_transaction waits for every record, and fails if one of them did. Unlike an
+    asyncio.Future it cannot be cancelled, and an error that nobody looks at is not logged.
+    """
+
+    __slots__ = ("_batch", "_index", "_timestamp_ms")
+
+    def __init__(self, batch: Batch, index: int, timestamp_ms: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._timestamp_ms = timestamp_ms
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        if not self._batch.is_resolved:
+            yield from self._batch.waiter().__await__()
+        return self.result()
+
+    def done(self) -> bool:
+        """Return whether the record is written, or has failed."""
+        return self._batch.is_resolved
+
+    def cancelled(self) -> bool:
+        """Return False: a record cannot be called back."""
+        return False
+
+    def exception(self) -> ProduceFailedError | None:
+        """Return why the record was not written, None if it was. Raises asyncio.InvalidStateError before that is known."""
+        if not self._batch.is_resolved:
+            raise asyncio.InvalidStateError("the record is on its way: await what send() returned")
+        return self._batch.resolved(self._index).error
+
+    def result(self) -> RecordMetadata:
+        """Return where the record was written. Raises ProduceFailedError, or asyncio.InvalidStateError if not known yet."""
+        error = self.exception()
+        if error is not None:
+            raise error.with_traceback(None)
+        batch = self._batch.resolved(self._index)
+        topic, partition = batch.queue.topic, batch.queue.partition
+        offset = UNKNOWN_OFFSET if batch.base_offset < 0 else batch.base_offset + self._index - batch.first_index
+        by_broker = batch.log_append_time_ms >= 0
+        return RecordMetadata(
+            topic,
+            partition,
+            TopicPartition(topic, partition),
+            offset,
+            batch.log_append_time_ms if by_broker else self._timestamp_ms,
+            LOG_APPEND_TIME if by_broker else CREATE_TIME,
+            batch.log_start_offset if batch.log_start_offset >= 0 else None,
+        )
+
+    def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
+        """Call `callback(self)` from the event loop when the record is written or has failed."""
+        self._batch.waiter().add_done_callback(lambda _: callback(self))
+
+
+class Batch:
+    """Records of one partition that are sent together."""
+
+    __slots__ = (
+        "_builder",
+        "_parts",
+        "_waiter",
+        "_whole",
+        "base_offset",
+        "count",
+        "created_s",
+        "data",
+        "error",
+        "first_index",
+        "in_flight",
+        "is_resolved",
+        "log_append_time_ms",
+        "log_start_offset",
+        "queue",
+        "sequence",
+        "size",
+    )
+
+    def __init__(
+        self, queue: PartitionQueue, codec: int, size_max: int, created_s: float, first_index: int = 0
+    ) -> None:
+        self.queue = queue
+        self.created_s = created_s
+        """By the event loop's clock."""
+        self.first_index = first_index
+        """Of a part of a split batch: the place of its first record in that."""
+        self.count = 0
+        self.size = 0
+        """Bytes of its records, before compression."""
+        self.data: bytearray | None = None
+        """The whole batch as it is sent, once it is sealed."""
+        self.sequence = NO_SEQUENCE
+        self.in_flight = False
+        self.is_resolved = False
+        self.error: ProduceFailedError | None = None
+        self.base_offset = UNKNOWN_OFFSET
+        self.log_append_time_ms = -1
+        self.log_start_offset = -1
+        self._waiter: asyncio.Future[None] | None = None
+        self._parts: list[Batch] = []
+        self._whole: Batch | None = None
+        """The batch that this one is a part of, if that was split."""
+        self._builder = DefaultRecordBatchBuilder(MAGIC, codec, 1, -1, -1, 0, size_max)
+
+    def append(
+        self, timestamp_ms: int | None, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> RecordFuture | None:
+        """Add a record; return None when the batch is full. Raises TypeError for a key or value that is not bytes."""
+        appended = self._builder.append(self.count, timestamp_ms, key, value, headers)
+        if appended is None:
+            return None
+        future = RecordFuture(self, self.count, appended.timestamp)
+        self.count += 1
+        self.size += appended.size
+        return future
+
+    def seal(self, owner: PreparedState, sequence: int) -> None:
+        """Close the batch with its producer id, epoch and first sequence number: they stay the same whenever it is sent."""
+        self.sequence = sequence
+        self._builder.set_producer_state(*owner, sequence)
+        self.data = self._builder.build()
+
+    def waiter(self) -> asyncio.Future[None]:
+        """Return a future of the caller's own that ends, without an error, when the batch is resolved."""
+        if self._waiter is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            if self.is_resolved:
+                self._waiter.set_result(None)
+        shielded: asyncio.Future[None] = asyncio.shield(self._waiter)
+        return shielded
+
+    def resolve(
+        self,
+        error: ProduceFailedError | None,
+        base_offset: int = UNKNOWN_OFFSET,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = -1,
+    ) -> None:
+        """The batch is written, or has failed for good. Only the first result counts."""
+        if self.is_resolved:
+            return
+        self.error = error
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self._finish()
+
+    def _finish(self) -> None:
+        self.is_resolved = True
+        self.data = None
+        del self._builder
+        if self._waiter is not None:
+            self._waiter.set_result(None)
+        if self._whole is not None and all(part.is_resolved for part in self._whole._parts):
+            self._whole._finish()
+
+    def split(self, owner: PreparedState, codec: int) -> list[Batch]:
+        """Return two batches with the records of this one, which keep their sequence numbers."""
+        assert self.data is not None and self.count > 1
+        records = list(MemoryRecords(bytes(self.data)).next_batch())
+        half = (len(records) + 1) // 2
+        for first in (0, half):
+            part = Batch(self.queue, codec, len(self.data) + self.size, self.created_s, self.first_index + first)
+            part._whole = self
+            for record in records[first : first + half]:
+                part.append(record.timestamp, record.key, record.value, record.headers)
+            part.seal(owner, add_sequence(self.sequence, first))
+            self._parts.append(part)
+        return self._parts
+
+    def resolved(self, index: int) -> Batch:
+        """Return the batch that a record went with in the end: this one, or a part of it."""
+        for part in reversed(self._parts):
+            if index >= part.first_index:
+                return part.resolved(index)
+        return self
+
+
+class PartitionQueue:
+    """The batches of one partition that are not resolved, in the order of their sequence numbers."""
+
+    __slots__ = ("acknowledged", "batches", "in_flight", "next_sequence", "partition", "resend", "retry_at_s", "topic")
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.batches: deque[Batch] = deque()
+        """Oldest first. The last may still be open."""
+        self.in_flight = 0
+        self.next_sequence = 0
+        self.acknowledged = False
+        """Whether the leader has taken a batch of this epoch."""
+        self.resend = False
+        """Whether a batch has to be sent again: nothing new is sent before all responses are there."""
+        self.retry_at_s = 0.0
+        """By the event loop's clock."""
+
+    def open_batch(self) -> Batch | None:
+        """Return the batch that takes records, None when there is none."""
+        if self.batches and self.batches[-1].data is None:
+            return self.batches[-1]
+        return None
+
+    def next_to_send(self) -> Batch | None:
+        """Return the first batch that is not in flight."""
+        for batch in self.batches:
+            if not batch.in_flight:
+                return batch
+        return None
+
+    def seal(self, batch: Batch, owner: PreparedState) -> None:
+        """Give a batch its sequence numbers, unless it has them."""
+        if batch.sequence != NO_SEQUENCE:
+            return
+        batch.seal(owner, self.next_sequence)
+        self.next_sequence = add_sequence(self.next_sequence, batch.count)

@@ -1,0 +1,100 @@
+"""Calls that take time: each goes on in the background when its caller gives up, and the same call waits on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from stuntbroker.client.producer.errors import (
+    IllegalStateError,
+    OperationTimedOutError,
+    ProducerError,
+    UnexpectedError,
+)
+from stuntbroker.client.producer.session import Session
+from stuntbroker.client.producer.states import Call
+
+Result = TypeVar("Result")
+
+
+class Calls:
+    """The call of one producer that is under way, if there is one."""
+
+    def __init__(self, session: Session, max_block_ms: int) -> None:
+        self.is_open = False
+        """Whether the producer is started and not closed."""
+        self._session = session
+        self._max_block_s = max_block_ms / 1000
+        self._pending: tuple[Call, asyncio.Task[Any]] | None = None
+
+    @property
+    def pending(self) -> Call | None:
+        """The call that has not ended, or whose end nobody has seen."""
+        return None if self._pending is None else self._pending[0]
+
+    def check(self, call: Call) -> None:
+        """Raise what the state says about a call, and IllegalStateError while another one is under way."""
+        name = self._session.transactional_id
+        if not self.is_open:
+            raise IllegalStateError(f"{call.value}(): producer {name!r} is not started, or closed")
+        if self._pending is not None:
+            before = self._pending[0].value
+            raise IllegalStateError(f"{call.value}(): {before}() of producer {name!r} has not ended; call that again")
+        self._session.check(call)
+
+    async def run(self, call: Call, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Begin the work of a call, or wait on for it if it was begun. Raises OperationTimedOutError, and what it raises."""
+        if self._pending is None or self._pending[0] is not call:
+            self.check(call)
+            task: asyncio.Task[Any] = asyncio.create_task(self.guard(work()))
+            task.add_done_callback(_retrieve_exception)
+            self._pending = call, task
+        task = self._pending[1]
+        await asyncio.wait({task}, timeout=self._max_block_s)
+        if not task.done():
+            raise OperationTimedOutError(self._timed_out(call.value) + ": call it again")
+        if self._pending is not None and self._pending[1] is task:
+            self._pending = None
+        result: Result = task.result()
+        return result
+
+    async def guard(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Make whatever this client did not expect a fatal error."""
+        try:
+            return await work
+        except (ProducerError, IllegalStateError):
+            raise
+        except Exception as fault:
+            error = UnexpectedError(f"{self._session.transactional_id!r}: {fault!r}")
+            error.__cause__ = fault
+            self._session.fail_fatal(error)
+            raise error from fault
+
+    async def within(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do work that may be given up. Raises OperationTimedOutError."""
+        try:
+            return await asyncio.wait_for(work, self._max_block_s)
+        except TimeoutError:
+            raise OperationTimedOutError(self._timed_out(name)) from None
+
+    def _timed_out(self, name: str) -> str:
+        return f"{name}() of {self._session.transactional_id!r} has not ended within {self._max_block_s:g} s"
+
+    async def wait(self) -> None:
+        """Wait for the end of the call that is under way."""
+        if self._pending is not None:
+            await asyncio.wait({self._pending[1]})
+
+    async def close(self) -> None:
+        """Cancel the call that is under way. No other can be made."""
+        self.is_open = False
+        if self._pending is not None:
+            self._pending[1].cancel()
+            await asyncio.wait({self._pending[1]})
+
+
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Nobody need repeat the call: asyncio would complain of an error that was not looked at."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,390 @@
+"""Requests to the coordinators of a transactional id and of consumer groups, repeated as the table of errors says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from stuntbroker.client.producer.error_table import Kind, Request, kind_of
+from stuntbroker.client.producer.errors import (
+    DisconnectedError,
+    FatalError,
+    ProducerError,
+    ResponseError,
+    TransactionAbortableError,
+)
+from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, TopicPartition, log
+from stuntbroker.client.producer.states import State
+from stuntbroker.client.producer.wire import VERSION_MAX, Link, Wire
+from stuntbroker.client.requests import Answer
+from stuntbroker.client.transactions import (
+    END_TXN,
+    END_TXN_V2_FROM,
+    INIT_PRODUCER_ID,
+    NOBODY,
+    PAIR_FROM,
+    PRODUCE,
+    PRODUCE_V2_FROM,
+    TWO_PHASE_FROM,
+    PreparedState,
+)
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from stuntbroker.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
+from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from stuntbroker.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from stuntbroker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from stuntbroker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
+from stuntbroker.protocol.primitives import Message
+
+FIND_COORDINATOR: Final = 10
+ADD_PARTITIONS_TO_TXN: Final = 24
+ADD_OFFSETS_TO_TXN: Final = 25
+TXN_OFFSET_COMMIT: Final = 28
+FIND_COORDINATOR_MAX: Final = 3
+"""Later versions look up many keys."""
+ADD_PARTITIONS_MAX: Final = 3
+"""Later versions are for brokers."""
+OFFSETS_WITH_GROUP_FROM: Final = 3
+"""TxnOffsetCommit carries generation, member and instance (KIP-447)."""
+OFFSETS_V2_FROM: Final = 5
+OFFSETS_NAMES_MAX: Final = 5
+"""Later versions name topics by id."""
+GROUP_KEY: Final = 0
+TRANSACTION_KEY: Final = 1
+CONCURRENT_BACKOFF_S: Final = 0.02
+"""While the coordinator completes the previous transaction, as in Apache Kafka's producer."""
+BACKOFF_S_MAX: Final = 1.0
+
+GroupKey = str | None
+"""A consumer group, or None for the transactional id."""
+
+
+class GroupMetadata(NamedTuple):
+    """A member of a consumer group as it was when offsets were read: what TxnOffsetCommit is fenced by (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+_BEGINNING: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS})
+_NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
+"""Says only that another partition was refused."""
+_ENDED: Final = frozenset({State.FATAL_ERROR, State.CLOSED})
+_RUNNING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
+_OF_TRANSACTION: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS, Request.TXN_OFFSET_COMMIT})
+
+
+class StoppedError(ProducerError):
+    """The transaction has failed in the meantime: a request need not be repeated."""
+
+
+class Coordination:
+    """One request at a time for the transactional id, as in Apache Kafka's producer."""
+
+    def __init__(self, session: Session, wire: Wire, retry_backoff_ms: int) -> None:
+        self._session = session
+        self._wire = wire
+        self._backoff_s = retry_backoff_ms / 1000
+        self._nodes: dict[GroupKey, int] = {}
+        self._groups_added: set[str] = set()
+        self._turn = asyncio.Lock()
+
+    # --- what a producer asks for
+
+    async def init(self, timeout_ms: int, two_phase: bool, keep: bool) -> None:
+        """InitProducerId: take the transactional id over. Whoever had it is fenced, and its transaction is aborted.
+
+        With `keep`, a transaction that was prepared stays open, and `session.ongoing` names it (KIP-939).
+        """
+        request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *NOBODY, two_phase, keep)
+        least, most = (TWO_PHASE_FROM, VERSION_MAX) if two_phase or keep else (0, TWO_PHASE_FROM - 1)
+        answer = await self._init(request, least, most)
+        ongoing = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
+        self._session.ongoing = None if ongoing == NOBODY else ongoing
+        self._session.started = self._session.ongoing is not None
+
+    async def bump(self, timeout_ms: int, two_phase: bool) -> None:
+        """InitProducerId with the present pair: get the next epoch, but only if nobody else has the id (KIP-360)."""
+        owner = self._session.owner
+        request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *owner, two_phase, False)
+        least, most = (TWO_PHASE_FROM, VERSION_MAX) if two_phase else (PAIR_FROM, TWO_PHASE_FROM - 1)
+        await self._init(request, least, most)
+        log.debug("%r: new epoch %s", self._session.transactional_id, self._session.owner)
+
+    async def _init(self, request: InitProducerIdRequest, least: int, most: int) -> InitProducerIdResponse:
+        async with self._turn:
+            answer = await self._ask(
+                Request.INIT_PRODUCER_ID,
+                INIT_PRODUCER_ID,
+                request,
+                InitProducerIdResponse,
+                lambda answer: answer.error_code,
+                least=least,
+                most=most,
+            )
+            self._session.owner = PreparedState(answer.producer_id, answer.producer_epoch)
+            self._session.needs_bump = False
+            await self._read_level()
+        return answer
+
+    async def add_partitions(self, missing: Callable[[], Sequence[TopicPartition]]) -> None:
+        """AddPartitionsToTxn for what `missing` returns. Transaction version 2 does without."""
+        async with self._turn:
+            session, partitions = self._session, missing()
+            if not partitions or session.level >= LEVEL_WITH_BUMPS or session.state not in _RUNNING:
+                return
+            topics: dict[str, list[int]] = {}
+            for topic, partition in partitions:
+                topics.setdefault(topic, []).append(partition)
+            added = [AddPartitionsToTxnTopic(topic, numbers) for topic, numbers in topics.items()]
+            await self._ask(
+                Request.ADD_PARTITIONS,
+                ADD_PARTITIONS_TO_TXN,
+                AddPartitionsToTxnRequest((), session.transactional_id, *session.owner, added),
+                AddPartitionsToTxnResponse,
+                _worst_partition,
+                most=ADD_PARTITIONS_MAX,
+            )
+            session.started = True
+            session.added.update(partitions)
+
+    async def commit_offsets(self, group: GroupMetadata, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """TxnOffsetCommit, before transaction version 2 with AddOffsetsToTxn before it. `offsets`: (offset, metadata)."""
+        level2 = self._session.level >= LEVEL_WITH_BUMPS
+        async with self._turn:
+            self._session.started |= level2
+            if not level2 and group.group_id not in self._groups_added:
+                await self._ask(
+                    Request.ADD_OFFSETS,
+                    ADD_OFFSETS_TO_TXN,
+                    AddOffsetsToTxnRequest(self._session.transactional_id, *self._session.owner, group.group_id),
+                    AddOffsetsToTxnResponse,
+                    lambda answer: answer.error_code,
+                )
+                self._session.started = True
+                self._groups_added.add(group.group_id)
+            topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+            for (topic, partition), (offset, metadata) in offsets.items():
+                part = TxnOffsetCommitRequestPartition(partition, offset, -1, metadata)
+                topics.setdefault(topic, []).append(part)
+            request = TxnOffsetCommitRequest(
+                self._session.transactional_id,
+                group.group_id,
+                *self._session.owner,
+                group.generation_id,
+                group.member_id,
+                group.group_instance_id,
+                [TxnOffsetCommitRequestTopic(topic, partitions=parts) for topic, parts in topics.items()],
+            )
+            await self._ask(
+                Request.TXN_OFFSET_COMMIT,
+                TXN_OFFSET_COMMIT,
+                request,
+                TxnOffsetCommitResponse,
+                _worst_offset,
+                group=group.group_id,
+                least=OFFSETS_V2_FROM if level2 else OFFSETS_WITH_GROUP_FROM,
+                most=OFFSETS_NAMES_MAX if level2 else OFFSETS_V2_FROM - 1,
+            )
+
+    async def end(self, commit: bool) -> bool:
+        """EndTxn. Return whether the transaction was ended so; False when its coordinator had aborted it before a commit.
+
+        Under transaction version 2 the producer has its next epoch afterwards (KIP-890).
+        """
+        async with self._turn:
+            answer = await self._end(commit)
+            if commit and answer is not None and answer.error_code:
+                # Refused by a coordinator that may have aborted the transaction: an abort is answered with the next
+                # epoch then. To a producer that was fenced it is refused as well, and that is fatal.
+                cause = ResponseError("EndTxn (commit)", answer.error_code)
+                self._session.fail_abortable(cause)
+                answer = await self._end(commit=False)
+                commit = False
+            self._groups_added.clear()
+            if answer is not None and answer.producer_id >= 0:
+                self._session.owner = PreparedState(answer.producer_id, answer.producer_epoch)
+                self._session.needs_bump = False
+            level = self._session.level
+            await self._read_level()
+            # KIP-890: the first transaction of version 2 needs an epoch that no request of version 1 carries.
+            self._session.needs_bump |= level < LEVEL_WITH_BUMPS <= self._session.level
+        return commit
+
+    async def _end(self, commit: bool) -> EndTxnResponse | None:
+        """Return the response, None for an abort that needs none: the coordinator no longer knows the producer."""
+        session = self._session
+        level2 = session.level >= LEVEL_WITH_BUMPS
+        request = EndTxnRequest(session.transactional_id, *session.owner, commit)
+
+        def code_of(answer: EndTxnResponse) -> int:
+            if not session.started and answer.error_code == ErrorCode.INVALID_TXN_STATE:
+                return 0  # The request that would have begun the transaction was lost.
+            return answer.error_code
+
+        try:
+            return await self._ask(
+                Request.END_TXN_COMMIT if commit else Request.END_TXN_ABORT,
+                END_TXN,
+                request,
+                EndTxnResponse,
+                code_of,
+                least=END_TXN_V2_FROM if level2 else 0,
+                most=VERSION_MAX if level2 else END_TXN_V2_FROM - 1,
+            )
+        except TransactionAbortableError:
+            if commit:
+                raise
+            session.needs_bump = True
+            return None
+
+    # --- how it is asked for
+
+    async def _read_level(self) -> None:
+        """Take the cluster's transaction version, and what InitProducerId can do, from the coordinator's connection."""
+        with contextlib.suppress(DisconnectedError):  # What was known before holds until there is a connection again.
+            link = await self._wire.link(await self._node(None))
+            self._session.can_bump = link.versions.get(INIT_PRODUCER_ID, (0, 0))[1] >= PAIR_FROM
+            self._session.level = _level(link)
+
+    async def _node(self, group: GroupKey) -> int:
+        """Return the coordinator of the transactional id or of a group, looked up when it is not known."""
+        node_id = self._nodes.get(group)
+        if node_id is None:
+            key = self._session.transactional_id if group is None else group
+            request = FindCoordinatorRequest(key, TRANSACTION_KEY if group is None else GROUP_KEY, [key])
+
+            async def attempt() -> FindCoordinatorResponse:
+                any_node = self._wire.any_node()
+                if any_node is None:
+                    await self._wire.refresh()
+                    raise DisconnectedError("no broker is known")
+                return await self._wire.ask(
+                    any_node, FIND_COORDINATOR, request, FindCoordinatorResponse, most=FIND_COORDINATOR_MAX
+                )
+
+            kind = Request.FIND_COORDINATOR if group is None else Request.FIND_GROUP_COORDINATOR
+            answer = await self._repeat(kind, attempt, lambda answer: answer.error_code)
+            node_id = self._nodes[group] = answer.node_id
+        return node_id
+
+    async def _ask(
+        self,
+        kind: Request,
+        key: int,
+        request: Message,
+        answer: type[Answer],
+        code_of: Callable[[Answer], int],
+        *,
+        group: GroupKey = None,
+        least: int = 0,
+        most: int = VERSION_MAX,
+    ) -> Answer:
+        """Send a request to its coordinator until it is answered for good."""
+
+        async def attempt() -> Answer:
+            return await self._wire.ask(await self._node(group), key, request, answer, least, most)
+
+        return await self._repeat(kind, attempt, code_of, group)
+
+    async def _repeat(
+        self,
+        kind: Request,
+        attempt: Callable[[], Coroutine[None, None, Answer]],
+        code_of: Callable[[Answer], int],
+        group: GroupKey = None,
+    ) -> Answer:
+        """Attempt a request until its response is success, or one that is to be probed.
+
+        Raises TransactionAbortableError, FatalError; StoppedError when the transaction has failed meanwhile.
+        """
+        backoff_s = self._backoff_s
+        while True:
+            try:
+                answer = await attempt()
+            except DisconnectedError as fault:
+                log.debug("%r: %s: %s", self._session.transactional_id, kind.value, fault)
+                self._nodes.pop(group, None)
+                self._session.may_have_started |= kind in _BEGINNING
+            except FatalError as fault:
+                self._session.fail_fatal(fault)
+                raise
+            else:
+                code = code_of(answer)
+                verdict = self._session.judge(kind, code, kind.value)
+                if verdict in (Kind.SUCCESS, Kind.PROBE):
+                    return answer
+                if verdict is Kind.REFRESH:
+                    self._nodes.pop(group, None)
+                elif verdict is not Kind.RETRY:
+                    raise self._final(kind, code)
+                if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                    backoff_s = min(backoff_s, CONCURRENT_BACKOFF_S)
+            self._check_wanted(kind)
+            await asyncio.sleep(backoff_s)
+            self._check_wanted(kind)
+            backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+    def _final(self, kind: Request, code: int) -> ProducerError:
+        """Return the error for a response that ends a request."""
+        if self._session.state is State.FATAL_ERROR:
+            assert self._session.error is not None
+            return self._session.error
+        cause = ResponseError(kind.value, code)
+        error = TransactionAbortableError(f"{self._session.transactional_id!r}: {cause.args[0]}", code)
+        error.__cause__ = cause
+        return error
+
+    def _check_wanted(self, kind: Request) -> None:
+        """Raise StoppedError when nobody needs the response any more."""
+        state = self._session.state
+        if state in _ENDED or (kind in _OF_TRANSACTION and state not in _RUNNING):
+            raise StoppedError(f"{kind.value}: the producer is {state.value}")
+
+
+def _level(link: Link) -> int:
+    """Return the transaction version to use: 2 if the cluster has it and the broker has its requests, else 1."""
+    has_requests = all(
+        link.versions.get(key, (0, 0))[1] >= first
+        for key, first in ((PRODUCE, PRODUCE_V2_FROM), (END_TXN, END_TXN_V2_FROM), (TXN_OFFSET_COMMIT, OFFSETS_V2_FROM))
+    )
+    return 2 if link.transaction_version >= LEVEL_WITH_BUMPS and has_requests else 1
+
+
+def _worst(request: Request, codes: Iterable[int]) -> int:
+    """Return the code that decides: a final one before a retriable one, and 0 if all are 0."""
+    order = {Kind.SUCCESS: 0, Kind.RETRY: 1, Kind.REFRESH: 2}
+    return max(codes, key=lambda code: (order.get(kind_of(request, code), 3), code != _NOT_ATTEMPTED), default=0)
+
+
+def _worst_partition(answer: AddPartitionsToTxnResponse) -> int:
+    return _worst(
+        Request.ADD_PARTITIONS,
+        (
+            part.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for part in topic.results_by_partition
+        ),
+    )
+
+
+def _worst_offset(answer: TxnOffsetCommitResponse) -> int:
+    return _worst(Request.TXN_OFFSET_COMMIT, (part.error_code for topic in answer.topics for part in topic.partitions))

@@ -1,0 +1,218 @@
+"""What every error code means in the response to every request of a transactional producer: the one table.
+
+It follows Apache Kafka's Java producer 4.3.1 (TransactionManager, Sender) except where a comment says so. An error
+that no row names is handled as `OTHERWISE` says. Versions do not matter to the meaning of a code but in one way: a kind
+ABORTABLE_WITH_BUMP is abortable where the coordinator can give the producer a new epoch (transaction version 2, or
+InitProducerId 3 and later), else fatal.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from stuntbroker.client.producer.errors import (
+    ApplicationRecoverableError,
+    AuthorizationError,
+    FailureType,
+    FatalError,
+    InvalidConfigurationError,
+    InvalidProducerIdMappingError,
+    ProducerFencedError,
+    UnexpectedError,
+    UnsupportedVersionError,
+)
+from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
+
+
+class Request(Enum):
+    """The requests, with the two directions of EndTxn apart."""
+
+    FIND_COORDINATOR = "FindCoordinator"
+    FIND_GROUP_COORDINATOR = "FindCoordinator (group)"
+    INIT_PRODUCER_ID = "InitProducerId"
+    ADD_PARTITIONS = "AddPartitionsToTxn"
+    ADD_OFFSETS = "AddOffsetsToTxn"
+    TXN_OFFSET_COMMIT = "TxnOffsetCommit"
+    END_TXN_COMMIT = "EndTxn (commit)"
+    END_TXN_ABORT = "EndTxn (abort)"
+    PRODUCE = "Produce"
+
+
+class Kind(Enum):
+    """What the producer does about an error code."""
+
+    SUCCESS = "nothing: the request has done its work"
+    RETRY = "sends the request again after a while"
+    REFRESH = "looks up the leader or coordinator anew, then sends the request again"
+    ABORTABLE = "raises TransactionAbortableError; commit_transaction raises CommitFailedError"
+    ABORTABLE_WITH_BUMP = (
+        "as abortable, and asks for a new epoch after the abort; fatal where brokers have no such request"
+    )
+    SPLIT = "sends the records in smaller batches; abortable for a single record"
+    PROBE = "asks by EndTxn (abort) whether the transaction was aborted by its coordinator: then abortable, else fatal"
+    RECOVERABLE = "raises ApplicationRecoverableError: fatal"
+    CONFIGURATION = "raises InvalidConfigurationError: fatal"
+    FATAL = "raises UnexpectedError: fatal"
+
+
+_E = ErrorCode
+_REFRESHED: Final = (_E.COORDINATOR_NOT_AVAILABLE, _E.NOT_COORDINATOR)
+_COORDINATOR: Final[dict[int, Kind]] = {
+    **dict.fromkeys(RETRIABLE, Kind.RETRY),
+    **dict.fromkeys(_REFRESHED, Kind.REFRESH),
+    _E.INVALID_PRODUCER_EPOCH: Kind.RECOVERABLE,
+    _E.PRODUCER_FENCED: Kind.RECOVERABLE,
+    _E.INVALID_PRODUCER_ID_MAPPING: Kind.RECOVERABLE,
+    _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Kind.CONFIGURATION,
+    _E.CLUSTER_AUTHORIZATION_FAILED: Kind.CONFIGURATION,
+    _E.UNSUPPORTED_VERSION: Kind.CONFIGURATION,
+    _E.TRANSACTION_ABORTABLE: Kind.ABORTABLE,
+}
+"""What all requests to coordinators share."""
+
+TABLE: Final[dict[Request, dict[int, Kind]]] = {
+    Request.FIND_COORDINATOR: {**_COORDINATOR, **dict.fromkeys(_REFRESHED, Kind.RETRY)},
+    Request.FIND_GROUP_COORDINATOR: {
+        **_COORDINATOR,
+        **dict.fromkeys(_REFRESHED, Kind.RETRY),
+        _E.GROUP_AUTHORIZATION_FAILED: Kind.ABORTABLE,
+    },
+    Request.INIT_PRODUCER_ID: {
+        **_COORDINATOR,
+        # Unlike Kafka: 53 and 31 are fatal here. Java calls them abortable, but there is no transaction yet to abort.
+        _E.INVALID_TRANSACTION_TIMEOUT: Kind.CONFIGURATION,
+        _E.TOPIC_AUTHORIZATION_FAILED: Kind.CONFIGURATION,
+        _E.GROUP_AUTHORIZATION_FAILED: Kind.CONFIGURATION,
+    },
+    Request.ADD_PARTITIONS: {
+        **_COORDINATOR,
+        _E.TOPIC_AUTHORIZATION_FAILED: Kind.ABORTABLE,
+        _E.OPERATION_NOT_ATTEMPTED: Kind.ABORTABLE,
+        _E.UNKNOWN_PRODUCER_ID: Kind.ABORTABLE_WITH_BUMP,
+        _E.INVALID_TXN_STATE: Kind.FATAL,
+        _E.CLUSTER_AUTHORIZATION_FAILED: Kind.ABORTABLE,
+        _E.UNSUPPORTED_VERSION: Kind.ABORTABLE,
+    },
+    Request.ADD_OFFSETS: {
+        **_COORDINATOR,
+        _E.GROUP_AUTHORIZATION_FAILED: Kind.ABORTABLE,
+        _E.UNKNOWN_PRODUCER_ID: Kind.ABORTABLE_WITH_BUMP,
+    },
+    Request.TXN_OFFSET_COMMIT: {
+        **_COORDINATOR,
+        _E.REQUEST_TIMED_OUT: Kind.REFRESH,
+        _E.GROUP_AUTHORIZATION_FAILED: Kind.ABORTABLE,
+        _E.ILLEGAL_GENERATION: Kind.ABORTABLE,
+        _E.UNKNOWN_MEMBER_ID: Kind.ABORTABLE,
+        _E.FENCED_INSTANCE_ID: Kind.ABORTABLE,
+        _E.GROUP_ID_NOT_FOUND: Kind.ABORTABLE,
+        _E.STALE_MEMBER_EPOCH: Kind.ABORTABLE,
+        _E.TOPIC_AUTHORIZATION_FAILED: Kind.CONFIGURATION,
+        _E.UNSUPPORTED_FOR_MESSAGE_FORMAT: Kind.CONFIGURATION,
+        # Unlike Kafka: Java calls 47 fatal here. The coordinator of the group says so too when the transaction has timed
+        # out, as leaders do to Produce, and the abort that follows tells which of both it was (KIP-588, KIP-890).
+        _E.INVALID_PRODUCER_EPOCH: Kind.ABORTABLE_WITH_BUMP,
+    },
+    Request.END_TXN_COMMIT: {
+        **_COORDINATOR,
+        _E.UNKNOWN_PRODUCER_ID: Kind.ABORTABLE_WITH_BUMP,
+        # Unlike Kafka: fatal in Java. A coordinator that aborted the transaction after its time-out says one of these;
+        # under transaction version 2, EndTxn (abort) gives the next epoch then, and is refused to a fenced producer.
+        _E.INVALID_TXN_STATE: Kind.PROBE,
+        _E.PRODUCER_FENCED: Kind.PROBE,
+    },
+    Request.END_TXN_ABORT: {
+        **_COORDINATOR,
+        _E.UNKNOWN_PRODUCER_ID: Kind.ABORTABLE_WITH_BUMP,
+        _E.TRANSACTION_ABORTABLE: Kind.FATAL,
+    },
+    Request.PRODUCE: {
+        **dict.fromkeys(RETRIABLE, Kind.REFRESH),
+        **dict.fromkeys(
+            (
+                _E.CORRUPT_MESSAGE,
+                _E.NOT_ENOUGH_REPLICAS,
+                _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                _E.REQUEST_TIMED_OUT,
+                _E.CONCURRENT_TRANSACTIONS,
+                _E.COORDINATOR_LOAD_IN_PROGRESS,
+                _E.COORDINATOR_NOT_AVAILABLE,
+                _E.NOT_COORDINATOR,
+                _E.THROTTLING_QUOTA_EXCEEDED,
+            ),
+            Kind.RETRY,
+        ),
+        _E.DUPLICATE_SEQUENCE_NUMBER: Kind.SUCCESS,
+        _E.MESSAGE_TOO_LARGE: Kind.SPLIT,
+        _E.OUT_OF_ORDER_SEQUENCE_NUMBER: Kind.ABORTABLE_WITH_BUMP,
+        _E.UNKNOWN_PRODUCER_ID: Kind.ABORTABLE_WITH_BUMP,
+        _E.INVALID_PRODUCER_EPOCH: Kind.ABORTABLE_WITH_BUMP,
+        _E.INVALID_TXN_STATE: Kind.ABORTABLE,
+        _E.TRANSACTION_ABORTABLE: Kind.ABORTABLE,
+        _E.INVALID_PRODUCER_ID_MAPPING: Kind.RECOVERABLE,
+        _E.PRODUCER_FENCED: Kind.RECOVERABLE,
+        _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Kind.CONFIGURATION,
+        _E.CLUSTER_AUTHORIZATION_FAILED: Kind.CONFIGURATION,
+        _E.UNSUPPORTED_VERSION: Kind.CONFIGURATION,
+    },
+}
+"""Request -> error code -> what is done about it."""
+
+OTHERWISE: Final[dict[Request, Kind]] = {
+    **dict.fromkeys(Request, Kind.FATAL),
+    Request.ADD_PARTITIONS: Kind.ABORTABLE,
+    Request.PRODUCE: Kind.ABORTABLE,
+}
+"""Request -> what is done about an error code that `TABLE` does not name."""
+
+_FATAL_CLASSES: Final[dict[int, type[FatalError]]] = {
+    _E.INVALID_PRODUCER_EPOCH: ProducerFencedError,
+    _E.PRODUCER_FENCED: ProducerFencedError,
+    _E.INVALID_PRODUCER_ID_MAPPING: InvalidProducerIdMappingError,
+    _E.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: AuthorizationError,
+    _E.UNSUPPORTED_VERSION: UnsupportedVersionError,
+}
+_CLASS_OF_KIND: Final[dict[Kind, type[FatalError]]] = {
+    Kind.RECOVERABLE: ApplicationRecoverableError,
+    Kind.CONFIGURATION: InvalidConfigurationError,
+}
+
+_REJECTED: Final = frozenset(
+    {
+        _E.MESSAGE_TOO_LARGE,
+        _E.INVALID_TOPIC_EXCEPTION,
+        _E.RECORD_LIST_TOO_LARGE,
+        _E.TOPIC_AUTHORIZATION_FAILED,
+        _E.INVALID_TIMESTAMP,
+        _E.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        _E.POLICY_VIOLATION,
+        _E.UNSUPPORTED_COMPRESSION_TYPE,
+        _E.INVALID_RECORD,
+    }
+)
+_UNDELIVERED: Final = frozenset(RETRIABLE) | {_E.INVALID_REQUIRED_ACKS}
+
+
+def kind_of(request: Request, code: int) -> Kind:
+    """Return what is done about an error code in the response to a request. 0 is SUCCESS."""
+    if not code:
+        return Kind.SUCCESS
+    return TABLE[request].get(code, OTHERWISE[request])
+
+
+def fatal_class(kind: Kind, code: int) -> type[FatalError]:
+    """Return the class of the error that is raised for a fatal kind."""
+    base = _CLASS_OF_KIND.get(kind, UnexpectedError)
+    specific = _FATAL_CLASSES.get(code, base)
+    return specific if issubclass(specific, base) else base
+
+
+def failure_type(code: int) -> FailureType:
+    """Return why records were not written, for the error code of their batch."""
+    if code in _REJECTED:
+        return FailureType.MESSAGE_REJECTED
+    return FailureType.DELIVERY_FAILED if code in _UNDELIVERED else FailureType.TRANSACTION_FAILED

@@ -1,0 +1,122 @@
+"""What a transactional producer raises. The class says what the application does next (KIP-691, KIP-1050).
+
+| class | what the application does |
+|---|---|
+| RetriableError | repeats the same call |
+| TransactionAbortableError, CommitFailedError | calls abort_transaction and goes on with the same producer |
+| ApplicationRecoverableError | closes the producer, makes a new one and goes on from the last commit |
+| InvalidConfigurationError | stops: configuration or permissions have to be corrected first |
+| UnexpectedError | stops |
+| IllegalStateError | is corrected: the program calls methods in an order that makes no sense |
+
+An abortable error wraps what happened once: it is the `__cause__`. A fatal error is raised as it is.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from aiokafka.errors import KafkaError
+
+from stuntbroker.protocol.errors import ErrorCode
+
+NAMES: Final = {code.value: code.name for code in ErrorCode}
+
+
+class IllegalStateError(RuntimeError):
+    """The method may not be called now. It is no KafkaError: what handles those must not hide a mistake in the program."""
+
+
+class ProducerError(KafkaError):  # type: ignore[misc]  # aiokafka has no types.
+    """Whatever a producer raises that is not a mistake in the program.
+
+    `code` is Kafka's error code, None when no broker sent one.
+    """
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ResponseError(ProducerError):
+    """A broker answered with an error code. The cause of other errors, and not raised itself."""
+
+    def __init__(self, request: str, code: int, message: str | None = None) -> None:
+        name = NAMES.get(code, "an error code that this client does not know")
+        super().__init__(f"{request}: {name} ({code})" + (f": {message}" if message else ""), code)
+
+
+class DisconnectedError(ProducerError):
+    """There was no connection to a broker, or it broke before the response. The request may or may not have been applied."""
+
+    retriable = True
+
+
+class RetriableError(ProducerError):
+    """Nothing is lost: the same call may be repeated."""
+
+    retriable = True
+
+
+class OperationTimedOutError(RetriableError):
+    """The call took longer than `max_block_ms`. It goes on in the background: repeat the same call, and no other."""
+
+
+class TransactionAbortableError(ProducerError):
+    """The transaction cannot be committed. Call abort_transaction, then go on with the same producer."""
+
+
+class CommitFailedError(TransactionAbortableError):
+    """The commit failed, and nothing of the transaction is committed. Call abort_transaction, then go on."""
+
+
+class FatalError(ProducerError):
+    """This producer can do nothing more but stop."""
+
+
+class ApplicationRecoverableError(FatalError):
+    """A new producer can go on from the last committed transaction."""
+
+
+class ProducerFencedError(ApplicationRecoverableError):
+    """Another producer has the transactional id now, or the transaction timed out where that cannot be told apart."""
+
+
+class InvalidProducerIdMappingError(ApplicationRecoverableError):
+    """The coordinator no longer knows the transactional id by this producer id: it was unused for too long."""
+
+
+class InvalidConfigurationError(FatalError):
+    """Configuration or permissions are wrong. Trying again does not help."""
+
+
+class AuthorizationError(InvalidConfigurationError):
+    """The producer may not use the transactional id, the group, the topic or the cluster."""
+
+
+class UnsupportedVersionError(InvalidConfigurationError):
+    """A broker does not have the request, or not at a version that this client can use."""
+
+
+class UnexpectedError(FatalError):
+    """A broker answered what it should never answer here, or this client has a defect."""
+
+
+class FailureType(Enum):
+    """Why a record was not written (KIP-691)."""
+
+    MESSAGE_REJECTED = "message rejected"
+    """Because of this record, or its batch: too large, invalid, or not permitted in this topic."""
+    DELIVERY_FAILED = "delivery failed"
+    """It could not be delivered in time."""
+    TRANSACTION_FAILED = "transaction failed"
+    """Its transaction failed or was aborted. Other calls of the producer report that: it may be ignored here."""
+
+
+class ProduceFailedError(ProducerError):
+    """A record was not written; the cause is the `__cause__`. Raised only by what `send` returns."""
+
+    def __init__(self, message: str, failure_type: FailureType, code: int | None = None) -> None:
+        super().__init__(message, code)
+        self.failure_type = failure_type

@@ -1,0 +1,75 @@
+"""What the options of a producer mean: names of compression, of security, and the default partitioner."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from aiokafka import codec
+
+from stuntbroker.client.producing import murmur2
+
+CODECS: Final[dict[str | None, tuple[int, Callable[[], bool]]]] = {
+    None: (0, lambda: True),
+    "gzip": (1, codec.has_gzip),
+    "snappy": (2, codec.has_snappy),
+    "lz4": (3, codec.has_lz4),
+    "zstd": (4, codec.has_zstd),
+}
+"""Name -> (number in a batch's attributes, whether aiokafka has the library for it)."""
+SECURITY: Final = frozenset(
+    {
+        "security_protocol",
+        "ssl_context",
+        "sasl_mechanism",
+        "sasl_plain_username",
+        "sasl_plain_password",
+        "sasl_kerberos_service_name",
+        "sasl_kerberos_domain_name",
+        "sasl_oauth_token_provider",
+    }
+)
+"""Options that are aiokafka's own."""
+
+Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
+"""(key, all partitions, those with a leader) -> the partition, as aiokafka calls it."""
+Serializer = Callable[[Any], bytes]
+
+
+def codec_number(compression_type: str | None) -> int:
+    """Return the number of a codec in batches. Raises ValueError, and RuntimeError when its library is not installed."""
+    if compression_type not in CODECS:
+        names = ", ".join(name for name in CODECS if name)
+        raise ValueError(f"compression_type {compression_type!r} is none of {names}, None")
+    number, has_library = CODECS[compression_type]
+    if not has_library():
+        raise RuntimeError(f"the library for compression_type {compression_type!r} is not installed")
+    return number
+
+
+def reject_unknown(names: Iterable[str]) -> None:
+    """Raise TypeError for an option that is not one of SECURITY."""
+    for name in names:
+        if name not in SECURITY:
+            raise TypeError(f"unknown option {name!r} of TransactionalProducer")
+
+
+class StickyPartitioner:
+    """Chooses as Apache Kafka's producer: by the key, and without one a partition for as long as its batch is open."""
+
+    def __init__(self, has_open_batch: Callable[[str, int], bool]) -> None:
+        self._has_open_batch = has_open_batch
+        self._current: dict[str, int] = {}
+
+    def choose(
+        self, topic: str, key: bytes | None, partitions: Sequence[int], available: Callable[[str], Sequence[int]]
+    ) -> int:
+        """Return the partition for a record."""
+        if key is not None:
+            return partitions[(murmur2(key) & 0x7FFF_FFFF) % len(partitions)]
+        partition = self._current.get(topic)
+        if partition is None or not self._has_open_batch(topic, partition):
+            partition = random.choice(available(topic) or partitions)
+            self._current[topic] = partition
+        return partition

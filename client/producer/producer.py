@@ -1,0 +1,465 @@
+"""`TransactionalProducer`: exactly-once writing for asyncio, which recovers from what it can without a new producer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
+
+from stuntbroker.client.producer.batches import Headers, RecordFuture
+from stuntbroker.client.producer.calls import Calls
+from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
+from stuntbroker.client.producer.errors import (
+    FailureType,
+    IllegalStateError,
+    OperationTimedOutError,
+    ProduceFailedError,
+    ProducerError,
+    TransactionAbortableError,
+    UnexpectedError,
+)
+from stuntbroker.client.producer.options import Partitioner, Serializer, StickyPartitioner, codec_number, reject_unknown
+from stuntbroker.client.producer.sender import BATCH_OVERHEAD, Sender
+from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, log
+from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
+from stuntbroker.client.producer.wire import Wire
+from stuntbroker.client.transactions import PreparedState
+from stuntbroker.protocol.errors import ErrorCode
+
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+TIMEOUT_MS_TWO_PHASE: Final = 0x7FFF_FFFF
+"""Prepared transactions do not time out (KIP-939)."""
+_numbers = itertools.count(1)
+Offsets = Mapping[TopicPartition, "int | OffsetAndMetadata | tuple[int, str]"]
+
+
+class TransactionalProducer:
+    """Writes records to Kafka in transactions.
+
+        async with TransactionalProducer(bootstrap_servers="localhost:9092", transactional_id="orders-1") as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                await producer.send("orders", b"a record")
+
+    Options have the names and units that they have in AIOKafkaProducer. Those that it does not have:
+
+    - `enable_2pc`: the transactions take part in two-phase commit (KIP-939): they do not time out, and
+      `prepare_transaction` can be called. `transaction_timeout_ms` cannot be given then.
+    - `max_block_ms`: how long a call may take before it raises OperationTimedOutError.
+    - `delivery_timeout_ms`: how long a record may be on its way before its transaction fails.
+    - `buffer_memory`: bytes of records that may be on their way; `send` waits while there are more.
+
+    Not for more than one event loop, nor across a fork. Errors: `stuntbroker.client.producer.errors`.
+    """
+
+    def __init__(
+        self,
+        *,
+        bootstrap_servers: str | list[str] = "localhost",
+        transactional_id: str,
+        transaction_timeout_ms: int | None = None,
+        enable_2pc: bool = False,
+        client_id: str | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        compression_type: str | None = None,
+        max_batch_size: int = 16384,
+        max_request_size: int = 1048576,
+        linger_ms: int = 0,
+        partitioner: Partitioner | None = None,
+        request_timeout_ms: int = 40_000,
+        retry_backoff_ms: int = 100,
+        max_block_ms: int = 60_000,
+        delivery_timeout_ms: int = 120_000,
+        buffer_memory: int = 32 << 20,
+        metadata_max_age_ms: int = 300_000,
+        connections_max_idle_ms: int = 540_000,
+        **security: Any,
+    ) -> None:
+        """Take the options; nothing is connected before `start`. Raises ValueError for options that do not go together.
+
+        `security`: security_protocol, ssl_context, sasl_mechanism and the other sasl_* options of AIOKafkaProducer.
+        """
+        if not transactional_id:
+            raise ValueError(
+                "transactional_id is empty: a transactional producer needs a name that outlives its process"
+            )
+        if enable_2pc and transaction_timeout_ms is not None:
+            raise ValueError("transaction_timeout_ms cannot be set with enable_2pc: such transactions do not time out")
+        reject_unknown(security)
+        self._timeout_ms = TIMEOUT_MS_TWO_PHASE if enable_2pc else transaction_timeout_ms or TRANSACTION_TIMEOUT_MS
+        self._two_phase = enable_2pc
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._partitioner = partitioner
+        self._max_request_size = max_request_size
+        self._max_block_s = max_block_ms / 1000
+        self._session = Session(transactional_id)
+        self._calls = Calls(self._session, max_block_ms)
+        self._sending = {
+            "codec": codec_number(compression_type),
+            "max_batch_size": max_batch_size,
+            "max_request_size": max_request_size,
+            "linger_ms": linger_ms,
+            "request_timeout_ms": request_timeout_ms,
+            "delivery_timeout_ms": delivery_timeout_ms,
+            "retry_backoff_ms": retry_backoff_ms,
+            "buffer_memory": buffer_memory,
+        }
+        self._wiring = {
+            "bootstrap_servers": bootstrap_servers,
+            "client_id": client_id or f"stuntbroker-producer-{next(_numbers)}",
+            "request_timeout_ms": request_timeout_ms,
+            "retry_backoff_ms": retry_backoff_ms,
+            "metadata_max_age_ms": metadata_max_age_ms,
+            "connections_max_idle_ms": connections_max_idle_ms,
+            **security,
+        }
+        self._retry_backoff_ms = retry_backoff_ms
+        self._wire: Wire
+        self._sender: Sender
+        self._coordination: Coordination
+        self._sticky: StickyPartitioner
+        self._adding: asyncio.Task[None] | None = None
+
+    # --- life
+
+    async def start(self) -> None:
+        """Connect to the cluster. Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers."""
+        if self._calls.is_open or self._session.state is State.CLOSED:
+            raise IllegalStateError(f"producer {self.transactional_id!r} was started before")
+        wire = Wire(**self._wiring)
+        try:
+            await wire.start()
+        except BaseException:
+            await wire.stop()
+            raise
+        self._wire = wire
+        self._sender = Sender(self._session, wire, **self._sending)
+        self._coordination = Coordination(self._session, wire, self._retry_backoff_ms)
+        self._sticky = StickyPartitioner(self._sender.has_open_batch)
+        self._adding = asyncio.create_task(self._add_partitions())
+        self._calls.is_open = True
+
+    async def stop(self) -> None:
+        """Abort the transaction that is open, unless it is prepared, and close all connections. May be called twice."""
+        if self._session.state is State.CLOSED:
+            return
+        if self._calls.is_open:
+            try:
+                await self._end_for_stop()
+            finally:
+                await self._close()
+        else:
+            self._session.move(State.CLOSED)
+
+    async def _end_for_stop(self) -> None:
+        """Let a commit or abort that goes on come to its end, or abort."""
+        try:
+            async with asyncio.timeout(self._max_block_s):
+                if self._calls.pending not in (None, Call.INIT_TRANSACTIONS):
+                    await self._calls.wait()
+                elif self._session.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+                    await self.abort_transaction()
+        except (KafkaError, TimeoutError) as fault:
+            log.warning("%r was closed with an open transaction: %s", self.transactional_id, fault)
+
+    async def _close(self) -> None:
+        if self._session.state is not State.CLOSED:
+            self._session.move(State.CLOSED)
+        await self._calls.close()
+        self._sender.close()
+        if self._adding is not None:
+            self._adding.cancel()
+            await asyncio.wait({self._adding})
+        await self._wire.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id."""
+        return self._session.transactional_id
+
+    @property
+    def state(self) -> State:
+        """What the producer is doing."""
+        return self._session.state
+
+    # --- transactions
+
+    async def init_transactions(self, keep_prepared_txn: bool = False) -> None:
+        """Take the transactional id over: whoever had it is fenced. Call it once, first.
+
+        An open transaction of the id is aborted. With `keep_prepared_txn` it stays open, and `complete_transaction` has to
+        follow (KIP-939). Raises FatalError, OperationTimedOutError.
+        """
+        await self._calls.run(Call.INIT_TRANSACTIONS, lambda: self._init(keep_prepared_txn))
+
+    async def _init(self, keep: bool) -> None:
+        self._session.move(State.INITIALIZING)
+        try:
+            await self._coordination.init(self._timeout_ms, self._two_phase, keep)
+        except TransactionAbortableError:
+            self._session.move(State.UNINITIALIZED)
+            raise
+        self._sender.start_epoch()
+        self._session.move(State.PREPARED_TRANSACTION if self._session.ongoing else State.READY)
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
+        self._calls.check(Call.BEGIN_TRANSACTION)
+        self._session.begin()
+        self._session.move(State.IN_TRANSACTION)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises.
+
+        What was raised goes on. After CommitFailedError and any other TransactionAbortableError the producer is ready for
+        the next transaction; after OperationTimedOutError of the commit, `commit_transaction` has to be repeated.
+        """
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            if OUTCOMES[self._session.state, Call.ABORT_TRANSACTION] is Outcome.RUN and self._calls.pending is None:
+                await self.abort_transaction()
+            raise
+
+    async def commit_transaction(self) -> None:
+        """Wait for all records, and commit.
+
+        Raises CommitFailedError: nothing is committed, abort and go on. Raises OperationTimedOutError: it is not known, call
+        it again. Any other error is fatal (KIP-691).
+        """
+        await self._calls.run(Call.COMMIT_TRANSACTION, self._commit)
+
+    async def _commit(self) -> None:
+        session = self._session
+        session.move(State.COMMITTING_TRANSACTION)
+        await self._sender.flush()
+        if session.state is State.COMMITTING_TRANSACTION and session.started:
+            try:
+                if not await self._coordination.end(commit=True):
+                    session.started = session.may_have_started = False  # The coordinator had aborted it.
+            except (TransactionAbortableError, StoppedError):
+                log.debug("%r: the commit failed", self.transactional_id)
+        if session.state is State.COMMITTING_TRANSACTION:
+            await self._finish()
+        else:
+            session.check(Call.COMMIT_TRANSACTION)
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction: none of its records will be read by read_committed consumers.
+
+        Records that are not written yet are given up. Raises FatalError, OperationTimedOutError.
+        """
+        await self._calls.run(Call.ABORT_TRANSACTION, self._abort)
+
+    async def _abort(self) -> None:
+        self._session.move(State.ABORTING_TRANSACTION)
+        await self._sender.settle()
+        if self._session.started or self._session.may_have_started:
+            await self._coordination.end(commit=False)
+        await self._finish()
+
+    async def _finish(self) -> None:
+        """Be ready for the next transaction, under a new epoch if there is one or if it is needed."""
+        session = self._session
+        if session.needs_bump:
+            # A late request of the transaction that has ended must not come into the next.
+            if session.level < LEVEL_WITH_BUMPS and not session.can_bump:
+                session.fail_fatal(UnexpectedError("brokers before Kafka 2.5 cannot give a producer a new epoch"))
+                session.check(Call.BEGIN_TRANSACTION)
+            owner = session.owner
+            await self._coordination.bump(self._timeout_ms, self._two_phase)
+            log.debug("%r: from %s to %s", self.transactional_id, owner, session.owner)
+        self._sender.start_epoch()
+        session.begin()
+        session.move(State.READY)
+
+    async def prepare_transaction(self) -> PreparedState:
+        """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939).
+
+        Store the text of what it returns together with what you decide in your database. Raises
+        TransactionAbortableError, FatalError; IllegalStateError without `enable_2pc`.
+        """
+        if not self._two_phase:
+            raise IllegalStateError("prepare_transaction() needs enable_2pc=True")
+        self._calls.check(Call.PREPARE_TRANSACTION)
+        await self._calls.within("prepare_transaction", self._sender.flush())
+        self._calls.check(Call.PREPARE_TRANSACTION)
+        self._session.move(State.PREPARED_TRANSACTION)
+        return self._session.owner
+
+    async def complete_transaction(self, state: PreparedState) -> bool:
+        """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed.
+
+        After init_transactions(keep_prepared_txn=True) `state` is what was stored; False if there is no transaction.
+        """
+        result: bool = await self._calls.run(Call.COMPLETE_TRANSACTION, lambda: self._complete(state))
+        return result
+
+    async def _complete(self, state: PreparedState) -> bool:
+        session = self._session
+        if session.state is State.READY:
+            return False
+        if state != (session.ongoing or session.owner):
+            await self._abort()
+            return False
+        await self._commit()
+        return True
+
+    # --- records and offsets
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> RecordFuture:
+        """Add a record to the transaction, and return what tells where it was written. Do not wait for each.
+
+        Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
+        IllegalStateError; whatever a serializer raises.
+        """
+        session = self._session
+        if session.state is not State.IN_TRANSACTION or self._calls.pending is not None:
+            self._calls.check(Call.SEND)
+        key_bytes = key if self._key_serializer is None else self._key_serializer(key)
+        value_bytes = value if self._value_serializer is None else self._value_serializer(value)
+        partitions = self._wire.partitions(topic)
+        if not partitions:
+            partitions = await self._partitions(topic)
+        size = len(key_bytes or b"") + len(value_bytes or b"") + BATCH_OVERHEAD
+        if size > self._max_request_size:
+            return self._rejected(topic, partition, size)
+        if partition is None:
+            partition = self._choose(topic, key_bytes, partitions)
+        elif partition not in partitions:
+            raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
+        sender = self._sender
+        if sender.is_full:
+            await self._calls.within("send", sender.room())
+            self._calls.check(Call.SEND)
+        return sender.append(topic, partition, timestamp_ms, key_bytes, value_bytes, headers or [])
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> RecordMetadata:
+        """Add a record to the transaction, wait until it is written, and return its RecordMetadata."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
+    async def flush(self) -> None:
+        """Wait until every record that was sent is written. Raises TransactionAbortableError, FatalError."""
+        self._calls.check(Call.FLUSH)
+        await self._calls.within("flush", self._sender.flush())
+        self._calls.check(Call.FLUSH)
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Return the partitions of a topic."""
+        return set(self._wire.partitions(topic) or await self._wire.wait_for_topic(topic))
+
+    async def send_offsets_to_transaction(self, offsets: Offsets, group_metadata: GroupMetadata | str) -> None:
+        """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read.
+
+        `group_metadata`: what `TransactionalConsumer.group_metadata()` returns, or a group id alone, which fences nobody.
+        Raises TransactionAbortableError, FatalError.
+        """
+        self._calls.check(Call.SEND_OFFSETS)
+        if not offsets:
+            return
+        group = GroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
+        committed = {(where[0], where[1]): _offset(offset) for where, offset in offsets.items()}
+        try:
+            await self._calls.within("send_offsets_to_transaction", self._coordination.commit_offsets(group, committed))
+        except OperationTimedOutError as fault:
+            self._session.fail_abortable(fault, bump=True)
+            self._sender.drop()
+            self._calls.check(Call.SEND_OFFSETS)
+        except asyncio.CancelledError:
+            # Nobody knows whether the offsets are in the transaction: to commit it could be to lose them.
+            self._session.fail_abortable(ProducerError("send_offsets_to_transaction() was cancelled"), bump=True)
+            self._sender.drop()
+            raise
+        except StoppedError:
+            self._calls.check(Call.SEND_OFFSETS)
+            raise
+        except ProducerError:
+            self._sender.drop()
+            raise
+
+    # --- inside
+
+    async def _partitions(self, topic: str) -> Sequence[int]:
+        """Wait for the metadata of a topic. That there is none makes the transaction one to be aborted."""
+        try:
+            partitions = await self._calls.within("send", self._wire.wait_for_topic(topic))
+        except KafkaError as fault:
+            cause = ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None))
+            cause.__cause__ = fault
+            self._session.fail_abortable(cause)
+            self._sender.drop()
+            partitions = ()
+        self._calls.check(Call.SEND)
+        return partitions
+
+    def _rejected(self, topic: str, partition: int | None, size: int) -> RecordFuture:
+        """A record that is too large fails, and the transaction with it, as in Apache Kafka's producer."""
+        cause = ProducerError(
+            f"a record of {size} bytes for topic {topic!r} is larger than max_request_size, {self._max_request_size}",
+            ErrorCode.MESSAGE_TOO_LARGE,
+        )
+        error = ProduceFailedError(cause.args[0], FailureType.MESSAGE_REJECTED, cause.code)
+        error.__cause__ = cause
+        self._session.fail_abortable(cause)
+        self._sender.drop()
+        return self._sender.failed_record(topic, partition or 0, error)
+
+    def _choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
+        available = self._wire.available_partitions
+        if self._partitioner is not None:
+            return self._partitioner(key, partitions, available(topic))
+        return self._sticky.choose(topic, key, partitions, available)
+
+    async def _add_partitions(self) -> None:
+        """Before transaction version 2: tell the coordinator of every partition before its first record is sent."""
+        needed = self._sender.add_partitions_needed
+        while True:
+            await needed.wait()
+            needed.clear()
+            try:
+                await self._calls.guard(self._coordination.add_partitions(self._sender.missing_partitions))
+            except ProducerError as fault:
+                log.debug("%r: %s", self.transactional_id, fault)
+                self._sender.drop()
+            else:
+                self._sender.pump()
+
+
+def _offset(value: int | OffsetAndMetadata | tuple[int, str]) -> tuple[int, str]:
+    return (value, "") if isinstance(value, int) else (value[0], value[1])

@@ -1,0 +1,441 @@
+"""Sends batches to the leaders of their partitions, in the order of their sequence numbers, until they are resolved.
+
+There is no task that waits for work: `pump` is called whenever something may be sendable, and starts a task for each Produce
+request. Up to five batches of a partition are in flight. When one of them has to be sent again, the others come back first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from stuntbroker.client.producer.batches import NO_SEQUENCE, Batch, Headers, PartitionQueue, RecordFuture
+from stuntbroker.client.producer.error_table import Kind, Request, failure_type, kind_of
+from stuntbroker.client.producer.errors import (
+    DisconnectedError,
+    FailureType,
+    FatalError,
+    ProduceFailedError,
+    ProducerError,
+    ResponseError,
+    UnexpectedError,
+)
+from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, TopicPartition
+from stuntbroker.client.producer.states import State
+from stuntbroker.client.producer.wire import Wire
+from stuntbroker.client.transactions import PRODUCE, PRODUCE_V2_FROM
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+
+IN_FLIGHT_MAX: Final = 5
+"""Batches of a partition: as many as a broker remembers to recognise a duplicate by (KIP-98)."""
+ACKS_ALL: Final = -1
+PRODUCE_NAMES_MAX: Final = 12
+"""Later versions name topics by id."""
+BATCH_OVERHEAD: Final = 128
+"""Bytes of a batch's header and of its place in the request, generously."""
+SENDING_STATES: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
+
+
+class Sender:
+    """All records of one producer that are not resolved."""
+
+    def __init__(
+        self,
+        session: Session,
+        wire: Wire,
+        *,
+        codec: int,
+        max_batch_size: int,
+        max_request_size: int,
+        linger_ms: int,
+        request_timeout_ms: int,
+        delivery_timeout_ms: int,
+        retry_backoff_ms: int,
+        buffer_memory: int,
+    ) -> None:
+        self.buffered = 0
+        """Bytes of records that are not resolved."""
+        self._session = session
+        self._wire = wire
+        self._codec = codec
+        self._max_batch_size = max_batch_size
+        self._max_request_size = max_request_size
+        self._linger_s = linger_ms / 1000
+        self._request_timeout_ms = request_timeout_ms
+        self._delivery_timeout_s = delivery_timeout_ms / 1000
+        self._retry_backoff_s = retry_backoff_ms / 1000
+        self._buffer_memory = buffer_memory
+        self._loop = asyncio.get_running_loop()
+        self._owner = session.owner
+        """Whose sequences the queues have."""
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._active: dict[TopicPartition, PartitionQueue] = {}
+        """Those with batches."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pump_due = False
+        self._flushing = 0
+        self._expiry: asyncio.TimerHandle | None = None
+        self._waiting_for_room: deque[asyncio.Future[None]] = deque()
+        self.add_partitions_needed = asyncio.Event()
+        """Set when partitions have to be added to the transaction before their records can be sent."""
+
+    # --- records come in
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        timestamp_ms: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+    ) -> RecordFuture:
+        """Add a record to a batch of its partition. Raises TypeError for a key or value that is not bytes."""
+        where = topic, partition
+        queue = self._queues.get(where)
+        if queue is None:
+            queue = self._queues[where] = PartitionQueue(topic, partition)
+        batch = queue.open_batch()
+        if batch is not None:
+            size = batch.size
+            future = batch.append(timestamp_ms, key, value, headers)
+            if future is not None:
+                self.buffered += batch.size - size
+                return future
+            queue.seal(batch, self._session.owner)
+            self.pump_soon()
+        batch = Batch(queue, self._codec, self._max_batch_size, self._loop.time())
+        future = batch.append(timestamp_ms, key, value, headers)
+        assert future is not None  # A batch takes its first record at any size.
+        self.buffered += batch.size
+        queue.batches.append(batch)
+        self._active[where] = queue
+        self._watch_expiry()
+        if self._linger_s and not self._flushing:
+            self._loop.call_later(self._linger_s, self.pump)
+        else:
+            self.pump_soon()
+        return future
+
+    @property
+    def is_full(self) -> bool:
+        """Whether records have to wait for others to be resolved."""
+        return self.buffered >= self._buffer_memory
+
+    async def room(self) -> None:
+        """Wait until there is room for records."""
+        while self.is_full and self._session.state in SENDING_STATES:
+            waiter = self._loop.create_future()
+            self._waiting_for_room.append(waiter)
+            await waiter
+
+    # --- records go out
+
+    def pump_soon(self) -> None:
+        """Call `pump` when everything that is ready to run now has run: so records of one moment share a batch."""
+        if not self._pump_due:
+            self._pump_due = True
+            self._loop.call_soon(self.pump)
+
+    def pump(self) -> None:
+        """Send all batches that may be sent now."""
+        self._pump_due = False
+        while self._active and self._session.state in SENDING_STATES:
+            requests: dict[int, list[Batch]] = {}
+            now_s = self._loop.time()
+            for queue in self._active.values():
+                batch = self._sendable(queue, now_s)
+                if batch is None:
+                    continue
+                leader = self._wire.leader(queue.topic, queue.partition)
+                if leader is None:
+                    self._retry_later(queue, refresh=True)
+                    continue
+                requests.setdefault(leader, []).append(batch)
+            if not requests:
+                return
+            for leader, batches in requests.items():
+                for group in self._split_by_size(batches):
+                    self._start(leader, group)
+
+    def _sendable(self, queue: PartitionQueue, now_s: float) -> Batch | None:
+        """Return the batch of a partition that is sent next, sealed, or None if there is none to be sent now."""
+        if queue.in_flight and (queue.resend or queue.in_flight >= IN_FLIGHT_MAX or self._is_unproven(queue)):
+            return None
+        if now_s < queue.retry_at_s:
+            return None
+        batch = queue.next_to_send()
+        if batch is None:
+            return None
+        if batch.data is None and self._linger_s and not self._flushing:
+            if now_s < batch.created_s + self._linger_s:
+                return None
+        if self._session.level < LEVEL_WITH_BUMPS and (queue.topic, queue.partition) not in self._session.added:
+            self.add_partitions_needed.set()
+            return None
+        queue.seal(batch, self._session.owner)
+        return batch
+
+    def _is_unproven(self, queue: PartitionQueue) -> bool:
+        """A leader that refused the first batch would take the second where it knows no sequence of the producer yet."""
+        return self._session.level < LEVEL_WITH_BUMPS and not queue.acknowledged
+
+    def _split_by_size(self, batches: list[Batch]) -> Iterable[list[Batch]]:
+        group: list[Batch] = []
+        size = 0
+        for batch in batches:
+            assert batch.data is not None
+            if group and size + len(batch.data) + BATCH_OVERHEAD > self._max_request_size:
+                yield group
+                group, size = [], 0
+            group.append(batch)
+            size += len(batch.data) + BATCH_OVERHEAD
+        yield group
+
+    def _start(self, leader: int, batches: list[Batch]) -> None:
+        self._session.started = True
+        for batch in batches:
+            batch.in_flight = True
+            batch.queue.in_flight += 1
+            batch.queue.resend = False
+        task = self._loop.create_task(self._produce(leader, batches))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            error = UnexpectedError(
+                f"a Produce request of {self._session.transactional_id!r} failed in this client: {fault!r}"
+            )
+            error.__cause__ = fault
+            self._session.fail_fatal(error)
+            self.drop()
+        self.pump()
+
+    async def _produce(self, leader: int, batches: list[Batch]) -> None:
+        request, places = self._request(batches)
+        level2 = self._session.level >= LEVEL_WITH_BUMPS
+        most = PRODUCE_NAMES_MAX if level2 else PRODUCE_V2_FROM - 1
+        least = PRODUCE_V2_FROM if level2 else 3
+        try:
+            answer = await self._wire.ask(leader, PRODUCE, request, ProduceResponse, least, most)
+        except DisconnectedError as fault:
+            for batch in batches:
+                self._mark_returned(batch)
+                self._retry(batch, fault, refresh=True)
+            return
+        except FatalError as fault:
+            for batch in batches:
+                self._mark_returned(batch)
+            self._session.fail_fatal(fault)
+            self.drop()
+            return
+        except BaseException:
+            for batch in batches:
+                self._mark_returned(batch)
+            raise
+        for topic in answer.responses:
+            for part in topic.partition_responses:
+                resolved = places.pop((topic.name, part.index), None)
+                if resolved is not None:
+                    self._mark_returned(resolved)
+                    self._judge(resolved, part)
+        for batch in places.values():
+            self._mark_returned(batch)
+            self._retry(batch, DisconnectedError("Produce: the response does not name the partition"), refresh=True)
+
+    def _request(self, batches: list[Batch]) -> tuple[ProduceRequest, dict[TopicPartition, Batch]]:
+        topics: dict[str, list[PartitionProduceData]] = {}
+        places = {}
+        for batch in batches:
+            queue = batch.queue
+            topics.setdefault(queue.topic, []).append(PartitionProduceData(queue.partition, batch.data))
+            places[queue.topic, queue.partition] = batch
+        data = [TopicProduceData(name, partition_data=parts) for name, parts in topics.items()]
+        return ProduceRequest(self._session.transactional_id, ACKS_ALL, self._request_timeout_ms, data), places
+
+    # --- responses
+
+    def _mark_returned(self, batch: Batch) -> None:
+        if batch.in_flight:
+            batch.in_flight = False
+            batch.queue.in_flight -= 1
+
+    def _judge(self, batch: Batch, part: PartitionProduceResponse) -> None:
+        """Do what the table says about the response for a batch."""
+        queue, code = batch.queue, part.error_code
+        if not code or kind_of(Request.PRODUCE, code) is Kind.SUCCESS:
+            queue.acknowledged = True
+            # The leader says of a duplicate that it has the records, but not always where.
+            offset = part.base_offset if not code else -1
+            self._resolve(batch, None, offset, part.log_append_time_ms, part.log_start_offset)
+            return
+        what = f"Produce to {queue.topic}-{queue.partition}"
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.batches and queue.batches[0] is not batch:
+            self._retry(batch, ResponseError(what, code, part.error_message))  # The batch before it goes again first.
+            return
+        kind = kind_of(Request.PRODUCE, code)
+        if kind is Kind.SPLIT and batch.count > 1:
+            self._split(batch)
+            return
+        cause = ResponseError(what, code, part.error_message)
+        if kind in (Kind.RETRY, Kind.REFRESH):
+            self._retry(batch, cause, refresh=kind is Kind.REFRESH)
+            return
+        if kind is Kind.SPLIT:
+            self._session.fail_abortable(cause, bump=True)
+        else:
+            self._session.judge(Request.PRODUCE, code, what, part.error_message)
+        self._resolve(batch, _failed(cause, failure_type(code)))
+        self.drop()
+
+    def _retry(self, batch: Batch, cause: ProducerError, refresh: bool = False) -> None:
+        """Send a batch again, unless its time is over or its transaction is to be aborted."""
+        queue = batch.queue
+        if batch.is_resolved:
+            return
+        if self._session.state not in SENDING_STATES:
+            self._session.needs_bump = True
+            self._resolve(batch, _failed(cause, FailureType.TRANSACTION_FAILED))
+        elif self._loop.time() >= batch.created_s + self._delivery_timeout_s:
+            self._expire(batch, cause)
+        else:
+            queue.resend = True
+            self._retry_later(queue, refresh)
+
+    def _retry_later(self, queue: PartitionQueue, refresh: bool) -> None:
+        queue.retry_at_s = self._loop.time() + self._retry_backoff_s
+        self._loop.call_later(self._retry_backoff_s, self.pump)
+        if refresh:
+            self._wire.refresh()
+
+    def _split(self, batch: Batch) -> None:
+        """Put two batches in the place of one that is too large."""
+        place = batch.queue.batches.index(batch)
+        del batch.queue.batches[place]
+        for offset, part in enumerate(batch.split(self._session.owner, self._codec)):
+            batch.queue.batches.insert(place + offset, part)
+        batch.queue.resend = True
+
+    def _resolve(
+        self,
+        batch: Batch,
+        error: ProduceFailedError | None,
+        base_offset: int = -1,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = -1,
+    ) -> None:
+        queue = batch.queue
+        batch.resolve(error, base_offset, log_append_time_ms, log_start_offset)
+        self.buffered -= batch.size
+        if queue.batches and queue.batches[0] is batch:
+            queue.batches.popleft()
+        else:
+            queue.batches.remove(batch)
+        if not queue.batches:
+            self._active.pop((queue.topic, queue.partition), None)
+        while self._waiting_for_room and not self.is_full:
+            waiter = self._waiting_for_room.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # --- the end of a transaction
+
+    async def flush(self) -> None:
+        """Wait until every record that was sent by now is resolved."""
+        self._flushing += 1
+        try:
+            self.pump()
+            for batch in [batch for queue in self._active.values() for batch in queue.batches]:
+                if not batch.is_resolved:
+                    await batch.waiter()
+        finally:
+            self._flushing -= 1
+
+    def drop(self) -> None:
+        """Give up all records that are not in flight, because their transaction is to be aborted."""
+        cause = self._session.error or ProducerError("the transaction was aborted")
+        error = _failed(cause, FailureType.TRANSACTION_FAILED)
+        for queue in list(self._active.values()):
+            for batch in list(queue.batches):
+                if not batch.in_flight:
+                    self._session.needs_bump |= batch.sequence != NO_SEQUENCE
+                    self._resolve(batch, error)
+        while self._waiting_for_room:
+            waiter = self._waiting_for_room.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+        self.add_partitions_needed.set()
+
+    async def settle(self) -> None:
+        """Give up all records, and wait for the responses to those that are in flight."""
+        self.drop()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self.drop()
+
+    def start_epoch(self) -> None:
+        """Begin sequences anew if the producer has another epoch by now."""
+        if self._owner != self._session.owner:
+            self._owner = self._session.owner
+            self._queues.clear()
+
+    def has_open_batch(self, topic: str, partition: int) -> bool:
+        """Return whether a batch of a partition takes records."""
+        queue = self._queues.get((topic, partition))
+        return queue is not None and queue.open_batch() is not None
+
+    def failed_record(self, topic: str, partition: int, error: ProduceFailedError) -> RecordFuture:
+        """Return what `append` would, for a record that is not even tried."""
+        batch = Batch(PartitionQueue(topic, partition), self._codec, 0, self._loop.time())
+        future = batch.append(0, None, None, [])
+        assert future is not None
+        batch.resolve(error)
+        return future
+
+    def missing_partitions(self) -> list[TopicPartition]:
+        """Return the partitions with records that the coordinator has not added to the transaction, sorted."""
+        return sorted(where for where in self._active if where not in self._session.added)
+
+    # --- records that take too long
+
+    def _watch_expiry(self) -> None:
+        if self._expiry is None:
+            self._expiry = self._loop.call_later(self._delivery_timeout_s, self._check_expiry)
+
+    def _check_expiry(self) -> None:
+        self._expiry = None
+        now_s = self._loop.time()
+        batches = [queue.batches[0] for queue in self._active.values()]
+        for batch in batches:
+            if not batch.in_flight and now_s >= batch.created_s + self._delivery_timeout_s and not batch.is_resolved:
+                self._expire(batch, ProducerError(f"not delivered within {self._delivery_timeout_s:g} s"))
+        if self._active:
+            oldest_s = min(queue.batches[0].created_s for queue in self._active.values())
+            due_s = max(self._retry_backoff_s, oldest_s + self._delivery_timeout_s - now_s)
+            self._expiry = self._loop.call_later(due_s, self._check_expiry)
+
+    def _expire(self, batch: Batch, cause: ProducerError) -> None:
+        self._session.fail_abortable(cause, bump=batch.sequence != NO_SEQUENCE)
+        self._resolve(batch, _failed(cause, FailureType.DELIVERY_FAILED))
+        self.drop()
+
+    def close(self) -> None:
+        """Stop the timers and cancel the requests."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        for task in tuple(self._tasks):
+            task.cancel()
+        self.drop()
+
+
+def _failed(cause: ProducerError, kind: FailureType) -> ProduceFailedError:
+    error = ProduceFailedError(str(cause.args[0]), kind, cause.code)
+    error.__cause__ = cause
+    return error

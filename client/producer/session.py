@@ -1,0 +1,130 @@
+"""What the parts of a producer share: its state, its producer id and epoch, and what its transaction has touched."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, NoReturn
+
+from stuntbroker.client.producer.error_table import Kind, Request, fatal_class, kind_of
+from stuntbroker.client.producer.errors import (
+    CommitFailedError,
+    FatalError,
+    IllegalStateError,
+    ProducerError,
+    ResponseError,
+    TransactionAbortableError,
+)
+from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State
+from stuntbroker.client.transactions import NOBODY, PreparedState
+
+log: Final = logging.getLogger("stuntbroker.client")
+
+TopicPartition = tuple[str, int]
+LEVEL_WITH_BUMPS: Final = 2
+"""The transaction version under which every EndTxn gives a new epoch, and partitions are added by Produce (KIP-890)."""
+
+
+class Session:
+    """One transactional id, as long as its producer lives."""
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.state = State.UNINITIALIZED
+        self.error: ProducerError | None = None
+        """In ABORTABLE_ERROR the root cause, in FATAL_ERROR what is raised."""
+        self.owner = NOBODY
+        """(producer id, epoch) that requests carry."""
+        self.ongoing: PreparedState | None = None
+        """The pair of a prepared transaction that init_transactions kept (KIP-939)."""
+        self.level = 0
+        """The cluster's `transaction.version`, as the coordinator said when it was last connected to."""
+        self.can_bump = False
+        """Whether the coordinator has InitProducerId 3, by which a producer gets a new epoch (KIP-360)."""
+        self.needs_bump = False
+        """Whether the next transaction needs a new epoch: a request of this one may still be on its way."""
+        self.added: set[TopicPartition] = set()
+        """Partitions that the coordinator has added to the transaction by AddPartitionsToTxn."""
+        self.started = False
+        """Whether the coordinator knows of the transaction, or a leader does. When not, there is nothing to end."""
+        self.may_have_started = False
+        """Whether there was no response to a request that would have made the coordinator know of it."""
+
+    def check(self, call: Call) -> None:
+        """Raise what the table of states says about a call now; return if it may do its work."""
+        outcome = OUTCOMES[self.state, call]
+        if outcome is not Outcome.RUN:
+            self._refuse(call, outcome)
+
+    def _refuse(self, call: Call, outcome: Outcome) -> NoReturn:
+        match outcome:
+            case Outcome.FATAL:
+                assert self.error is not None
+                raise self.error.with_traceback(None)
+            case Outcome.ABORTABLE:
+                raise self.abortable()
+            case Outcome.COMMIT_FAILED:
+                raise self.commit_failed()
+        raise IllegalStateError(
+            f"{call.value}() of producer {self.transactional_id!r} is not possible: it is {self.state.value}"
+        )
+
+    def move(self, state: State) -> None:
+        """Go to another state. Raises IllegalStateError for a transition that the table does not have."""
+        if state not in SUCCESSORS[self.state]:
+            raise IllegalStateError(f"{self.transactional_id!r}: no transition from {self.state.name} to {state.name}")
+        self.state = state
+
+    def begin(self) -> None:
+        """Forget what the last transaction touched."""
+        self.added.clear()
+        self.started = False
+        self.may_have_started = False
+        self.ongoing = None
+        self.error = None
+
+    def abortable(self) -> TransactionAbortableError:
+        """Return the error for a transaction that has to be aborted."""
+        return self._wrapped(TransactionAbortableError, "the transaction has to be aborted")
+
+    def commit_failed(self) -> CommitFailedError:
+        """Return the error for a commit that cannot be."""
+        return self._wrapped(CommitFailedError, "the transaction cannot be committed, abort it")
+
+    def _wrapped(self, kind: type[TransactionAbortableError], advice: str) -> TransactionAbortableError:
+        assert self.error is not None
+        error = kind(f"{self.transactional_id!r}: {advice}: {self.error.args[0]}", self.error.code)
+        error.__cause__ = self.error
+        return error
+
+    def fail_abortable(self, cause: ProducerError, bump: bool = False) -> None:
+        """The transaction has to be aborted. The first cause is kept; while the producer aborts, nothing changes."""
+        self.needs_bump |= bump
+        if self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION):
+            log.info("%r: the transaction has to be aborted: %s", self.transactional_id, cause)
+            self.error = cause
+            self.move(State.ABORTABLE_ERROR)
+
+    def fail_fatal(self, error: FatalError) -> None:
+        """The producer is of no use any more. The first fatal error is kept."""
+        if self.state not in (State.FATAL_ERROR, State.CLOSED):
+            log.warning("%r: fatal error: %s", self.transactional_id, error)
+            self.error = error
+            self.move(State.FATAL_ERROR)
+
+    def judge(self, request: Request, code: int, what: str, message: str | None = None) -> Kind:
+        """Return what is to be done about an error code, and go to the state for it if that is final.
+
+        For a kind that is neither SUCCESS, RETRY, REFRESH, SPLIT nor PROBE, the state is ABORTABLE_ERROR or FATAL_ERROR
+        afterwards, or still ABORTING_TRANSACTION: an abort is not stopped by what is abortable.
+        """
+        kind = kind_of(request, code)
+        match kind:
+            case Kind.ABORTABLE:
+                self.fail_abortable(ResponseError(what, code, message))
+            case Kind.ABORTABLE_WITH_BUMP if self.level >= LEVEL_WITH_BUMPS or self.can_bump:
+                self.fail_abortable(ResponseError(what, code, message), bump=True)
+            case Kind.ABORTABLE_WITH_BUMP | Kind.RECOVERABLE | Kind.CONFIGURATION | Kind.FATAL:
+                fatal = Kind.RECOVERABLE if kind is Kind.ABORTABLE_WITH_BUMP else kind
+                cause = ResponseError(what, code, message)
+                self.fail_fatal(fatal_class(fatal, code)(f"{self.transactional_id!r}: {cause.args[0]}", code))
+        return kind

@@ -1,0 +1,158 @@
+"""aiokafka's client as the producer uses it: a connection to each broker, the versions on both sides, and metadata."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import AIOKafkaConnection, CloseReason
+from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
+
+from stuntbroker.client import errors as blocking_errors
+from stuntbroker.client.connection import API_VERSIONS, API_VERSIONS_FIRST, Address, chosen_version, reason
+from stuntbroker.client.producer.errors import DisconnectedError, UnsupportedVersionError
+from stuntbroker.client.requests import Answer, Call
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
+from stuntbroker.protocol.primitives import DecodeError, Message
+
+TRANSACTION_VERSION: Final = "transaction.version"
+SOFTWARE_NAME: Final = "stuntbroker"
+SOFTWARE_VERSION: Final = "0"
+VERSION_MAX: Final = 0x7FFF
+_FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError)
+"""What aiokafka lets through when a connection breaks or a response cannot be read."""
+
+
+class Link:
+    """A connection that has told its broker's versions and features."""
+
+    __slots__ = ("address", "connection", "transaction_version", "versions")
+
+    def __init__(self, connection: AIOKafkaConnection, answer: ApiVersionsResponse) -> None:
+        self.connection = connection
+        self.address = Address(connection.host, connection.port)
+        self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        """API key -> (lowest, highest) version of the broker."""
+        self.transaction_version = 0
+        """The level of the feature in the cluster; 0 when it has none."""
+        for feature in answer.finalized_features:
+            if feature.name == TRANSACTION_VERSION:
+                self.transaction_version = feature.max_version_level
+
+    def version(self, key: int, least: int = 0, most: int = VERSION_MAX) -> int:
+        """Return the highest version of an API that both sides have. Raises UnsupportedVersionError."""
+        try:
+            return chosen_version(self.address, self.versions, key, least, most)
+        except blocking_errors.UnsupportedVersion as fault:
+            raise UnsupportedVersionError(str(fault)) from None
+
+
+class Wire:
+    """The brokers of a cluster. All requests to a broker go over one connection, in order."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take the options of aiokafka's client by their names there."""
+        self._client = AIOKafkaClient(**options)
+        self._links: dict[int, Link] = {}
+        self._partitions: dict[str, tuple[int, ...]] = {}
+        self._partitions_of_ms = 0.0
+
+    async def start(self) -> None:
+        """Connect to a bootstrap server and read the metadata. Raises aiokafka's KafkaConnectionError."""
+        await self._client.bootstrap()
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    # --- metadata
+
+    def partitions(self, topic: str) -> Sequence[int]:
+        """Return the partitions of a topic, in order; none while its metadata is not known."""
+        cluster = self._client.cluster
+        if cluster._last_successful_refresh_ms != self._partitions_of_ms:
+            self._partitions.clear()
+            self._partitions_of_ms = cluster._last_successful_refresh_ms
+        partitions = self._partitions.get(topic)
+        if partitions is None:
+            partitions = tuple(sorted(cluster.partitions_for_topic(topic) or ()))
+            if partitions:
+                self._partitions[topic] = partitions
+        return partitions
+
+    def available_partitions(self, topic: str) -> Sequence[int]:
+        """Return the partitions of a topic that have a leader."""
+        return sorted(self._client.cluster.available_partitions_for_topic(topic) or ())
+
+    async def wait_for_topic(self, topic: str) -> Sequence[int]:
+        """Read metadata until it has the topic. Raises aiokafka's UnknownTopicOrPartitionError, and others of its errors."""
+        await self._client._wait_on_metadata(topic)
+        return self.partitions(topic)
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Return the node that leads a partition, None while nobody is known to."""
+        node_id = self._client.cluster.leader_for_partition(TopicPartition(topic, partition))
+        return None if node_id is None or node_id == -1 else int(node_id)
+
+    def refresh(self) -> asyncio.Future[Any]:
+        """Read the metadata anew, in the background."""
+        future: asyncio.Future[Any] = self._client.force_metadata_update()
+        return future
+
+    def any_node(self) -> int | None:
+        """Return a broker of the cluster at random; None when none is known."""
+        node_id: int | None = self._client.get_random_node()
+        return node_id
+
+    # --- requests
+
+    async def link(self, node_id: int) -> Link:
+        """Return the connection to a broker, opened when it is first needed. Raises DisconnectedError."""
+        if self._client.cluster.broker_metadata(node_id) is None:
+            await self.refresh()
+        connection = await self._client._get_conn(node_id)
+        if connection is None:
+            raise DisconnectedError(f"no connection to broker {node_id}")
+        link = self._links.get(node_id)
+        if link is None or link.connection is not connection:
+            link = self._links[node_id] = await self._introduce(connection)
+        return link
+
+    async def _introduce(self, connection: AIOKafkaConnection) -> Link:
+        """Ask for versions and features. aiokafka asks too, but at a version that says nothing of features."""
+        version = min(API_VERSIONS_FIRST, connection._versions.get(API_VERSIONS, (0, 0))[1])
+        request = ApiVersionsRequest(SOFTWARE_NAME, SOFTWARE_VERSION)
+        return Link(connection, await _exchange(connection, Call(API_VERSIONS, version, request, ApiVersionsResponse)))
+
+    async def ask(
+        self,
+        node_id: int,
+        key: int,
+        request: Message,
+        answer: type[Answer],
+        least: int = 0,
+        most: int = VERSION_MAX,
+    ) -> Answer:
+        """Send a request at the highest version from `least` to `most` that both sides have, and return the response.
+
+        Raises DisconnectedError: the request may or may not have been applied. Raises UnsupportedVersionError.
+        """
+        link = await self.link(node_id)
+        return await _exchange(link.connection, Call(key, link.version(key, least, most), request, answer))
+
+
+async def _exchange(connection: AIOKafkaConnection, call: Call[Answer]) -> Answer:
+    try:
+        answer: Answer = await connection.send(call)
+        return answer
+    except TimeoutError as fault:
+        # A response that comes after all would be taken for that of the next request.
+        connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+        raise DisconnectedError(f"{APIS[call.API_KEY].name}: no response in time") from fault
+    except _FAULTS as fault:
+        raise DisconnectedError(f"{APIS[call.API_KEY].name}: {reason(fault)}") from fault

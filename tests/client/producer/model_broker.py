@@ -1,0 +1,267 @@
+"""A broker in memory with just the rules of transactions that a producer meets, and with faults where a test wants them.
+
+It is written from the protocol alone, not from our broker: the producer is not tested against its own kin.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from aiokafka.record.memory_records import MemoryRecords
+from fake_broker import FakeBroker
+
+from stuntbroker.protocol.batches.records import read_header
+from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse, FinalizedFeatureKey
+from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
+from stuntbroker.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from stuntbroker.protocol.messages.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from stuntbroker.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from stuntbroker.protocol.primitives import Message
+
+PRODUCER_ID = 4000
+OUT_OF_ORDER, INVALID_EPOCH, INVALID_STATE, PRODUCER_FENCED = 45, 47, 48, 90
+
+
+class Fault(NamedTuple):
+    """What goes wrong with a request: an error code, or a connection that breaks when `code` is None."""
+
+    code: int | None
+    is_applied: bool = False
+
+
+Script = Callable[[str, int], Fault | None]
+"""(request, how many of it there were, with this one) -> what goes wrong with it."""
+
+
+class ModelBroker(FakeBroker):
+    """One transactional id. `committed` has what a read_committed consumer gets."""
+
+    def __init__(self, level: int, script: Script = lambda request, count: None) -> None:
+        super().__init__()
+        self.level = level
+        self.script = script
+        self.counts: Counter[str] = Counter()
+        self.committed: list[bytes] = []
+        self.committed_offset = 0
+        self.epoch = -1
+        self.fenced_epochs = 0
+        self._last_epoch = -1
+        self._is_ongoing = False
+        self._last_commit: bool | None = None
+        self._records: list[bytes] = []
+        self._offset: int | None = None
+        self._partitions: set[tuple[str, int]] = set()
+        self._sequences: dict[tuple[str, int], tuple[int, int]] = {}
+        self._lock = threading.Lock()
+        self.handlers |= {
+            0: self._with_faults("Produce", self._produce, _refuse_produce),
+            10: self._find_coordinator_with_faults,
+            22: self._with_faults(
+                "InitProducerId", self._init, lambda request, code: InitProducerIdResponse(0, code, -1, -1)
+            ),
+            24: self._with_faults("AddPartitionsToTxn", self._add_partitions, _refuse_partitions),
+            25: self._with_faults(
+                "AddOffsetsToTxn", self._add_offsets, lambda request, code: AddOffsetsToTxnResponse(0, code)
+            ),
+            26: self._end_with_faults,
+            28: self._with_faults("TxnOffsetCommit", self._commit_offsets, _refuse_offsets),
+        }
+
+    # --- faults
+
+    def _with_faults(
+        self, name: str, apply: Callable[[Any, int], Message], refuse: Callable[[Any, int], Message]
+    ) -> Callable[[Any, int], Message | None]:
+        def handle(request: Any, version: int) -> Message | None:
+            with self._lock:
+                self.counts[name] += 1
+                fault = self.script(name, self.counts[name])
+                if fault is None:
+                    return apply(request, version)
+                if fault.is_applied:
+                    apply(request, version)
+                return None if fault.code is None else refuse(request, fault.code)
+
+        return handle
+
+    def _find_coordinator_with_faults(self, request: Any, version: int) -> Message | None:
+        name = "FindCoordinator" if request.key_type else "FindCoordinator (group)"
+        answer = self._with_faults(
+            name, self._find_coordinator, lambda _, code: FindCoordinatorResponse(0, code, None, -1)
+        )
+        return answer(request, version)
+
+    def _end_with_faults(self, request: Any, version: int) -> Message | None:
+        name = f"EndTxn ({'commit' if request.committed else 'abort'})"
+        return self._with_faults(name, self._end, lambda _, code: EndTxnResponse(0, code))(request, version)
+
+    # --- rules
+
+    def _api_versions(self, request: Any, version: int) -> Message:
+        features = [FinalizedFeatureKey("transaction.version", self.level, self.level)] if self.level else []
+        return ApiVersionsResponse(0, self._known(), finalized_features_epoch=1, finalized_features=features)
+
+    def _init(self, request: Any, version: int) -> Message:
+        bearer = (request.producer_id, request.producer_epoch)
+        if bearer != (-1, -1):
+            if request.producer_epoch == self._last_epoch:
+                return InitProducerIdResponse(0, 0, PRODUCER_ID, self.epoch)
+            if bearer != (PRODUCER_ID, self.epoch):
+                return InitProducerIdResponse(0, PRODUCER_FENCED, -1, -1)
+            self._last_epoch = self.epoch
+        else:
+            self._last_epoch = -1
+        self._close(commit=False)
+        self._last_commit = None
+        self.epoch += 1
+        return InitProducerIdResponse(0, 0, PRODUCER_ID, self.epoch)
+
+    def time_out(self) -> None:
+        """The coordinator aborts the transaction and fences its epoch."""
+        with self._lock:
+            assert self._is_ongoing
+            self._last_epoch = self.epoch if self.level == 2 else -1
+            self.epoch += 1
+            self._close(commit=False)
+
+    def _close(self, commit: bool) -> None:
+        if commit:
+            self.committed += self._records
+            if self._offset is not None:
+                self.committed_offset = self._offset
+        self._records, self._offset, self._is_ongoing = [], None, False
+        self._partitions.clear()
+        self._last_commit = commit
+
+    def _add_partitions(self, request: Any, version: int) -> Message:
+        if request.v3_and_below_producer_epoch != self.epoch:
+            return _refuse_partitions(request, PRODUCER_FENCED)
+        self._is_ongoing = True
+        self._partitions |= {
+            (topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
+        }
+        return _refuse_partitions(request, 0)
+
+    def _add_offsets(self, request: Any, version: int) -> Message:
+        if request.producer_epoch != self.epoch:
+            return AddOffsetsToTxnResponse(0, PRODUCER_FENCED)
+        self._is_ongoing = True
+        self._partitions.add(("group", 0))
+        return AddOffsetsToTxnResponse(0, 0)
+
+    def _commit_offsets(self, request: Any, version: int) -> Message:
+        assert (version >= 5) == (self.level == 2)
+        if request.producer_epoch != self.epoch:
+            return _refuse_offsets(request, INVALID_EPOCH)
+        if self.level == 2:
+            self._is_ongoing = True
+        elif ("group", 0) not in self._partitions:
+            return _refuse_offsets(request, INVALID_STATE)
+        self._offset = request.topics[0].partitions[0].committed_offset
+        return _refuse_offsets(request, 0)
+
+    def _produce(self, request: Any, version: int) -> Message:
+        assert (version >= 12) == (self.level == 2)
+        topics = []
+        for topic in request.topic_data:
+            parts = [
+                PartitionProduceResponse(part.index, *self._append((topic.name, part.index), bytes(part.records)))
+                for part in topic.partition_data
+            ]
+            topics.append(TopicProduceResponse(topic.name, partition_responses=parts))
+        return ProduceResponse(topics)
+
+    def _append(self, where: tuple[str, int], data: bytes) -> tuple[int, int]:
+        header = read_header(data)
+        assert header.transactional and header.producer_id == PRODUCER_ID
+        if header.producer_epoch != self.epoch:
+            return INVALID_EPOCH, -1
+        if self.level == 2:
+            self._is_ongoing = True
+        elif where not in self._partitions:
+            return INVALID_STATE, -1
+        epoch, following = self._sequences.get(where, (self.epoch, 0))
+        following = following if epoch == self.epoch else 0
+        if header.base_sequence < following:
+            return 0, 7  # A duplicate.
+        if header.base_sequence > following:
+            return OUT_OF_ORDER, -1
+        self._sequences[where] = (self.epoch, following + header.count)
+        self._records += [record.value for record in MemoryRecords(data).next_batch()]
+        return 0, 7
+
+    def _end(self, request: Any, version: int) -> Message:
+        assert (version >= 5) == (self.level == 2)
+        commit = request.committed
+        if version >= 5:
+            return self._end_v5(request.producer_epoch, commit)
+        if request.producer_epoch != self.epoch:
+            return EndTxnResponse(0, PRODUCER_FENCED)
+        if not self._is_ongoing:
+            return EndTxnResponse(0, 0 if self._last_commit is commit else INVALID_STATE)
+        self._close(commit)
+        return EndTxnResponse(0, 0)
+
+    def _end_v5(self, epoch: int, commit: bool) -> Message:
+        if epoch == self.epoch and (self._is_ongoing or not commit):
+            self._close(commit)
+            self._last_epoch, self.epoch = self.epoch, self.epoch + 1
+            return EndTxnResponse(0, 0, PRODUCER_ID, self.epoch)
+        if epoch == self.epoch:
+            return EndTxnResponse(0, INVALID_STATE)
+        if epoch == self.epoch - 1 and not self._is_ongoing and self._last_commit is not None:
+            if self._last_commit is commit:
+                return EndTxnResponse(0, 0, PRODUCER_ID, self.epoch)
+            return EndTxnResponse(0, INVALID_STATE)
+        self.fenced_epochs += 1
+        return EndTxnResponse(0, PRODUCER_FENCED)
+
+
+def _refuse_produce(request: Any, code: int) -> Message:
+    topics = [
+        TopicProduceResponse(
+            topic.name,
+            partition_responses=[PartitionProduceResponse(part.index, code, -1) for part in topic.partition_data],
+        )
+        for topic in request.topic_data
+    ]
+    return ProduceResponse(topics)
+
+
+def _refuse_partitions(request: Any, code: int) -> Message:
+    topics = [
+        AddPartitionsToTxnTopicResult(
+            topic.name, [AddPartitionsToTxnPartitionResult(number, code) for number in topic.partitions]
+        )
+        for topic in request.v3_and_below_topics
+    ]
+    return AddPartitionsToTxnResponse(0, results_by_topic_v3_and_below=topics)
+
+
+def _refuse_offsets(request: Any, code: int) -> Message:
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            topic.name,
+            partitions=[TxnOffsetCommitResponsePartition(part.partition_index, code) for part in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    return TxnOffsetCommitResponse(0, topics)

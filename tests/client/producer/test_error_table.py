@@ -1,0 +1,169 @@
+"""The table of errors against Apache Kafka's Java producer 4.3.1, row by row, and against the classes of KIP-1050."""
+
+from __future__ import annotations
+
+import pytest
+
+from stuntbroker.client.producer.error_table import OTHERWISE, TABLE, Kind, Request, failure_type, fatal_class, kind_of
+from stuntbroker.client.producer.errors import (
+    ApplicationRecoverableError,
+    AuthorizationError,
+    FailureType,
+    InvalidConfigurationError,
+    InvalidProducerIdMappingError,
+    ProducerFencedError,
+    UnexpectedError,
+    UnsupportedVersionError,
+)
+from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
+
+COLUMNS = (
+    Request.INIT_PRODUCER_ID,
+    Request.ADD_PARTITIONS,
+    Request.ADD_OFFSETS,
+    Request.TXN_OFFSET_COMMIT,
+    Request.END_TXN_COMMIT,
+    Request.END_TXN_ABORT,
+    Request.FIND_COORDINATOR,
+    Request.FIND_GROUP_COORDINATOR,
+)
+JAVA = """
+      15   C C C C C C R R
+      16   C C C C C C R R
+       7   R R R C R R R R
+      14   R R R R R R R R
+      51   R R R R R R R R
+       3   R R R R R R R R
+      47   F F F F F F F F
+      90   F F F F F F F F
+      49   F F F F F F F F
+      48   F F F F F F F F
+      53   A F F F F F F F
+      31   A A F F F F F F
+      29   F A F F F F F F
+      30   F A A A F F F A
+      55   F A F F F F F F
+      59   F B B F B B F F
+     120   A A A A A F A A
+      22   F A F A F F F F
+      25   F A F A F F F F
+      69   F A F A F F F F
+     113   F A F A F F F F
+      82   F A F A F F F F
+      43   F A F F F F F F
+      50   F A F F F F F F
+      35   F A F F F F F F
+      42   F A F F F F F F
+      -1   F A F F F F F F
+"""
+"""A abortable, B abortable with a new epoch, F fatal, R retried, C retried after the coordinator was looked up."""
+LETTERS = {
+    Kind.RETRY: "R",
+    Kind.REFRESH: "C",
+    Kind.ABORTABLE: "A",
+    Kind.ABORTABLE_WITH_BUMP: "B",
+    Kind.PROBE: "P",
+    Kind.RECOVERABLE: "F",
+    Kind.CONFIGURATION: "F",
+    Kind.FATAL: "F",
+}
+DIFFERENCES = {
+    # There is no transaction yet that could be aborted.
+    (53, Request.INIT_PRODUCER_ID): "F",
+    (31, Request.INIT_PRODUCER_ID): "F",
+    # A time-out may be the reason, which is no fence.
+    (47, Request.TXN_OFFSET_COMMIT): "B",
+    (48, Request.END_TXN_COMMIT): "P",
+    (90, Request.END_TXN_COMMIT): "P",
+    # A coordinator that refuses AddPartitionsToTxn for a state or a fence means all of them: as in Java.
+}
+
+
+def test_requests_to_coordinators_are_handled_as_in_java_but_for_the_listed_differences() -> None:
+    differences = {}
+    for row in JAVA.split("\n"):
+        if not row.strip():
+            continue
+        code, *letters = row.split()
+        assert len(letters) == len(COLUMNS)
+        for request, letter in zip(COLUMNS, letters, strict=True):
+            ours = LETTERS[kind_of(request, int(code))]
+            if ours != letter:
+                differences[int(code), request] = ours
+
+    assert differences == DIFFERENCES
+
+
+def test_every_retriable_code_is_retried_by_requests_to_coordinators() -> None:
+    for request in COLUMNS:
+        not_retried = {code for code in RETRIABLE if kind_of(request, code) not in (Kind.RETRY, Kind.REFRESH)}
+        assert not_retried == set(), request
+
+
+def test_what_the_table_does_not_name_is_fatal_but_for_partitions_and_records() -> None:
+    unknown = 999
+
+    abortable = {request for request in Request if kind_of(request, unknown) is Kind.ABORTABLE}
+
+    assert abortable == {Request.ADD_PARTITIONS, Request.PRODUCE}
+    assert {kind_of(request, unknown) for request in Request} == {Kind.ABORTABLE, Kind.FATAL}
+    assert set(OTHERWISE) == set(TABLE) == set(Request)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (46, Kind.SUCCESS),
+        (10, Kind.SPLIT),
+        (45, Kind.ABORTABLE_WITH_BUMP),
+        (47, Kind.ABORTABLE_WITH_BUMP),
+        (59, Kind.ABORTABLE_WITH_BUMP),
+        (48, Kind.ABORTABLE),
+        (120, Kind.ABORTABLE),
+        (49, Kind.RECOVERABLE),
+        (90, Kind.RECOVERABLE),
+        (53, Kind.CONFIGURATION),
+        (31, Kind.CONFIGURATION),
+        (35, Kind.CONFIGURATION),
+        *((code, Kind.ABORTABLE) for code in (29, 87, 17, 18, 21, 32, 43, 76)),
+        *((code, Kind.REFRESH) for code in (3, 5, 6, 13, 56, 74, 100)),
+        *((code, Kind.RETRY) for code in (2, 7, 14, 19, 20, 51)),
+    ],
+)
+def test_the_response_to_a_batch_is_handled_as_in_java(code: int, kind: Kind) -> None:
+    assert kind_of(Request.PRODUCE, code) is kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "expected"),
+    [
+        (Kind.RECOVERABLE, 90, ProducerFencedError),
+        (Kind.RECOVERABLE, 47, ProducerFencedError),
+        (Kind.RECOVERABLE, 49, InvalidProducerIdMappingError),
+        (Kind.RECOVERABLE, 59, ApplicationRecoverableError),
+        (Kind.CONFIGURATION, 53, AuthorizationError),
+        (Kind.CONFIGURATION, 35, UnsupportedVersionError),
+        (Kind.CONFIGURATION, 50, InvalidConfigurationError),
+        (Kind.FATAL, 48, UnexpectedError),
+        (Kind.FATAL, 53, UnexpectedError),
+    ],
+)
+def test_a_fatal_error_has_the_class_that_says_what_to_do(kind: Kind, code: int, expected: type[Exception]) -> None:
+    assert fatal_class(kind, code) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (ErrorCode.MESSAGE_TOO_LARGE, FailureType.MESSAGE_REJECTED),
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, FailureType.MESSAGE_REJECTED),
+        (ErrorCode.INVALID_RECORD, FailureType.MESSAGE_REJECTED),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, FailureType.DELIVERY_FAILED),
+        (ErrorCode.REQUEST_TIMED_OUT, FailureType.DELIVERY_FAILED),
+        (ErrorCode.PRODUCER_FENCED, FailureType.TRANSACTION_FAILED),
+        (ErrorCode.INVALID_TXN_STATE, FailureType.TRANSACTION_FAILED),
+        (ErrorCode.TRANSACTION_ABORTABLE, FailureType.TRANSACTION_FAILED),
+    ],
+)
+def test_a_record_that_failed_says_which_kind_of_failure_it_was(code: ErrorCode, expected: FailureType) -> None:
+    assert failure_type(code) is expected

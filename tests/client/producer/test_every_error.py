@@ -1,0 +1,81 @@
+"""Every error code, in the response to every request: the application of KIP-691 loses nothing and writes nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from application import Application
+from model_broker import Fault, ModelBroker
+
+from stuntbroker.client.producer.error_table import TABLE, Kind, Request, kind_of
+from stuntbroker.protocol.errors import ErrorCode
+
+INPUTS = 3
+EVERY_TRANSACTION = {
+    Request.ADD_PARTITIONS,
+    Request.ADD_OFFSETS,
+    Request.TXN_OFFSET_COMMIT,
+    Request.END_TXN_COMMIT,
+    Request.PRODUCE,
+}
+OLD_REQUESTS = (Request.ADD_PARTITIONS, Request.ADD_OFFSETS)
+FATAL = {Kind.RECOVERABLE, Kind.CONFIGURATION, Kind.FATAL}
+CASES = [(level, request) for level in (1, 2) for request in Request if not (level == 2 and request in OLD_REQUESTS)]
+IDS = [f"level {level}, {request.value}" for level, request in CASES]
+
+
+async def run(level: int, request: Request, fault: Fault, count: int = 1) -> tuple[Application, ModelBroker]:
+    """The application against a broker that does this to the `count`th request."""
+
+    def script(name: str, number: int) -> Fault | None:
+        return fault if name == request.value and number == count else None
+
+    with ModelBroker(level, script) as broker:
+        application = Application(INPUTS, lambda: broker.committed_offset, bootstrap_servers=str(broker.address))
+        await application.run()
+        assert broker.counts[request.value] >= count, "the request was never sent"
+    return application, broker
+
+
+async def wrong_outcomes(level: int, request: Request, codes: Iterable[ErrorCode], count: int = 1) -> list[object]:
+    """What contradicts the table, for each code by itself."""
+    wrong: list[object] = []
+    for code in codes:
+        # A broker says of no batch that it has it already unless it has.
+        fault = Fault(code, is_applied=(request, code) == (Request.PRODUCE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
+        application, broker = await run(level, request, fault, count)
+        kind = kind_of(request, code)
+        if broker.committed != application.expected():
+            wrong.append((code.name, kind.name, broker.committed))
+        if (application.processes > 1) is not (kind in FATAL):
+            wrong.append((code.name, kind.name, application.processes, application.fatal, application.abortable))
+    return wrong
+
+
+@pytest.mark.parametrize(("level", "request_kind"), CASES, ids=IDS)
+async def test_an_error_stops_the_process_only_if_it_is_fatal(level: int, request_kind: Request) -> None:
+    codes = [code for code in ErrorCode if code is not ErrorCode.NONE]
+
+    assert await wrong_outcomes(level, request_kind, codes) == []
+
+
+REPEATED = [case for case in CASES if case[1] in EVERY_TRANSACTION]
+
+
+@pytest.mark.parametrize(
+    ("level", "request_kind"), REPEATED, ids=[f"level {level}, {each.value}" for level, each in REPEATED]
+)
+async def test_a_later_transaction_is_no_different(level: int, request_kind: Request) -> None:
+    codes = [code for code in ErrorCode if code in TABLE[request_kind]]
+
+    assert await wrong_outcomes(level, request_kind, codes, count=2) == []
+
+
+@pytest.mark.parametrize(("level", "request_kind"), CASES, ids=IDS)
+@pytest.mark.parametrize("is_applied", [False, True], ids=["lost request", "lost response"])
+async def test_a_broken_connection_never_stops_the_process(level: int, request_kind: Request, is_applied: bool) -> None:
+    application, broker = await run(level, request_kind, Fault(None, is_applied))
+
+    assert broker.committed == application.expected()
+    assert (application.processes, application.fatal) == (1, [])

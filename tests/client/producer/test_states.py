@@ -1,0 +1,210 @@
+"""What every call does in every state: each cell of the table, tried on a producer that was brought into the state."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from model_broker import Fault, ModelBroker
+
+from stuntbroker.client import (
+    AuthorizationError,
+    CommitFailedError,
+    IllegalStateError,
+    OperationTimedOutError,
+    PreparedTxnState,
+    ProduceFailedError,
+    TransactionAbortableError,
+    TransactionalProducer,
+)
+from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State, diagram
+
+COORDINATOR_LOADING, INVALID_RECORD, NOT_PERMITTED = 14, 87, 53
+SOMEBODY = PreparedTxnState(1, 1)
+
+CALLS: dict[Call, Callable[[TransactionalProducer], Awaitable[object]]] = {
+    Call.INIT_TRANSACTIONS: lambda producer: producer.init_transactions(),
+    Call.BEGIN_TRANSACTION: lambda producer: producer.begin_transaction(),
+    Call.SEND: lambda producer: producer.send("t", b"value"),
+    Call.FLUSH: lambda producer: producer.flush(),
+    Call.SEND_OFFSETS: lambda producer: producer.send_offsets_to_transaction({("t", 0): 1}, "group"),
+    Call.PREPARE_TRANSACTION: lambda producer: producer.prepare_transaction(),
+    Call.COMPLETE_TRANSACTION: lambda producer: producer.complete_transaction(SOMEBODY),
+    Call.COMMIT_TRANSACTION: lambda producer: producer.commit_transaction(),
+    Call.ABORT_TRANSACTION: lambda producer: producer.abort_transaction(),
+}
+ERRORS: dict[Outcome, type[BaseException]] = {
+    Outcome.WAIT: OperationTimedOutError,
+    Outcome.ABORTABLE: TransactionAbortableError,
+    Outcome.COMMIT_FAILED: CommitFailedError,
+    Outcome.FATAL: AuthorizationError,
+    Outcome.ILLEGAL: IllegalStateError,
+}
+
+
+@asynccontextmanager
+async def producer_in(state: State, by: Call | None = None) -> AsyncIterator[tuple[TransactionalProducer, ModelBroker]]:
+    """A producer in this state; in one that lasts only as long as a call, because of the call `by`, which timed out."""
+    faults: dict[str, Fault] = {}
+    with ModelBroker(2, lambda request, count: faults.get(request)) as broker:
+        producer = TransactionalProducer(
+            bootstrap_servers=str(broker.address),
+            transactional_id="id",
+            enable_2pc=True,
+            retry_backoff_ms=1,
+            max_block_ms=40
+            if state in (State.INITIALIZING, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION)
+            else 9000,
+        )
+        await producer.start()
+        try:
+            await _bring_into(producer, state, by, faults)
+            assert producer.state is state
+            yield producer, broker
+        finally:
+            faults.clear()
+            await producer.stop()
+
+
+async def _bring_into(producer: TransactionalProducer, state: State, by: Call | None, faults: dict[str, Fault]) -> None:
+    if state is State.CLOSED:
+        await producer.stop()
+        return
+    if state is State.UNINITIALIZED:
+        return
+    if state is State.INITIALIZING:
+        faults["InitProducerId"] = Fault(COORDINATOR_LOADING)
+        with pytest.raises(OperationTimedOutError):
+            await producer.init_transactions()
+        return
+    await producer.init_transactions()
+    if state is State.READY:
+        return
+    await producer.begin_transaction()
+    if state is State.ABORTABLE_ERROR:
+        faults["Produce"] = Fault(INVALID_RECORD)
+        with pytest.raises(ProduceFailedError):
+            await producer.send_and_wait("t", b"value")
+        return
+    await producer.send_and_wait("t", b"value")
+    if state is State.PREPARED_TRANSACTION or by is Call.COMPLETE_TRANSACTION:
+        prepared = await producer.prepare_transaction()
+    if state is State.FATAL_ERROR:
+        faults["EndTxn (commit)"] = Fault(NOT_PERMITTED)
+        with pytest.raises(AuthorizationError):
+            await producer.commit_transaction()
+    if state in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION):
+        commit = state is State.COMMITTING_TRANSACTION
+        faults[f"EndTxn ({'commit' if commit else 'abort'})"] = Fault(COORDINATOR_LOADING)
+        with pytest.raises(OperationTimedOutError):
+            if by is Call.COMPLETE_TRANSACTION:
+                await producer.complete_transaction(prepared if commit else SOMEBODY)
+            elif commit:
+                await producer.commit_transaction()
+            else:
+                await producer.abort_transaction()
+
+
+@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+async def test_a_call_does_in_a_state_what_the_table_says(state: State) -> None:
+    for call in Call:
+        outcome = OUTCOMES[state, call]
+        async with producer_in(state, by=call if outcome is Outcome.WAIT else None) as (producer, _):
+            if outcome is Outcome.RUN:
+                await CALLS[call](producer)
+            else:
+                with pytest.raises(ERRORS[outcome]) as raised:
+                    await CALLS[call](producer)
+                assert type(raised.value) is ERRORS[outcome], (call, raised.value)
+                assert producer.state is state
+
+
+async def test_a_commit_that_timed_out_may_be_repeated_and_nothing_else() -> None:
+    async with producer_in(State.COMMITTING_TRANSACTION) as (producer, broker):
+        with pytest.raises(IllegalStateError, match="commit_transaction\\(\\) of producer 'id' has not ended"):
+            await producer.abort_transaction()
+        broker.script = lambda request, count: None
+
+        await producer.commit_transaction()
+
+        assert producer.state is State.READY
+        assert broker.committed == [b"value"]
+
+
+async def test_an_abort_that_timed_out_may_be_repeated() -> None:
+    async with producer_in(State.ABORTING_TRANSACTION) as (producer, broker):
+        broker.script = lambda request, count: None
+
+        await producer.abort_transaction()
+
+        assert producer.state is State.READY
+        assert broker.committed == []
+
+
+async def test_an_abortable_error_wraps_its_cause_once_and_a_fatal_error_is_raised_as_it_is() -> None:
+    async with producer_in(State.ABORTABLE_ERROR) as (producer, _):
+        with pytest.raises(CommitFailedError) as abortable:
+            await producer.commit_transaction()
+        cause = abortable.value.__cause__
+        assert cause is not None and getattr(cause, "code", None) == INVALID_RECORD
+        assert cause.__cause__ is None
+
+    async with producer_in(State.FATAL_ERROR) as (producer, _):
+        with pytest.raises(AuthorizationError) as fatal:
+            await producer.begin_transaction()
+        assert fatal.value.__cause__ is None
+
+
+async def test_after_an_abortable_error_the_same_producer_commits_the_next_transaction() -> None:
+    async with producer_in(State.ABORTABLE_ERROR) as (producer, broker):
+        broker.script = lambda request, count: None
+        await producer.abort_transaction()
+
+        async with producer.transaction():
+            await producer.send("t", b"next")
+
+        assert broker.committed == [b"next"]
+
+
+def test_every_state_can_be_reached_and_left() -> None:
+    reached, queue = {State.UNINITIALIZED}, [State.UNINITIALIZED]
+    while queue:
+        following = SUCCESSORS[queue.pop()] - reached
+        reached |= following
+        queue += following
+
+    assert reached == set(State)
+    assert [state for state, successors in SUCCESSORS.items() if not successors] == [State.CLOSED]
+
+
+def test_the_diagram_has_every_transition_but_those_that_all_states_have() -> None:
+    lines = list(diagram())
+
+    for state, successors in SUCCESSORS.items():
+        for successor in State:
+            drawn = f"    {state.name} --> {successor.name}" in lines
+            assert drawn is (successor in successors - {State.FATAL_ERROR, State.CLOSED})
+
+
+async def test_stop_aborts_a_transaction_that_is_open_and_leaves_a_prepared_transaction_alone() -> None:
+    async with producer_in(State.IN_TRANSACTION) as (producer, broker):
+        await producer.stop()
+        assert broker.counts["EndTxn (abort)"] == 1
+
+    async with producer_in(State.PREPARED_TRANSACTION) as (producer, broker):
+        await producer.stop()
+        assert broker.counts["EndTxn (abort)"] == 0
+
+
+async def test_a_block_commits_at_its_end_and_aborts_when_it_raises() -> None:
+    async with producer_in(State.READY) as (producer, broker):
+        async with producer.transaction():
+            await producer.send("t", b"committed")
+        with suppress(ValueError):
+            async with producer.transaction():
+                await producer.send_and_wait("t", b"aborted")
+                raise ValueError
+
+        assert producer.state is State.READY
+        assert broker.committed == [b"committed"]
