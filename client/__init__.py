@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from stuntbroker.client.consumer import TransactionalConsumer
     from stuntbroker.client.producer.batches import RecordFuture
     from stuntbroker.client.producer.coordination import GroupMetadata
     from stuntbroker.client.producer.errors import (
@@ -61,6 +62,7 @@ _PLACES: Final = {
     "PreparedTxnState": ("transactions", "PreparedState"),
     "RecordFuture": ("producer.batches", None),
     "State": ("producer.states", None),
+    "TransactionalConsumer": ("consumer", None),
     "TransactionalProducer": ("producer.producer", None),
 }
 """Public name -> (module, its name there if that is another)."""
@@ -84,6 +86,7 @@ __all__ = [
     "RetriableError",
     "State",
     "TransactionAbortableError",
+    "TransactionalConsumer",
     "TransactionalProducer",
     "UnexpectedError",
     "UnsupportedVersionError",

@@ -27,6 +27,8 @@ IDS = (
     "late-franz-go-instances",
     "late-franz-go-last-epoch",
     "late-franz-go-timed-out",
+    "late-own",
+    "late-own-timed-out",
 )
 """Those that Kafka is seeded with. With our broker any id starts there."""
 

@@ -1,0 +1,147 @@
+"""`TransactionalConsumer`: AIOKafkaConsumer for applications that commit their offsets in transactions of a producer.
+
+What it adds: it reads only what is committed, it waits for offsets that are part of a transaction which is still open
+(OffsetFetch 7 with RequireStable, KIP-447), and it says which member of its group it is, for TxnOffsetCommit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, NamedTuple
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.client import ConnectionGroup
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.structs import TopicPartition
+
+from stuntbroker.client.producer.coordination import GroupMetadata
+from stuntbroker.client.producer.errors import UnsupportedVersionError
+from stuntbroker.client.requests import Call
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages import offset_fetch_request as requests
+from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponse
+
+OFFSET_FETCH: Final = 9
+STABLE_VERSION: Final = 7
+"""The first version with RequireStable, and the last that names a single group."""
+READ_COMMITTED: Final = "read_committed"
+BACKOFF_S: Final = 0.02
+BACKOFF_S_MAX: Final = 1.0
+NO_OFFSET: Final = -1
+
+
+class StableOffsets(NamedTuple):
+    """A response to OffsetFetch in the form that aiokafka's consumer reads."""
+
+    topics: list[tuple[str, list[tuple[int, int, str, int]]]]
+    """[(topic, [(partition, offset, metadata, error code)])]"""
+
+
+class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka has no types.
+    """Reads records, for an application that writes with a TransactionalProducer.
+
+        async with TransactionalConsumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
+            batch = await consumer.getmany(timeout_ms=1000)
+            ...
+            await producer.send_offsets_to_transaction(consumer.next_offsets(batch), consumer.group_metadata())
+
+    Options are those of AIOKafkaConsumer, but for three: `isolation_level` is read_committed and `enable_auto_commit` is
+    off, always, and `auto_offset_reset` is "earliest" unless given.
+    """
+
+    def __init__(self, *topics: str, group_id: str, auto_offset_reset: str = "earliest", **options: Any) -> None:
+        """Take the options. Raises ValueError for those that would read or commit outside of transactions."""
+        if options.pop("isolation_level", READ_COMMITTED) != READ_COMMITTED:
+            raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
+        if options.pop("enable_auto_commit", False):
+            raise ValueError("a TransactionalConsumer does not commit by itself: use send_offsets_to_transaction")
+        super().__init__(
+            *topics,
+            group_id=group_id,
+            auto_offset_reset=auto_offset_reset,
+            isolation_level=READ_COMMITTED,
+            enable_auto_commit=False,
+            **options,
+        )
+        self._group_name = group_id
+        self._begins_at = auto_offset_reset
+        # aiokafka's coordinator sends everything by the client's `send`, and has no OffsetFetch that could wait.
+        self._send_plainly = self._client.send
+        self._client.send = self._send
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return group, generation, member and instance as they are now: a later generation fences the offsets (KIP-447)."""
+        coordinator = self._coordinator
+        return GroupMetadata(
+            self._group_name,
+            getattr(coordinator, "generation", -1),
+            getattr(coordinator, "member_id", ""),
+            self._group_instance_id,
+        )
+
+    @staticmethod
+    def next_offsets(records: dict[TopicPartition, list[Any]]) -> dict[TopicPartition, int]:
+        """Return what to commit for records that `getmany` returned: by partition, the offset of the next record."""
+        return {partition: batch[-1].offset + 1 for partition, batch in records.items() if batch}
+
+    async def reset_to_committed(self) -> None:
+        """Go back to the committed offset in every partition, after a transaction that was not committed.
+
+        A partition without one begins where `auto_offset_reset` says. Unlike `seek_to_committed` it goes back to offset 0 too.
+        """
+        for partition in sorted(self.assignment()):
+            offset = await self.committed(partition)
+            if offset is not None and offset >= 0:
+                self.seek(partition, offset)
+            elif self._begins_at == "latest":
+                await self.seek_to_end(partition)
+            else:
+                await self.seek_to_beginning(partition)
+
+    async def _send(self, node_id: int, request: Any, *, group: int = ConnectionGroup.DEFAULT) -> Any:
+        if isinstance(request, OffsetFetchRequest):
+            return await self._fetch_stable_offsets(node_id, request, group)
+        return await self._send_plainly(node_id, request, group=group)
+
+    async def _fetch_stable_offsets(self, node_id: int, request: OffsetFetchRequest, group: int) -> StableOffsets:
+        """Ask until no offset is part of an open transaction. Raises UnsupportedVersionError, errors of aiokafka."""
+        topics = [requests.OffsetFetchRequestTopic(name, partitions) for name, partitions in request._partitions or ()]
+        message = requests.OffsetFetchRequest(request._consumer_group, topics, (), True)
+        backoff_s = BACKOFF_S
+        while True:
+            connection = await self._client._get_conn(node_id, group=group)
+            if connection is not None and connection._versions.get(OFFSET_FETCH, (0, 0))[1] < STABLE_VERSION:
+                raise UnsupportedVersionError(
+                    f"the broker at {connection.host}:{connection.port} has no OffsetFetch {STABLE_VERSION}: "
+                    "offsets of open transactions could be overlooked"
+                )
+            call = Call(OFFSET_FETCH, STABLE_VERSION, message, OffsetFetchResponse)
+            answer: OffsetFetchResponse = await self._send_plainly(node_id, call, group=group)
+            offsets = _as_aiokafka_reads(answer, message)
+            codes = {part[3] for _, parts in offsets.topics for part in parts}
+            if ErrorCode.UNSTABLE_OFFSET_COMMIT not in codes:
+                return offsets
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+
+def _as_aiokafka_reads(answer: OffsetFetchResponse, request: requests.OffsetFetchRequest) -> StableOffsets:
+    """Version 0 and 1, which aiokafka knows, have no error for the whole response: give it to every partition."""
+    if answer.error_code:
+        whole = [
+            (topic.name, [(index, NO_OFFSET, "", answer.error_code) for index in topic.partition_indexes])
+            for topic in request.topics or ()
+        ]
+        return StableOffsets(whole)
+    return StableOffsets(
+        [
+            (
+                topic.name,
+                [
+                    (part.partition_index, part.committed_offset, part.metadata or "", part.error_code)
+                    for part in topic.partitions
+                ],
+            )
+            for topic in answer.topics
+        ]
+    )
