@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 KEY: Final = 18
 VERSIONS = range(0, 5)
 NAMES_FROM: Final = 3
+KIP_588_FEATURE: Final = "stuntbroker.kip-588"
+"""Finalized at level 1 in the profile kip-588, and only there."""
 LEVEL_ZERO_FROM: Final = 4
 PRODUCE: Final = 0
 ENCODED_MAX: Final = 100
@@ -48,8 +50,9 @@ class Encoded:
         out += self.body
 
 
-_encoded: dict[tuple[int, int, int, bool], Encoded] = {}
-"""By all that it depends on: version of the request, level and epoch of the features, whether two-phase commit is served."""
+_encoded: dict[tuple[int, int, int, bool, bool], Encoded] = {}
+"""By all that it depends on: version of the request, level and epoch of the features, whether two-phase commit is served,
+whether time-outs have an error code of their own."""
 
 
 def handle(connection: Connection, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse | Encoded:
@@ -61,17 +64,20 @@ def handle(connection: Connection, request: ApiVersionsRequest, version: int) ->
     broker = connection.broker
     level, epoch = broker.features.transaction_version, broker.features.epoch
     two_phase = broker.config["transaction.two.phase.commit.enable"]
-    encoded = _encoded.get((version, level, epoch, two_phase))
+    state = level, epoch, two_phase, broker.transactions.remembers_time_outs
+    encoded = _encoded.get((version, *state))
     if encoded is None:
         if len(_encoded) >= ENCODED_MAX:
             _encoded.clear()
-        encoded = _encoded[version, level, epoch, two_phase] = Encoded(
-            _served(version, level, epoch, two_phase), version
-        )
+        encoded = _encoded[version, *state] = Encoded(_served(version, *state), version)
     return encoded
 
 
-def _served(version: int, level: int, epoch: int, two_phase: bool) -> ApiVersionsResponse:
+def _served(version: int, level: int, epoch: int, two_phase: bool, kip_588: bool) -> ApiVersionsResponse:
+    finalized = [FinalizedFeatureKey(TRANSACTION_VERSION, level, level)] if level else []
+    if kip_588:
+        # Unlike Kafka: a client that knows the profile must be able to read its error codes, whose numbers Kafka has reused.
+        finalized.append(FinalizedFeatureKey(KIP_588_FEATURE, 1, 1))
     withheld = {} if two_phase else WITHOUT_TWO_PHASE
     return ApiVersionsResponse(
         ErrorCode.NONE,
@@ -83,7 +89,7 @@ def _served(version: int, level: int, epoch: int, two_phase: bool) -> ApiVersion
         0,
         [SupportedFeatureKey(TRANSACTION_VERSION, 0, LEVEL_MAX)] if version >= LEVEL_ZERO_FROM else [],
         epoch,
-        [FinalizedFeatureKey(TRANSACTION_VERSION, level, level)] if level else [],
+        finalized,
     )
 
 

@@ -12,11 +12,11 @@ from stuntbroker.client.producer.errors import (
     DisconnectedError,
     FatalError,
     ProducerError,
-    ResponseError,
     TransactionAbortableError,
+    UnexpectedError,
 )
 from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, TopicPartition, log
-from stuntbroker.client.producer.states import State
+from stuntbroker.client.producer.states import Call, State
 from stuntbroker.client.producer.wire import VERSION_MAX, Link, Wire
 from stuntbroker.client.requests import Answer
 from stuntbroker.client.transactions import (
@@ -71,6 +71,10 @@ CONCURRENT_BACKOFF_S: Final = 0.02
 """While the coordinator completes the previous transaction, as in Apache Kafka's producer."""
 BACKOFF_S_MAX: Final = 1.0
 
+TRANSACTION_VERSION: Final = "transaction.version"
+KIP_588_FEATURE: Final = "stuntbroker.kip-588"
+"""What our broker says in its profile of that name."""
+
 GroupKey = str | None
 """A consumer group, or None for the transactional id."""
 
@@ -87,7 +91,6 @@ class GroupMetadata(NamedTuple):
 _BEGINNING: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS})
 _NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
 """Says only that another partition was refused."""
-_ENDED: Final = frozenset({State.FATAL_ERROR, State.CLOSED})
 _RUNNING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 _OF_TRANSACTION: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS, Request.TXN_OFFSET_COMMIT})
 
@@ -126,8 +129,13 @@ class Coordination:
         owner = self._session.owner
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *owner, two_phase, False)
         least, most = (TWO_PHASE_FROM, VERSION_MAX) if two_phase else (PAIR_FROM, TWO_PHASE_FROM - 1)
-        await self._init(request, least, most)
-        log.debug("%r: new epoch %s", self._session.transactional_id, self._session.owner)
+        while True:
+            try:
+                await self._init(request, least, most)
+                break
+            except TransactionAbortableError:  # The transaction has ended: there is nothing to abort.
+                await asyncio.sleep(self._backoff_s)
+        log.debug("%r: from %s to %s", self._session.transactional_id, owner, self._session.owner)
 
     async def _init(self, request: InitProducerIdRequest, least: int, most: int) -> InitProducerIdResponse:
         async with self._turn:
@@ -215,9 +223,14 @@ class Coordination:
             if commit and answer is not None and answer.error_code:
                 # Refused by a coordinator that may have aborted the transaction: an abort is answered with the next
                 # epoch then. To a producer that was fenced it is refused as well, and that is fatal.
-                cause = ResponseError("EndTxn (commit)", answer.error_code)
+                cause = self._session.response_error("EndTxn (commit)", answer.error_code)
                 self._session.fail_abortable(cause)
                 answer = await self._end(commit=False)
+                if answer is None:
+                    self._session.fail_fatal(
+                        UnexpectedError(f"it is not known whether this committed: {cause.args[0]}")
+                    )
+                    self._session.check(Call.COMMIT_TRANSACTION)
                 commit = False
             self._groups_added.clear()
             if answer is not None and answer.producer_id >= 0:
@@ -263,6 +276,7 @@ class Coordination:
         with contextlib.suppress(DisconnectedError):  # What was known before holds until there is a connection again.
             link = await self._wire.link(await self._node(None))
             self._session.can_bump = link.versions.get(INIT_PRODUCER_ID, (0, 0))[1] >= PAIR_FROM
+            self._session.draft_codes = KIP_588_FEATURE in link.features
             self._session.level = _level(link)
 
     async def _node(self, group: GroupKey) -> int:
@@ -335,7 +349,7 @@ class Coordination:
                 if verdict is Kind.REFRESH:
                     self._nodes.pop(group, None)
                 elif verdict is not Kind.RETRY:
-                    raise self._final(kind, code)
+                    raise self._final(kind, code, verdict)
                 if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                     backoff_s = min(backoff_s, CONCURRENT_BACKOFF_S)
             self._check_wanted(kind)
@@ -343,20 +357,25 @@ class Coordination:
             self._check_wanted(kind)
             backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
-    def _final(self, kind: Request, code: int) -> ProducerError:
+    def _final(self, kind: Request, code: int, verdict: Kind) -> ProducerError:
         """Return the error for a response that ends a request."""
+        cause = self._session.response_error(kind.value, code)
+        is_abort = self._session.state is State.ABORTING_TRANSACTION and kind not in _OF_TRANSACTION
+        if is_abort and verdict is Kind.ABORTABLE:
+            self._session.fail_fatal(UnexpectedError(f"{self._session.transactional_id!r}: {cause.args[0]}", code))
         if self._session.state is State.FATAL_ERROR:
             assert self._session.error is not None
             return self._session.error
-        cause = ResponseError(kind.value, code)
         error = TransactionAbortableError(f"{self._session.transactional_id!r}: {cause.args[0]}", code)
         error.__cause__ = cause
         return error
 
     def _check_wanted(self, kind: Request) -> None:
-        """Raise StoppedError when nobody needs the response any more."""
+        """Raise StoppedError when nobody needs the response any more, the fatal error if there is one."""
         state = self._session.state
-        if state in _ENDED or (kind in _OF_TRANSACTION and state not in _RUNNING):
+        if state is State.FATAL_ERROR and self._session.error is not None:
+            raise self._session.error.with_traceback(None)
+        if state is State.CLOSED or (kind in _OF_TRANSACTION and state not in _RUNNING):
             raise StoppedError(f"{kind.value}: the producer is {state.value}")
 
 
@@ -366,7 +385,7 @@ def _level(link: Link) -> int:
         link.versions.get(key, (0, 0))[1] >= first
         for key, first in ((PRODUCE, PRODUCE_V2_FROM), (END_TXN, END_TXN_V2_FROM), (TXN_OFFSET_COMMIT, OFFSETS_V2_FROM))
     )
-    return 2 if link.transaction_version >= LEVEL_WITH_BUMPS and has_requests else 1
+    return 2 if link.features.get(TRANSACTION_VERSION, 0) >= LEVEL_WITH_BUMPS and has_requests else 1
 
 
 def _worst(request: Request, codes: Iterable[int]) -> int:

@@ -50,7 +50,7 @@ class Kind(Enum):
         "as abortable, and asks for a new epoch after the abort; fatal where brokers have no such request"
     )
     SPLIT = "sends the records in smaller batches; abortable for a single record"
-    PROBE = "asks by EndTxn (abort) whether the transaction was aborted by its coordinator: then abortable, else fatal"
+    PROBE = "sends EndTxn (abort): if that succeeds it is abortable, else fatal"
     RECOVERABLE = "raises ApplicationRecoverableError: fatal"
     CONFIGURATION = "raises InvalidConfigurationError: fatal"
     FATAL = "raises UnexpectedError: fatal"
@@ -116,7 +116,9 @@ TABLE: Final[dict[Request, dict[int, Kind]]] = {
     },
     Request.END_TXN_COMMIT: {
         **_COORDINATOR,
-        _E.UNKNOWN_PRODUCER_ID: Kind.ABORTABLE_WITH_BUMP,
+        # Abortable, but an earlier request without a response may have committed: then the abort is refused.
+        _E.UNKNOWN_PRODUCER_ID: Kind.PROBE,
+        _E.TRANSACTION_ABORTABLE: Kind.PROBE,
         # Unlike Kafka: fatal in Java. A coordinator that aborted the transaction after its time-out says one of these;
         # under transaction version 2, EndTxn (abort) gives the next epoch then, and is refused to a fenced producer.
         _E.INVALID_TXN_STATE: Kind.PROBE,
@@ -166,9 +168,16 @@ OTHERWISE: Final[dict[Request, Kind]] = {
 }
 """Request -> what is done about an error code that `TABLE` does not name."""
 
+TIMED_OUT_DRAFT: Final = 90
+FENCED_DRAFT: Final = 91
+DRAFT_NAMES: Final = {TIMED_OUT_DRAFT: "TRANSACTION_TIMED_OUT", FENCED_DRAFT: "PRODUCER_FENCED"}
+"""The numbers of KIP-588's draft, where a broker says that it follows it: Kafka gave 90 to PRODUCER_FENCED."""
+_DRAFT: Final = {TIMED_OUT_DRAFT: Kind.ABORTABLE_WITH_BUMP, FENCED_DRAFT: Kind.RECOVERABLE}
+
 _FATAL_CLASSES: Final[dict[int, type[FatalError]]] = {
     _E.INVALID_PRODUCER_EPOCH: ProducerFencedError,
     _E.PRODUCER_FENCED: ProducerFencedError,
+    FENCED_DRAFT: ProducerFencedError,
     _E.INVALID_PRODUCER_ID_MAPPING: InvalidProducerIdMappingError,
     _E.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
     _E.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
@@ -197,10 +206,12 @@ _REJECTED: Final = frozenset(
 _UNDELIVERED: Final = frozenset(RETRIABLE) | {_E.INVALID_REQUIRED_ACKS}
 
 
-def kind_of(request: Request, code: int) -> Kind:
-    """Return what is done about an error code in the response to a request. 0 is SUCCESS."""
+def kind_of(request: Request, code: int, draft: bool = False) -> Kind:
+    """Return what is done about an error code in the response to a request. 0 is SUCCESS. `draft`: see DRAFT_NAMES."""
     if not code:
         return Kind.SUCCESS
+    if draft and code in _DRAFT and request is not Request.PRODUCE:
+        return _DRAFT[code]
     return TABLE[request].get(code, OTHERWISE[request])
 
 

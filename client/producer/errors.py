@@ -42,8 +42,8 @@ class ProducerError(KafkaError):  # type: ignore[misc]  # aiokafka has no types.
 class ResponseError(ProducerError):
     """A broker answered with an error code. The cause of other errors, and not raised itself."""
 
-    def __init__(self, request: str, code: int, message: str | None = None) -> None:
-        name = NAMES.get(code, "an error code that this client does not know")
+    def __init__(self, request: str, code: int, message: str | None = None, name: str | None = None) -> None:
+        name = name or NAMES.get(code, "an error code that this client does not know")
         super().__init__(f"{request}: {name} ({code})" + (f": {message}" if message else ""), code)
 
 

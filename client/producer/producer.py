@@ -17,6 +17,7 @@ from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
 from stuntbroker.client.producer.errors import (
     FailureType,
+    FatalError,
     IllegalStateError,
     OperationTimedOutError,
     ProduceFailedError,
@@ -259,10 +260,12 @@ class TransactionalProducer:
                     session.started = session.may_have_started = False  # The coordinator had aborted it.
             except (TransactionAbortableError, StoppedError):
                 log.debug("%r: the commit failed", self.transactional_id)
-        if session.state is State.COMMITTING_TRANSACTION:
-            await self._finish()
-        else:
+        if session.state is not State.COMMITTING_TRANSACTION:
             session.check(Call.COMMIT_TRANSACTION)
+        try:
+            await self._finish()
+        except FatalError as fault:
+            log.info("%r: committed, but no further transaction is possible: %s", self.transactional_id, fault)
 
     async def abort_transaction(self) -> None:
         """Abort the transaction: none of its records will be read by read_committed consumers.
@@ -281,14 +284,15 @@ class TransactionalProducer:
     async def _finish(self) -> None:
         """Be ready for the next transaction, under a new epoch if there is one or if it is needed."""
         session = self._session
+        if session.state is State.FATAL_ERROR:
+            session.check(Call.BEGIN_TRANSACTION)
         if session.needs_bump:
             # A late request of the transaction that has ended must not come into the next.
             if session.level < LEVEL_WITH_BUMPS and not session.can_bump:
                 session.fail_fatal(UnexpectedError("brokers before Kafka 2.5 cannot give a producer a new epoch"))
                 session.check(Call.BEGIN_TRANSACTION)
-            owner = session.owner
+            session.move(State.INITIALIZING)
             await self._coordination.bump(self._timeout_ms, self._two_phase)
-            log.debug("%r: from %s to %s", self.transactional_id, owner, session.owner)
         self._sender.start_epoch()
         session.begin()
         session.move(State.READY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final, NoReturn
 
-from stuntbroker.client.producer.error_table import Kind, Request, fatal_class, kind_of
+from stuntbroker.client.producer.error_table import DRAFT_NAMES, Kind, Request, fatal_class, kind_of
 from stuntbroker.client.producer.errors import (
     CommitFailedError,
     FatalError,
@@ -23,6 +23,8 @@ TopicPartition = tuple[str, int]
 LEVEL_WITH_BUMPS: Final = 2
 """The transaction version under which every EndTxn gives a new epoch, and partitions are added by Produce (KIP-890)."""
 
+_HARMLESS: Final = frozenset({Kind.SUCCESS, Kind.RETRY, Kind.REFRESH, Kind.SPLIT, Kind.PROBE})
+
 
 class Session:
     """One transactional id, as long as its producer lives."""
@@ -38,6 +40,8 @@ class Session:
         """The pair of a prepared transaction that init_transactions kept (KIP-939)."""
         self.level = 0
         """The cluster's `transaction.version`, as the coordinator said when it was last connected to."""
+        self.draft_codes = False
+        """Whether the broker says that it follows KIP-588's draft, in which two error codes mean something else."""
         self.can_bump = False
         """Whether the coordinator has InitProducerId 3, by which a producer gets a new epoch (KIP-360)."""
         self.needs_bump = False
@@ -117,14 +121,20 @@ class Session:
         For a kind that is neither SUCCESS, RETRY, REFRESH, SPLIT nor PROBE, the state is ABORTABLE_ERROR or FATAL_ERROR
         afterwards, or still ABORTING_TRANSACTION: an abort is not stopped by what is abortable.
         """
-        kind = kind_of(request, code)
+        kind = kind_of(request, code, self.draft_codes)
+        if kind in _HARMLESS:
+            return kind
+        cause = self.response_error(what, code, message)
         match kind:
             case Kind.ABORTABLE:
-                self.fail_abortable(ResponseError(what, code, message))
+                self.fail_abortable(cause)
             case Kind.ABORTABLE_WITH_BUMP if self.level >= LEVEL_WITH_BUMPS or self.can_bump:
-                self.fail_abortable(ResponseError(what, code, message), bump=True)
-            case Kind.ABORTABLE_WITH_BUMP | Kind.RECOVERABLE | Kind.CONFIGURATION | Kind.FATAL:
+                self.fail_abortable(cause, bump=True)
+            case _:
                 fatal = Kind.RECOVERABLE if kind is Kind.ABORTABLE_WITH_BUMP else kind
-                cause = ResponseError(what, code, message)
                 self.fail_fatal(fatal_class(fatal, code)(f"{self.transactional_id!r}: {cause.args[0]}", code))
         return kind
+
+    def response_error(self, what: str, code: int, message: str | None = None) -> ResponseError:
+        """Return the root cause for an error code that a broker answered."""
+        return ResponseError(what, code, message, DRAFT_NAMES.get(code) if self.draft_codes else None)

@@ -45,13 +45,19 @@ SUCCESSORS: Final[dict[State, frozenset[State]]] = {
     State.PREPARED_TRANSACTION: frozenset(
         {State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION, State.FATAL_ERROR, State.CLOSED}
     ),
-    State.COMMITTING_TRANSACTION: frozenset({State.READY, State.ABORTABLE_ERROR, State.FATAL_ERROR, State.CLOSED}),
-    State.ABORTING_TRANSACTION: frozenset({State.READY, State.FATAL_ERROR, State.CLOSED}),
+    State.COMMITTING_TRANSACTION: frozenset(
+        {State.READY, State.INITIALIZING, State.ABORTABLE_ERROR, State.FATAL_ERROR, State.CLOSED}
+    ),
+    State.ABORTING_TRANSACTION: frozenset({State.READY, State.INITIALIZING, State.FATAL_ERROR, State.CLOSED}),
     State.ABORTABLE_ERROR: frozenset({State.ABORTING_TRANSACTION, State.FATAL_ERROR, State.CLOSED}),
     State.FATAL_ERROR: frozenset({State.CLOSED}),
     State.CLOSED: frozenset(),
 }
-"""State -> the states that may follow it. An error of a commit leads to ABORTABLE_ERROR, an error of an abort is fatal."""
+"""State -> the states that may follow it.
+
+An error of a commit leads to ABORTABLE_ERROR, an error of an abort is fatal. INITIALIZING comes once more behind a
+transaction whose successor needs a new epoch (KIP-360).
+"""
 
 
 class Call(Enum):
@@ -96,7 +102,9 @@ _RUNS: Final[dict[State, frozenset[Call]]] = {
     State.ABORTABLE_ERROR: frozenset({Call.ABORT_TRANSACTION}),
 }
 _WAITS: Final[dict[State, frozenset[Call]]] = {
-    State.INITIALIZING: frozenset({Call.INIT_TRANSACTIONS}),
+    State.INITIALIZING: frozenset(
+        {Call.INIT_TRANSACTIONS, Call.COMMIT_TRANSACTION, Call.ABORT_TRANSACTION, Call.COMPLETE_TRANSACTION}
+    ),
     State.COMMITTING_TRANSACTION: frozenset({Call.COMMIT_TRANSACTION, Call.COMPLETE_TRANSACTION}),
     State.ABORTING_TRANSACTION: frozenset({Call.ABORT_TRANSACTION, Call.COMPLETE_TRANSACTION}),
 }

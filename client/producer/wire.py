@@ -20,7 +20,6 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import DecodeError, Message
 
-TRANSACTION_VERSION: Final = "transaction.version"
 SOFTWARE_NAME: Final = "stuntbroker"
 SOFTWARE_VERSION: Final = "0"
 VERSION_MAX: Final = 0x7FFF
@@ -31,18 +30,15 @@ _FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError)
 class Link:
     """A connection that has told its broker's versions and features."""
 
-    __slots__ = ("address", "connection", "transaction_version", "versions")
+    __slots__ = ("address", "connection", "features", "versions")
 
     def __init__(self, connection: AIOKafkaConnection, answer: ApiVersionsResponse) -> None:
         self.connection = connection
         self.address = Address(connection.host, connection.port)
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
         """API key -> (lowest, highest) version of the broker."""
-        self.transaction_version = 0
-        """The level of the feature in the cluster; 0 when it has none."""
-        for feature in answer.finalized_features:
-            if feature.name == TRANSACTION_VERSION:
-                self.transaction_version = feature.max_version_level
+        self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+        """Name -> finalized level in the cluster (KIP-584)."""
 
     def version(self, key: int, least: int = 0, most: int = VERSION_MAX) -> int:
         """Return the highest version of an API that both sides have. Raises UnsupportedVersionError."""

@@ -64,7 +64,7 @@ class ModelBroker(FakeBroker):
         self.epoch = -1
         self.fenced_epochs = 0
         self._last_epoch = -1
-        self._is_ongoing = False
+        self.is_ongoing = False
         self._last_commit: bool | None = None
         self._records: list[bytes] = []
         self._offset: int | None = None
@@ -137,7 +137,7 @@ class ModelBroker(FakeBroker):
     def time_out(self) -> None:
         """The coordinator aborts the transaction and fences its epoch."""
         with self._lock:
-            assert self._is_ongoing
+            assert self.is_ongoing
             self._last_epoch = self.epoch if self.level == 2 else -1
             self.epoch += 1
             self._close(commit=False)
@@ -147,14 +147,14 @@ class ModelBroker(FakeBroker):
             self.committed += self._records
             if self._offset is not None:
                 self.committed_offset = self._offset
-        self._records, self._offset, self._is_ongoing = [], None, False
+        self._records, self._offset, self.is_ongoing = [], None, False
         self._partitions.clear()
         self._last_commit = commit
 
     def _add_partitions(self, request: Any, version: int) -> Message:
         if request.v3_and_below_producer_epoch != self.epoch:
             return _refuse_partitions(request, PRODUCER_FENCED)
-        self._is_ongoing = True
+        self.is_ongoing = True
         self._partitions |= {
             (topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
         }
@@ -163,39 +163,41 @@ class ModelBroker(FakeBroker):
     def _add_offsets(self, request: Any, version: int) -> Message:
         if request.producer_epoch != self.epoch:
             return AddOffsetsToTxnResponse(0, PRODUCER_FENCED)
-        self._is_ongoing = True
+        self.is_ongoing = True
         self._partitions.add(("group", 0))
         return AddOffsetsToTxnResponse(0, 0)
 
     def _commit_offsets(self, request: Any, version: int) -> Message:
-        assert (version >= 5) == (self.level == 2)
+        assert version < 5 or self.level == 2
         if request.producer_epoch != self.epoch:
             return _refuse_offsets(request, INVALID_EPOCH)
-        if self.level == 2:
-            self._is_ongoing = True
+        if version >= 5:
+            self.is_ongoing = True
         elif ("group", 0) not in self._partitions:
             return _refuse_offsets(request, INVALID_STATE)
         self._offset = request.topics[0].partitions[0].committed_offset
         return _refuse_offsets(request, 0)
 
     def _produce(self, request: Any, version: int) -> Message:
-        assert (version >= 12) == (self.level == 2)
+        assert version < 12 or self.level == 2
         topics = []
         for topic in request.topic_data:
             parts = [
-                PartitionProduceResponse(part.index, *self._append((topic.name, part.index), bytes(part.records)))
+                PartitionProduceResponse(
+                    part.index, *self._append((topic.name, part.index), bytes(part.records), version)
+                )
                 for part in topic.partition_data
             ]
             topics.append(TopicProduceResponse(topic.name, partition_responses=parts))
         return ProduceResponse(topics)
 
-    def _append(self, where: tuple[str, int], data: bytes) -> tuple[int, int]:
+    def _append(self, where: tuple[str, int], data: bytes, version: int) -> tuple[int, int]:
         header = read_header(data)
         assert header.transactional and header.producer_id == PRODUCER_ID
         if header.producer_epoch != self.epoch:
             return INVALID_EPOCH, -1
-        if self.level == 2:
-            self._is_ongoing = True
+        if version >= 12:
+            self.is_ongoing = True
         elif where not in self._partitions:
             return INVALID_STATE, -1
         epoch, following = self._sequences.get(where, (self.epoch, 0))
@@ -209,25 +211,25 @@ class ModelBroker(FakeBroker):
         return 0, 7
 
     def _end(self, request: Any, version: int) -> Message:
-        assert (version >= 5) == (self.level == 2)
+        assert version < 5 or self.level == 2
         commit = request.committed
         if version >= 5:
             return self._end_v5(request.producer_epoch, commit)
         if request.producer_epoch != self.epoch:
             return EndTxnResponse(0, PRODUCER_FENCED)
-        if not self._is_ongoing:
+        if not self.is_ongoing:
             return EndTxnResponse(0, 0 if self._last_commit is commit else INVALID_STATE)
         self._close(commit)
         return EndTxnResponse(0, 0)
 
     def _end_v5(self, epoch: int, commit: bool) -> Message:
-        if epoch == self.epoch and (self._is_ongoing or not commit):
+        if epoch == self.epoch and (self.is_ongoing or not commit):
             self._close(commit)
             self._last_epoch, self.epoch = self.epoch, self.epoch + 1
             return EndTxnResponse(0, 0, PRODUCER_ID, self.epoch)
         if epoch == self.epoch:
             return EndTxnResponse(0, INVALID_STATE)
-        if epoch == self.epoch - 1 and not self._is_ongoing and self._last_commit is not None:
+        if epoch == self.epoch - 1 and not self.is_ongoing and self._last_commit is not None:
             if self._last_commit is commit:
                 return EndTxnResponse(0, 0, PRODUCER_ID, self.epoch)
             return EndTxnResponse(0, INVALID_STATE)

@@ -74,8 +74,10 @@ DIFFERENCES = {
     # A time-out may be the reason, which is no fence.
     (47, Request.TXN_OFFSET_COMMIT): "B",
     (48, Request.END_TXN_COMMIT): "P",
+    # Abortable in Java. Here it is made sure that an earlier request, whose response was lost, did not commit.
+    (59, Request.END_TXN_COMMIT): "P",
+    (120, Request.END_TXN_COMMIT): "P",
     (90, Request.END_TXN_COMMIT): "P",
-    # A coordinator that refuses AddPartitionsToTxn for a state or a fence means all of them: as in Java.
 }
 
 

@@ -47,7 +47,10 @@ ERRORS: dict[Outcome, type[BaseException]] = {
 async def producer_in(state: State, by: Call | None = None) -> AsyncIterator[tuple[TransactionalProducer, ModelBroker]]:
     """A producer in this state; in one that lasts only as long as a call, because of the call `by`, which timed out."""
     faults: dict[str, Fault] = {}
-    with ModelBroker(2, lambda request, count: faults.get(request)) as broker:
+    level = 1 if state is State.INITIALIZING and by not in (None, Call.INIT_TRANSACTIONS) else 2
+    with ModelBroker(
+        level, lambda request, count: faults.pop(f"{request} once", None) or faults.get(request)
+    ) as broker:
         producer = TransactionalProducer(
             bootstrap_servers=str(broker.address),
             transactional_id="id",
@@ -59,7 +62,7 @@ async def producer_in(state: State, by: Call | None = None) -> AsyncIterator[tup
         )
         await producer.start()
         try:
-            await _bring_into(producer, state, by, faults)
+            await _bring_into(producer, broker, state, by, faults)
             assert producer.state is state
             yield producer, broker
         finally:
@@ -67,13 +70,15 @@ async def producer_in(state: State, by: Call | None = None) -> AsyncIterator[tup
             await producer.stop()
 
 
-async def _bring_into(producer: TransactionalProducer, state: State, by: Call | None, faults: dict[str, Fault]) -> None:
+async def _bring_into(
+    producer: TransactionalProducer, broker: ModelBroker, state: State, by: Call | None, faults: dict[str, Fault]
+) -> None:
     if state is State.CLOSED:
         await producer.stop()
         return
     if state is State.UNINITIALIZED:
         return
-    if state is State.INITIALIZING:
+    if state is State.INITIALIZING and by in (None, Call.INIT_TRANSACTIONS):
         faults["InitProducerId"] = Fault(COORDINATOR_LOADING)
         with pytest.raises(OperationTimedOutError):
             await producer.init_transactions()
@@ -94,6 +99,13 @@ async def _bring_into(producer: TransactionalProducer, state: State, by: Call | 
         faults["EndTxn (commit)"] = Fault(NOT_PERMITTED)
         with pytest.raises(AuthorizationError):
             await producer.commit_transaction()
+    if state is State.INITIALIZING:
+        # The cluster goes on to transaction version 2, which begins with a new epoch. The next connection learns of it.
+        broker.level = 2
+        faults["EndTxn (commit) once"] = faults["EndTxn (abort) once"] = Fault(None)
+        faults["InitProducerId"] = Fault(COORDINATOR_LOADING)
+        with pytest.raises(OperationTimedOutError):
+            await (producer.complete_transaction(prepared) if by is Call.COMPLETE_TRANSACTION else CALLS[by](producer))
     if state in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION):
         commit = state is State.COMMITTING_TRANSACTION
         faults[f"EndTxn ({'commit' if commit else 'abort'})"] = Fault(COORDINATOR_LOADING)

@@ -1,0 +1,275 @@
+"""Records on their way: order, batches, limits, time-outs, and what `send` returns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from model_broker import Fault, ModelBroker
+
+from stuntbroker.client import (
+    CommitFailedError,
+    FailureType,
+    OperationTimedOutError,
+    ProduceFailedError,
+    State,
+    TransactionAbortableError,
+    TransactionalProducer,
+)
+
+NOT_LEADER, OUT_OF_ORDER, INVALID_RECORD, LOADING = 6, 45, 87, 14
+
+
+@pytest.fixture(params=[1, 2], ids=["level 1", "level 2"])
+def broker(request: pytest.FixtureRequest) -> Iterator[ModelBroker]:
+    with ModelBroker(request.param) as broker:
+        yield broker
+
+
+@asynccontextmanager
+async def in_transaction(broker: ModelBroker, **options: Any) -> AsyncIterator[TransactionalProducer]:
+    """A producer that has begun a transaction."""
+    options = {"retry_backoff_ms": 1, **options}
+    async with TransactionalProducer(
+        bootstrap_servers=str(broker.address), transactional_id="id", **options
+    ) as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        yield producer
+
+
+@pytest.mark.parametrize("applied", [False, True])
+async def test_batches_stay_in_order_when_the_second_of_many_has_to_be_sent_again(
+    broker: ModelBroker, applied: bool
+) -> None:
+    broker.script = lambda request, count: Fault(NOT_LEADER, applied) if (request, count) == ("Produce", 2) else None
+    async with in_transaction(broker, max_batch_size=1) as producer:
+        for n in range(20):
+            await producer.send("t", b"%d" % n, partition=0)
+        await producer.commit_transaction()
+
+    assert broker.committed == [b"%d" % n for n in range(20)]
+
+
+async def test_records_of_one_moment_share_a_batch_and_batches_of_one_moment_share_a_request(
+    broker: ModelBroker,
+) -> None:
+    async with in_transaction(broker) as producer:
+        for n in range(50):
+            await producer.send("t", b"%d" % n, partition=n % 2)
+        await producer.commit_transaction()
+
+    assert broker.counts["Produce"] == 1
+
+
+async def test_linger_ms_holds_a_batch_open_until_it_is_flushed(broker: ModelBroker) -> None:
+    async with in_transaction(broker, linger_ms=3_600_000) as producer:
+        await producer.send("t", b"a", partition=0)
+        await asyncio.sleep(0.02)
+        record = await producer.send("t", b"b", partition=0)
+        assert not record.done() and broker.counts["Produce"] == 0
+        await producer.flush()
+        assert record.done() and broker.counts["Produce"] == 1
+
+
+async def test_linger_ms_ends_by_itself(broker: ModelBroker) -> None:
+    async with in_transaction(broker, linger_ms=1) as producer:
+        await asyncio.wait_for(_awaited(await producer.send("t", b"a", partition=0)), 10)
+
+
+async def test_a_record_that_is_not_delivered_in_time_costs_the_transaction(broker: ModelBroker) -> None:
+    broker.script = lambda request, count: Fault(NOT_LEADER) if request == "Produce" else None
+    async with in_transaction(broker, delivery_timeout_ms=30) as producer:
+        record = await producer.send("t", b"a", partition=0)
+        with pytest.raises(ProduceFailedError) as failed:
+            await record
+        assert failed.value.failure_type is FailureType.DELIVERY_FAILED
+        with pytest.raises(CommitFailedError):
+            await producer.commit_transaction()
+        broker.script = lambda request, count: None
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send("t", b"next", partition=0)
+
+    assert broker.committed == [b"next"]
+
+
+async def test_a_partition_without_a_leader_costs_the_transaction_when_the_time_is_over(broker: ModelBroker) -> None:
+    async with in_transaction(broker, delivery_timeout_ms=30, metadata_max_age_ms=5) as producer:
+        broker.leaders[0] = -1
+        await asyncio.sleep(0.03)
+        with pytest.raises(ProduceFailedError) as failed:
+            await producer.send_and_wait("t", b"a", partition=0)
+        assert failed.value.failure_type is FailureType.DELIVERY_FAILED
+
+
+async def test_send_waits_while_the_buffer_is_full(broker: ModelBroker) -> None:
+    async with in_transaction(broker, buffer_memory=1000, max_batch_size=200) as producer:
+        most = 0
+        for _ in range(300):
+            await producer.send("t", b"x" * 100, partition=0)
+            most = max(most, producer._sender.buffered)
+        await producer.commit_transaction()
+
+    assert most < 1200
+    assert len(broker.committed) == 300
+
+
+async def test_a_full_buffer_that_does_not_empty_is_a_time_out_of_send(broker: ModelBroker) -> None:
+    broker.script = lambda request, count: Fault(NOT_LEADER) if request == "Produce" else None
+    async with in_transaction(broker, buffer_memory=100, max_block_ms=30) as producer:
+        await producer.send("t", b"x" * 200, partition=0)
+        with pytest.raises(OperationTimedOutError):
+            await producer.send("t", b"x" * 200, partition=0)
+        assert producer.state is State.IN_TRANSACTION
+        broker.script = lambda request, count: None
+
+
+async def test_what_send_returns_works_with_the_tools_of_asyncio(broker: ModelBroker) -> None:
+    async with in_transaction(broker, linger_ms=3_600_000) as producer:
+        records = [await producer.send("t", b"%d" % n, partition=0) for n in range(4)]
+        called: list[object] = []
+        records[0].add_done_callback(called.append)
+        with pytest.raises(asyncio.InvalidStateError):
+            records[0].result()
+        waiting = asyncio.create_task(_awaited(records[1]))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        gathered = asyncio.gather(*records)
+        await producer.flush()
+
+        assert len(await gathered) == 4
+        assert waiting.cancelled() and records[1].exception() is None
+        assert called == [records[0]]
+        assert (await records[3]).topic_partition == ("t", 0)
+
+
+async def test_records_of_an_aborted_transaction_fail_without_complaint(broker: ModelBroker) -> None:
+    async with in_transaction(broker, linger_ms=3_600_000) as producer:
+        record = await producer.send("t", b"a", partition=0)
+        await producer.abort_transaction()
+        failed = record.exception()
+        assert failed is not None and failed.failure_type is FailureType.TRANSACTION_FAILED
+
+    assert broker.counts["Produce"] == 0
+
+
+async def test_a_cancelled_send_of_offsets_costs_the_transaction(broker: ModelBroker) -> None:
+    """Nobody knows then whether they are part of it."""
+    broker.script = lambda request, count: Fault(LOADING) if request == "TxnOffsetCommit" else None
+    async with in_transaction(broker) as producer:
+        sending = asyncio.create_task(producer.send_offsets_to_transaction({("t", 0): 1}, "group"))
+        await asyncio.sleep(0.02)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        with pytest.raises(CommitFailedError):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+
+
+async def test_offsets_that_take_too_long_cost_the_transaction(broker: ModelBroker) -> None:
+    broker.script = lambda request, count: Fault(LOADING) if request == "TxnOffsetCommit" else None
+    async with in_transaction(broker, max_block_ms=30) as producer:
+        with pytest.raises(TransactionAbortableError):
+            await producer.send_offsets_to_transaction({("t", 0): 1}, "group")
+        assert producer.state is State.ABORTABLE_ERROR
+
+
+async def test_a_cancelled_commit_goes_on_and_is_waited_for_by_the_next_commit(broker: ModelBroker) -> None:
+    broker.script = lambda request, count: Fault(LOADING) if request == "EndTxn (commit)" else None
+    async with in_transaction(broker) as producer:
+        await producer.send("t", b"a", partition=0)
+        committing = asyncio.create_task(producer.commit_transaction())
+        await asyncio.sleep(0.02)
+        committing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await committing
+        broker.script = lambda request, count: None
+        await producer.commit_transaction()
+
+    assert broker.committed == [b"a"]
+
+
+async def test_an_error_of_a_serializer_or_partitioner_is_raised_and_costs_nothing(broker: ModelBroker) -> None:
+    async with in_transaction(
+        broker,
+        value_serializer=lambda value: value.encode(),
+        partitioner=lambda key, partitions, _: partitions[len(key)],
+    ) as producer:
+        with pytest.raises(AttributeError):
+            await producer.send("t", 5, key=b"")
+        with pytest.raises(IndexError):
+            await producer.send("t", "five", key=b"12345")
+        with pytest.raises(ValueError, match="topic 't' has no partition 9: it has 2"):
+            await producer.send("t", "a", partition=9)
+        with pytest.raises(TypeError):
+            await producer.send("t", "a", key="no bytes", partition=0)
+        await producer.send("t", "a", key=b"1")
+        await producer.commit_transaction()
+
+    assert broker.committed == [b"a"]
+
+
+async def test_a_record_over_max_request_size_is_rejected_and_costs_the_transaction(broker: ModelBroker) -> None:
+    async with in_transaction(broker, max_request_size=1000) as producer:
+        record = await producer.send("t", b"x" * 2000, partition=0)
+        with pytest.raises(ProduceFailedError) as failed:
+            await record
+        assert failed.value.failure_type is FailureType.MESSAGE_REJECTED
+        with pytest.raises(CommitFailedError, match="larger than max_request_size, 1000"):
+            await producer.commit_transaction()
+
+
+async def test_a_batch_in_doubt_makes_the_next_transaction_use_a_new_epoch_under_version_1() -> None:
+    """KIP-360: the request may still be on its way. Under version 2 every end gives a new epoch."""
+    with ModelBroker(1) as broker:
+        async with in_transaction(broker) as producer:
+            await producer.send_and_wait("t", b"a", partition=0)
+            broker.script = lambda request, count: Fault(OUT_OF_ORDER) if request == "Produce" else None
+            with pytest.raises(ProduceFailedError):
+                await producer.send_and_wait("t", b"b", partition=0)
+            broker.script = lambda request, count: None
+            before = broker.epoch
+            await producer.abort_transaction()
+            assert broker.epoch == before + 1
+            async with producer.transaction():
+                await producer.send("t", b"c", partition=0)
+
+    assert broker.committed == [b"c"]
+
+
+async def test_a_cluster_that_goes_on_to_version_2_is_followed_with_a_new_epoch() -> None:
+    with ModelBroker(1) as broker:
+        async with in_transaction(broker) as producer:
+            await producer.send("t", b"a", partition=0)
+            broker.level = 2
+            broker.script = lambda request, count: Fault(None) if (request, count) == ("EndTxn (commit)", 1) else None
+            await producer.commit_transaction()
+            added = broker.counts["AddPartitionsToTxn"]
+            async with producer.transaction():
+                await producer.send("t", b"b", partition=0)
+
+    assert broker.committed == [b"a", b"b"]
+    assert broker.counts["AddPartitionsToTxn"] == added == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"transactional_id": ""}, ValueError, "transactional_id is empty"),
+        ({"enable_2pc": True, "transaction_timeout_ms": 1}, ValueError, "transaction_timeout_ms cannot be set"),
+        ({"compression_type": "brotli"}, ValueError, "'brotli' is none of gzip, snappy, lz4, zstd, None"),
+        ({"acks": 1}, TypeError, "unknown option 'acks'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        TransactionalProducer(**{"transactional_id": "id", **options})
+
+
+async def _awaited(record: Any) -> Any:
+    return await record

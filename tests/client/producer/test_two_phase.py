@@ -1,0 +1,172 @@
+"""Two-phase commit (KIP-939) with a database: a process that ends anywhere leaves both sides committed, or neither."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from stuntbroker import run_broker
+from stuntbroker.client import (
+    IllegalStateError,
+    PreparedTxnState,
+    State,
+    TransactionalProducer,
+    UnsupportedVersionError,
+)
+from stuntbroker.fixture.broker import Broker
+
+STEPS = ("begin", "send", "prepare", "decide", "complete")
+CRASHES = 1000
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with run_broker({"transaction.two.phase.commit.enable": True}, topics={"payments": 1, "others": 1}) as broker:
+        yield broker
+
+
+def producer_of(broker: Broker, name: str = "payer") -> TransactionalProducer:
+    return TransactionalProducer(
+        bootstrap_servers=broker.bootstrap, transactional_id=name, enable_2pc=True, retry_backoff_ms=2
+    )
+
+
+async def crash(producer: TransactionalProducer) -> None:
+    """What the end of a process does: connections are closed, and nothing is aborted."""
+    await producer._close()
+
+
+class Database:
+    """The rows of an application, and in the same database transaction the prepared state that belongs to them."""
+
+    def __init__(self) -> None:
+        self.connection = sqlite3.connect(":memory:")
+        self.connection.execute("CREATE TABLE payments (number INTEGER PRIMARY KEY)")
+        self.connection.execute("CREATE TABLE prepared (id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL)")
+
+    def decide(self, number: int, state: PreparedTxnState) -> None:
+        with self.connection:
+            self.connection.execute("INSERT INTO payments VALUES (?)", (number,))
+            self.connection.execute("INSERT OR REPLACE INTO prepared VALUES (1, ?)", (str(state),))
+
+    def state(self) -> PreparedTxnState:
+        row = self.connection.execute("SELECT state FROM prepared").fetchone()
+        return PreparedTxnState.parse(row[0] if row else "")
+
+    def numbers(self) -> list[int]:
+        return [row[0] for row in self.connection.execute("SELECT number FROM payments ORDER BY number")]
+
+
+async def pay(producer: TransactionalProducer, database: Database, number: int, crash_after: str | None) -> None:
+    """One payment, in the database and in the topic. Ends after one of the STEPS."""
+
+    def after(step: str) -> None:
+        if step == crash_after:
+            raise Crash(step)
+
+    await producer.begin_transaction()
+    after("begin")
+    await producer.send_and_wait("payments", b"%d" % number, partition=0)
+    after("send")
+    state = await producer.prepare_transaction()
+    after("prepare")
+    database.decide(number, state)
+    after("decide")
+    assert await producer.complete_transaction(state)
+    after("complete")
+
+
+@pytest.mark.timeout(300)
+async def test_a_crash_at_any_step_leaves_database_and_topic_alike(broker: Broker) -> None:
+    chance, database, number = random.Random(939), Database(), 0
+    crashes = 0
+    while crashes < CRASHES:
+        producer = producer_of(broker)
+        await producer.start()
+        try:
+            await producer.init_transactions(keep_prepared_txn=True)
+            await producer.complete_transaction(database.state())
+            for _ in range(chance.randrange(3)):
+                number += 1
+                await pay(producer, database, number, None)
+            number += 1
+            await pay(producer, database, number, chance.choice(STEPS))
+        except Crash:
+            crashes += 1
+        await crash(producer)
+    async with producer_of(broker) as last:
+        await last.init_transactions(keep_prepared_txn=True)
+        await last.complete_transaction(database.state())
+
+    assert [int(value or b"") for value in broker.values("payments")] == database.numbers()
+    assert len(database.numbers()) > CRASHES / 3
+
+
+async def test_a_prepared_transaction_takes_nothing_more_and_waits_for_its_end(broker: Broker) -> None:
+    async with producer_of(broker, "waits") as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        await producer.send("others", b"prepared", partition=0)
+        state = await producer.prepare_transaction()
+        with pytest.raises(IllegalStateError):
+            await producer.send("others", b"more", partition=0)
+        with pytest.raises(IllegalStateError):
+            await producer.begin_transaction()
+
+        assert PreparedTxnState.parse(str(state)) == state
+        assert not await producer.complete_transaction(PreparedTxnState(state.producer_id, state.producer_epoch + 1))
+        assert producer.state is State.READY
+        assert await producer.complete_transaction(state) is False, "there is nothing left to complete"
+
+        assert b"prepared" not in broker.values("others")
+
+
+async def test_what_was_kept_can_be_committed_as_often_as_it_takes(broker: Broker) -> None:
+    first = producer_of(broker, "kept")
+    await first.start()
+    await first.init_transactions()
+    await first.begin_transaction()
+    await first.send("others", b"kept", partition=0)
+    state = await first.prepare_transaction()
+    await crash(first)
+    for _ in range(3):
+        second = producer_of(broker, "kept")
+        await second.start()
+        await second.init_transactions(keep_prepared_txn=True)
+        assert second.state is State.PREPARED_TRANSACTION
+        await crash(second)
+    async with producer_of(broker, "kept") as last:
+        await last.init_transactions(keep_prepared_txn=True)
+        assert await last.complete_transaction(state)
+        async with last.transaction():
+            await last.send("others", b"next", partition=0)
+
+    assert [value for value in broker.values("others") if value in (b"kept", b"next")] == [b"kept", b"next"]
+
+
+async def test_prepare_needs_a_producer_for_two_phase_commit(broker: Broker) -> None:
+    async with TransactionalProducer(bootstrap_servers=broker.bootstrap, transactional_id="plain") as producer:
+        await producer.init_transactions()
+        await producer.begin_transaction()
+        with pytest.raises(IllegalStateError, match="enable_2pc"):
+            await producer.prepare_transaction()
+
+
+async def test_a_broker_without_two_phase_commit_says_so() -> None:
+    with run_broker({"transaction.two.phase.commit.enable": False}) as plain:
+        async with producer_of(plain) as producer:
+            with pytest.raises(UnsupportedVersionError, match="InitProducerId 0-5, needed is version 6-6"):
+                await producer.init_transactions(keep_prepared_txn=True)
+
+
+@pytest.mark.parametrize("text", ["1", "1:", ":1", "a:1", "1:2:3", "-1:0", "1:40000"])
+def test_a_text_that_is_no_prepared_state_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="PRODUCER_ID:EPOCH"):
+        PreparedTxnState.parse(text)
