@@ -13,7 +13,7 @@ from stuntbroker.client.producer.errors import (
     UnexpectedError,
 )
 from stuntbroker.client.producer.session import Session
-from stuntbroker.client.producer.states import Call
+from stuntbroker.client.producer.states import Call, State
 
 Result = TypeVar("Result")
 
@@ -43,10 +43,14 @@ class Calls:
             raise IllegalStateError(f"{call.value}(): {before}() of producer {name!r} has not ended; call that again")
         self._session.check(call)
 
-    async def run(self, call: Call, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Begin the work of a call, or wait on for it if it was begun. Raises OperationTimedOutError, and what it raises."""
+    async def run(self, call: Call, state: State, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Go to a state and do the work of a call there, or wait on for it if it was begun.
+
+        Raises OperationTimedOutError, and what the work raises.
+        """
         if self._pending is None or self._pending[0] is not call:
             self.check(call)
+            self._session.move(state)  # At once: until the task runs, the sender may report a failure.
             task: asyncio.Task[Any] = asyncio.create_task(self.guard(work()))
             task.add_done_callback(_retrieve_exception)
             self._pending = call, task

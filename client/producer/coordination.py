@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from stuntbroker.client.producer.error_table import Kind, Request, kind_of
+from stuntbroker.client.producer.error_table import TIMED_OUT_DRAFT, Kind, Request, kind_of
 from stuntbroker.client.producer.errors import (
     DisconnectedError,
     FatalError,
@@ -16,7 +16,7 @@ from stuntbroker.client.producer.errors import (
     UnexpectedError,
 )
 from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, TopicPartition, log
-from stuntbroker.client.producer.states import Call, State
+from stuntbroker.client.producer.states import State
 from stuntbroker.client.producer.wire import VERSION_MAX, Link, Wire
 from stuntbroker.client.requests import Answer
 from stuntbroker.client.transactions import (
@@ -219,19 +219,9 @@ class Coordination:
         Under transaction version 2 the producer has its next epoch afterwards (KIP-890).
         """
         async with self._turn:
-            answer = await self._end(commit)
-            if commit and answer is not None and answer.error_code:
-                # Refused by a coordinator that may have aborted the transaction: an abort is answered with the next
-                # epoch then. To a producer that was fenced it is refused as well, and that is fatal.
-                cause = self._session.response_error("EndTxn (commit)", answer.error_code)
-                self._session.fail_abortable(cause)
-                answer = await self._end(commit=False)
-                if answer is None:
-                    self._session.fail_fatal(
-                        UnexpectedError(f"it is not known whether this committed: {cause.args[0]}")
-                    )
-                    self._session.check(Call.COMMIT_TRANSACTION)
-                commit = False
+            answer = await self._commit() if commit else await self._abort()
+            if isinstance(answer, ProducerError):
+                answer, commit = await self._abort_after(answer), False
             self._groups_added.clear()
             if answer is not None and answer.producer_id >= 0:
                 self._session.owner = PreparedState(answer.producer_id, answer.producer_epoch)
@@ -242,8 +232,44 @@ class Coordination:
             self._session.needs_bump |= level < LEVEL_WITH_BUMPS <= self._session.level
         return commit
 
-    async def _end(self, commit: bool) -> EndTxnResponse | None:
-        """Return the response, None for an abort that needs none: the coordinator no longer knows the producer."""
+    async def _commit(self) -> EndTxnResponse | ProducerError:
+        """Return the response, or why the transaction may not have been committed."""
+        session = self._session
+        try:
+            answer = await self._end(commit=True)
+        except TransactionAbortableError as error:
+            if session.draft_codes and error.code == TIMED_OUT_DRAFT:
+                raise  # The coordinator's word that it has aborted the transaction.
+            # An earlier request, of which the response was lost, may have committed.
+            return session.error or error
+        if not answer.error_code:
+            return answer
+        refusal = session.response_error(Request.END_TXN_COMMIT.value, answer.error_code)
+        session.fail_abortable(refusal)
+        return refusal
+
+    async def _abort_after(self, refusal: ProducerError) -> EndTxnResponse:
+        """Abort after a commit that was refused: this succeeds only if nothing has been committed.
+
+        A coordinator that had aborted the transaction itself answers with the next epoch. To a producer that was fenced, or
+        whose commit took place after all, an abort is refused, and that is fatal.
+        """
+        answer = await self._abort()
+        if answer is None:
+            error = UnexpectedError(f"it is not known whether this committed: {refusal.args[0]}")
+            self._session.fail_fatal(error)
+            raise error
+        return answer
+
+    async def _abort(self) -> EndTxnResponse | None:
+        """Return the response, None when there is nothing to abort: the coordinator no longer knows the producer."""
+        try:
+            return await self._end(commit=False)
+        except TransactionAbortableError:
+            self._session.needs_bump = True
+            return None
+
+    async def _end(self, commit: bool) -> EndTxnResponse:
         session = self._session
         level2 = session.level >= LEVEL_WITH_BUMPS
         request = EndTxnRequest(session.transactional_id, *session.owner, commit)
@@ -253,21 +279,15 @@ class Coordination:
                 return 0  # The request that would have begun the transaction was lost.
             return answer.error_code
 
-        try:
-            return await self._ask(
-                Request.END_TXN_COMMIT if commit else Request.END_TXN_ABORT,
-                END_TXN,
-                request,
-                EndTxnResponse,
-                code_of,
-                least=END_TXN_V2_FROM if level2 else 0,
-                most=VERSION_MAX if level2 else END_TXN_V2_FROM - 1,
-            )
-        except TransactionAbortableError:
-            if commit:
-                raise
-            session.needs_bump = True
-            return None
+        return await self._ask(
+            Request.END_TXN_COMMIT if commit else Request.END_TXN_ABORT,
+            END_TXN,
+            request,
+            EndTxnResponse,
+            code_of,
+            least=END_TXN_V2_FROM if level2 else 0,
+            most=VERSION_MAX if level2 else END_TXN_V2_FROM - 1,
+        )
 
     # --- how it is asked for
 

@@ -206,12 +206,11 @@ class TransactionalProducer:
         """Take the transactional id over: whoever had it is fenced. Call it once, first.
 
         An open transaction of the id is aborted. With `keep_prepared_txn` it stays open, and `complete_transaction` has to
-        follow (KIP-939). Raises FatalError, OperationTimedOutError.
+        follow (KIP-939). Raises FatalError, OperationTimedOutError; TransactionAbortableError, after which it may be repeated.
         """
-        await self._calls.run(Call.INIT_TRANSACTIONS, lambda: self._init(keep_prepared_txn))
+        await self._calls.run(Call.INIT_TRANSACTIONS, State.INITIALIZING, lambda: self._init(keep_prepared_txn))
 
     async def _init(self, keep: bool) -> None:
-        self._session.move(State.INITIALIZING)
         try:
             await self._coordination.init(self._timeout_ms, self._two_phase, keep)
         except TransactionAbortableError:
@@ -248,11 +247,10 @@ class TransactionalProducer:
         Raises CommitFailedError: nothing is committed, abort and go on. Raises OperationTimedOutError: it is not known, call
         it again. Any other error is fatal (KIP-691).
         """
-        await self._calls.run(Call.COMMIT_TRANSACTION, self._commit)
+        await self._calls.run(Call.COMMIT_TRANSACTION, State.COMMITTING_TRANSACTION, self._commit)
 
     async def _commit(self) -> None:
         session = self._session
-        session.move(State.COMMITTING_TRANSACTION)
         await self._sender.flush()
         if session.state is State.COMMITTING_TRANSACTION and session.started:
             try:
@@ -272,10 +270,9 @@ class TransactionalProducer:
 
         Records that are not written yet are given up. Raises FatalError, OperationTimedOutError.
         """
-        await self._calls.run(Call.ABORT_TRANSACTION, self._abort)
+        await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, self._abort)
 
     async def _abort(self) -> None:
-        self._session.move(State.ABORTING_TRANSACTION)
         await self._sender.settle()
         if self._session.started or self._session.may_have_started:
             await self._coordination.end(commit=False)
@@ -316,18 +313,19 @@ class TransactionalProducer:
 
         After init_transactions(keep_prepared_txn=True) `state` is what was stored; False if there is no transaction.
         """
-        result: bool = await self._calls.run(Call.COMPLETE_TRANSACTION, lambda: self._complete(state))
+        session, call = self._session, Call.COMPLETE_TRANSACTION
+        if self._calls.pending is not call:
+            self._calls.check(call)
+            if session.state is State.READY:
+                return False
+        is_commit = (session.ongoing or session.owner) == state
+        target = State.COMMITTING_TRANSACTION if is_commit else State.ABORTING_TRANSACTION
+        result: bool = await self._calls.run(call, target, lambda: self._complete(is_commit))
         return result
 
-    async def _complete(self, state: PreparedState) -> bool:
-        session = self._session
-        if session.state is State.READY:
-            return False
-        if state != (session.ongoing or session.owner):
-            await self._abort()
-            return False
-        await self._commit()
-        return True
+    async def _complete(self, is_commit: bool) -> bool:
+        await (self._commit() if is_commit else self._abort())
+        return is_commit
 
     # --- records and offsets
 

@@ -8,6 +8,7 @@ import pytest
 from application import Application
 from model_broker import Fault, ModelBroker
 
+from stuntbroker.client import CommitFailedError
 from stuntbroker.client.producer.error_table import TABLE, Kind, Request, kind_of
 from stuntbroker.protocol.errors import ErrorCode
 
@@ -79,3 +80,25 @@ async def test_a_broken_connection_never_stops_the_process(level: int, request_k
 
     assert broker.committed == application.expected()
     assert (application.processes, application.fatal) == (1, [])
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize(
+    "next_request", [Request.FIND_COORDINATOR, Request.END_TXN_COMMIT], ids=lambda each: each.value
+)
+async def test_a_commit_whose_response_was_lost_is_never_reported_as_failed(level: int, next_request: Request) -> None:
+    wrong = []
+    for code in ErrorCode:
+
+        def script(name: str, number: int, code: ErrorCode = code) -> Fault | None:
+            if name == Request.END_TXN_COMMIT.value and number == 1:
+                return Fault(None, is_applied=True)
+            return Fault(code) if code and name == next_request.value and number == 2 else None
+
+        with ModelBroker(level, script) as broker:
+            application = Application(INPUTS, lambda: broker.committed_offset, bootstrap_servers=str(broker.address))
+            await application.run()
+        denied = [error for error in application.abortable if isinstance(error, CommitFailedError)]
+        if denied or broker.committed != application.expected():
+            wrong.append((code.name, denied, broker.committed))
+    assert wrong == []
