@@ -93,9 +93,10 @@ explore: $(VENV)/dev  ## every interleaving of small worlds around the coordinat
 readme: $(VENV)/run  ## write the table of APIs into README.md
 	$(BIN)/python tools/api_table.py
 
-properties: $(VENV)/run  ## write docs/properties.md and docs/stops.md
+properties: $(VENV)/run  ## write docs/properties.md, docs/stops.md and docs/client.md
 	$(BIN)/python tools/properties_page.py
 	$(BIN)/python tools/stops_page.py
+	$(BIN)/python tools/client_page.py
 
 wheel: $(VENV)/dev  ## build a wheel into dist/, compiled where there is a C compiler (ARGS=--pure)
 	@$(BIN)/python tools/build_wheel.py $(ARGS)

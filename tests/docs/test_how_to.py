@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from stuntbroker import run_broker
 from stuntbroker.cli.environment import read_environment
 from stuntbroker.control.api import OPERATIONS
 from stuntbroker.control.faults import MATCH, VERBS, WHEN
@@ -37,6 +42,7 @@ def run(command: list[str], folder: Path, text: str = "") -> subprocess.Complete
 
 def test_every_page_is_tried_here() -> None:
     assert sorted(path.name for path in HOW_TO.iterdir()) == [
+        "client.md",
         "commands.md",
         "containers.md",
         "fail-on-purpose.md",
@@ -57,6 +63,29 @@ def test_the_tests_of_the_pytest_page_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("127.0.0.1:")
     assert "Ran 1 test" in done.stderr
+
+
+async def test_the_functions_and_the_test_of_the_page_about_the_client_work(tmp_path: Path) -> None:
+    *functions, test = blocks("client.md", "python")
+    (tmp_path / "test_page.py").write_text(test, encoding="utf-8")
+    options = ["-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
+    done = run([sys.executable, "-m", "pytest", *options], tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+    page: dict[str, Any] = {}
+    for block in functions:
+        exec(compile(block, "client.md", "exec"), page)
+    rounds = itertools.count()
+    with run_broker(topics={"orders": 2, "bills": 1, "payments": 1}) as broker:
+        await page["write"](broker.bootstrap)
+        await page["process"](broker.bootstrap, lambda: next(rounds) < 30 and len(broker.values("bills")) < 3)
+        broker.assert_committed("bills", [b"ORDER 0", b"ORDER 1", b"ORDER 2"])
+
+        with contextlib.closing(sqlite3.connect(tmp_path / "payments.db")) as database:
+            await page["pay"](broker.bootstrap, database, [1, 2])
+            await page["pay"](broker.bootstrap, database, [3])
+            assert database.execute("SELECT amount FROM payments").fetchall() == [(1,), (2,), (3,)]
+        broker.assert_committed("payments", [b"1", b"2", b"3"])
 
 
 def test_the_tests_of_the_page_about_failures_pass(tmp_path: Path) -> None:

@@ -1,0 +1,172 @@
+"""Writes docs/client.md from the docstrings and tables of the transactional client. `--check`: is it up to date?"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from stuntbroker import client
+from stuntbroker.client.producer.error_table import OTHERWISE, TABLE, Kind, Request
+from stuntbroker.client.producer.errors import FailureType, ProducerError
+from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State, diagram
+from stuntbroker.protocol.errors import ErrorCode
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "client.md"
+INTRODUCTION: Final = """\
+<!-- Written by `make properties`: change tools/client_page.py or client/ instead. -->
+# The transactional client
+
+`from stuntbroker.client import TransactionalProducer, TransactionalConsumer`. [Write exactly once from Python](how-to/client.md)
+shows how to use it and what differs from aiokafka. It works against Stuntbroker and against Apache Kafka 2.5 and later; two-phase
+commit needs a broker that has all of KIP-939, which Apache Kafka 4.3.1 has not.
+"""
+CLASSES: Final = (
+    "TransactionalProducer",
+    "TransactionalConsumer",
+    "RecordFuture",
+    "GroupMetadata",
+    "PreparedTxnState",
+)
+COLUMNS: Final = tuple(Request)
+LETTERS: Final = {
+    Kind.SUCCESS: "ok",
+    Kind.RETRY: "r",
+    Kind.REFRESH: "R",
+    Kind.ABORTABLE: "A",
+    Kind.ABORTABLE_WITH_BUMP: "A+",
+    Kind.SPLIT: "S",
+    Kind.PROBE: "P",
+    Kind.RECOVERABLE: "F new",
+    Kind.CONFIGURATION: "F set-up",
+    Kind.FATAL: "F",
+}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for name in CLASSES:
+        parts += _reference(name)
+    parts += [*_errors(), *_table(), *_states()]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _reference(name: str) -> Iterator[str]:
+    cls = getattr(client, name)
+    yield f"## {name}\n"
+    yield f"{_text(cls)}\n"
+    if "__init__" in vars(cls) and vars(cls)["__init__"].__doc__:
+        yield f"**`{name}({_parameters(cls.__init__)})`**: {_text(cls.__init__)}\n"
+    for method_name, member in vars(cls).items():
+        function = inspect.unwrap(member.__func__ if isinstance(member, staticmethod | classmethod) else member)
+        if method_name.startswith("_") or not inspect.getdoc(function):
+            continue
+        if isinstance(member, property):
+            yield f"**`{method_name}`**: {_text(member)}\n"
+        elif inspect.isfunction(function):
+            start = "await " if inspect.iscoroutinefunction(function) else ""
+            start = "async with " if inspect.isasyncgenfunction(function) else start
+            yield f"**`{start}{method_name}({_parameters(function)})`**: {_text(function)}\n"
+
+
+def _text(thing: Any) -> str:
+    """A docstring, with the blocks that it indents as code."""
+    lines: list[str] = []
+    is_code = False
+    for line in (inspect.getdoc(thing) or "").splitlines():
+        if line.startswith("    ") and not is_code:
+            lines.append("```python")
+            is_code = True
+        elif is_code and line and not line.startswith("    "):
+            lines.insert(len(lines) - 1 if not lines[-1] else len(lines), "```")
+            is_code = False
+        lines.append(line[4:] if is_code else line)
+    return "\n".join(lines)
+
+
+def _parameters(function: Any) -> str:
+    signature = inspect.signature(function)
+    named = [parameter for parameter in signature.parameters.values() if parameter.name not in ("self", "cls")]
+    return ", ".join(_parameter(parameter) for parameter in named)
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    default = "" if parameter.default is inspect.Parameter.empty else f"={parameter.default!r}"
+    return f"{stars}{parameter.name}{default}"
+
+
+def _errors() -> Iterator[str]:
+    yield "## What to do with which error\n"
+    yield "The class of an error says what the application does. All but IllegalStateError derive from aiokafka's `KafkaError`.\n"
+    yield "| error | derives from | meaning |\n|---|---|---|"
+    for name in client.__all__:
+        cls = getattr(client, name)
+        if isinstance(cls, type) and issubclass(cls, Exception):
+            base = "RuntimeError" if not issubclass(cls, ProducerError) else cls.__bases__[0].__name__
+            yield f"| `{name}` | `{base}` | {' '.join((inspect.getdoc(cls) or '').split())} |"
+    yield ""
+    yield "`ProduceFailedError.failure_type` is one of:\n"
+    texts = {
+        FailureType.MESSAGE_REJECTED: "because of this record or its batch: too large, invalid, or not permitted in the topic",
+        FailureType.DELIVERY_FAILED: "it could not be delivered in time",
+        FailureType.TRANSACTION_FAILED: "its transaction failed or was aborted, which other calls report: it may be ignored",
+    }
+    for failure in FailureType:
+        yield f"- `{failure.name}`: {texts[failure]}"
+    yield ""
+
+
+def _table() -> Iterator[str]:
+    yield "## Every error code in every response\n"
+    yield "\n".join(f"- **{letter}**: {kind.value}" for kind, letter in LETTERS.items())
+    yield ""
+    yield f"| code | {' | '.join(request.value for request in COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}"
+    for code in ErrorCode:
+        if code is ErrorCode.NONE or not any(code in TABLE[request] for request in COLUMNS):
+            continue
+        cells = [LETTERS[TABLE[request].get(code, OTHERWISE[request])] for request in COLUMNS]
+        yield f"| {code.name} {code.value} | {' | '.join(cells)} |"
+    yield f"| any other | {' | '.join(LETTERS[OTHERWISE[request]] for request in COLUMNS)} |\n"
+    yield "A connection that breaks, or a response that does not come within `request_timeout_ms`, is R for every request.\n"
+    yield "Under the profile `kip-588` of our broker ([profiles.md](profiles.md)), 90 is TRANSACTION_TIMED_OUT, A+, and 91 is"
+    yield "PRODUCER_FENCED, F new.\n"
+
+
+def _states() -> Iterator[str]:
+    yield "## States\n"
+    yield "FATAL_ERROR and CLOSED can follow every state and are left out.\n"
+    yield "```mermaid"
+    yield from diagram()
+    yield "```\n"
+    letters = {
+        Outcome.RUN: "yes",
+        Outcome.WAIT: "waits",
+        Outcome.ABORTABLE: "abortable",
+        Outcome.COMMIT_FAILED: "CommitFailed",
+        Outcome.FATAL: "fatal",
+        Outcome.ILLEGAL: "no",
+    }
+    yield "\n".join(f"- **{letter}**: {outcome.value}" for outcome, letter in letters.items())
+    yield ""
+    yield f"| call | {' | '.join(state.name for state in State)} |\n|---|{'---|' * len(State)}"
+    for call in Call:
+        yield f"| `{call.value}` | {' | '.join(letters[OUTCOMES[state, call]] for state in State)} |"
+
+
+def main() -> int:
+    """Write or check; return the exit status."""
+    if "--check" not in sys.argv:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
+        return 0
+    sys.stderr.write(f"{PAGE} is not up to date: make properties\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
