@@ -16,6 +16,7 @@ from aiokafka.structs import TopicPartition
 
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import UnsupportedVersionError
+from stuntbroker.client.producer.wire import guard_connections
 from stuntbroker.client.requests import Call
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import offset_fetch_request as requests
@@ -65,6 +66,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         )
         self._group_name = group_id
         self._begins_at = auto_offset_reset
+        guard_connections(self._client)
         # aiokafka's coordinator sends everything by the client's `send`, and has no OffsetFetch that could wait.
         self._send_plainly = self._client.send
         self._client.send = self._send

@@ -96,6 +96,7 @@ class Batch:
         "error",
         "first_index",
         "in_flight",
+        "is_lingering",
         "is_resolved",
         "log_append_time_ms",
         "log_start_offset",
@@ -119,6 +120,8 @@ class Batch:
         """The whole batch as it is sent, once it is sealed."""
         self.sequence = NO_SEQUENCE
         self.in_flight = False
+        self.is_lingering = False
+        """Whether it is held open for more records, until a timer ends."""
         self.is_resolved = False
         self.error: ProduceFailedError | None = None
         self.base_offset = UNKNOWN_OFFSET
@@ -207,7 +210,16 @@ class Batch:
 class PartitionQueue:
     """The batches of one partition that are not resolved, in the order of their sequence numbers."""
 
-    __slots__ = ("acknowledged", "batches", "in_flight", "next_sequence", "partition", "resend", "retry_at_s", "topic")
+    __slots__ = (
+        "acknowledged",
+        "batches",
+        "in_flight",
+        "is_backing_off",
+        "next_sequence",
+        "partition",
+        "resend",
+        "topic",
+    )
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -220,8 +232,8 @@ class PartitionQueue:
         """Whether the leader has taken a batch of this epoch."""
         self.resend = False
         """Whether a batch has to be sent again: nothing new is sent before all responses are there."""
-        self.retry_at_s = 0.0
-        """By the event loop's clock."""
+        self.is_backing_off = False
+        """Whether nothing is sent until a timer ends."""
 
     def open_batch(self) -> Batch | None:
         """Return the batch that takes records, None when there is none."""

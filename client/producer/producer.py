@@ -343,26 +343,45 @@ class TransactionalProducer:
         Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
         IllegalStateError; whatever a serializer raises.
         """
-        session = self._session
-        if session.state is not State.IN_TRANSACTION or self._calls.pending is not None:
-            self._calls.check(Call.SEND)
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
+        while True:
+            future = self._send_nowait(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
+            if future is not None:
+                return future
+            if not self._wire.partitions(topic):
+                await self._wait_for_partitions(topic)
+            else:
+                await self._calls.within("send", self._sender.room())
+
+    def _send_nowait(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers | None,
+    ) -> RecordFuture | None:
+        """Add a record that is serialized, unless `send` would have to wait: then return None, and nothing is done."""
+        if self._session.state is not State.IN_TRANSACTION or self._calls.pending is not None:
+            self._calls.check(Call.SEND)
         partitions = self._wire.partitions(topic)
-        if not partitions:
-            partitions = await self._partitions(topic)
-        size = len(key_bytes or b"") + len(value_bytes or b"") + BATCH_OVERHEAD
+        if not partitions or self._sender.is_full:
+            return None
+        size = len(key or b"") + len(value or b"") + BATCH_OVERHEAD
         if size > self._max_request_size:
             return self._rejected(topic, partition, size)
         if partition is None:
-            partition = self._choose(topic, key_bytes, partitions)
+            partition = self._choose(topic, key, partitions)
         elif partition not in partitions:
             raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
-        sender = self._sender
-        if sender.is_full:
-            await self._calls.within("send", sender.room())
-            self._calls.check(Call.SEND)
-        return sender.append(topic, partition, timestamp_ms, key_bytes, value_bytes, headers or [])
+        return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
+
+    def _fail(self, cause: ProducerError) -> None:
+        """Make the transaction one that has to be aborted, because a record of it was not taken."""
+        self._session.fail_abortable(cause)
+        self._sender.drop()
 
     async def send_and_wait(
         self,
@@ -417,18 +436,14 @@ class TransactionalProducer:
 
     # --- inside
 
-    async def _partitions(self, topic: str) -> Sequence[int]:
+    async def _wait_for_partitions(self, topic: str) -> None:
         """Wait for the metadata of a topic. That there is none makes the transaction one to be aborted."""
         try:
-            partitions = await self._calls.within("send", self._wire.wait_for_topic(topic))
+            await self._calls.within("send", self._wire.wait_for_topic(topic))
         except KafkaError as fault:
             cause = ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None))
             cause.__cause__ = fault
-            self._session.fail_abortable(cause)
-            self._sender.drop()
-            partitions = ()
-        self._calls.check(Call.SEND)
-        return partitions
+            self._fail(cause)
 
     def _rejected(self, topic: str, partition: int | None, size: int) -> RecordFuture:
         """A record that is too large fails, and the transaction with it, as in Apache Kafka's producer."""
@@ -438,8 +453,7 @@ class TransactionalProducer:
         )
         error = ProduceFailedError(cause.args[0], FailureType.MESSAGE_REJECTED, cause.code)
         error.__cause__ = cause
-        self._session.fail_abortable(cause)
-        self._sender.drop()
+        self._fail(cause)
         return self._sender.failed_record(topic, partition or 0, error)
 
     def _choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:

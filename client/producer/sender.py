@@ -116,7 +116,8 @@ class Sender:
         self._active[where] = queue
         self._watch_expiry()
         if self._linger_s and not self._flushing:
-            self._loop.call_later(self._linger_s, self.pump)
+            batch.is_lingering = True
+            self._loop.call_later(self._linger_s, self._end_linger, batch)
         else:
             self.pump_soon()
         return future
@@ -146,9 +147,8 @@ class Sender:
         self._pump_due = False
         while self._active and self._session.state in SENDING_STATES:
             requests: dict[int, list[Batch]] = {}
-            now_s = self._loop.time()
             for queue in self._active.values():
-                batch = self._sendable(queue, now_s)
+                batch = self._sendable(queue)
                 if batch is None:
                     continue
                 leader = self._wire.leader(queue.topic, queue.partition)
@@ -162,18 +162,17 @@ class Sender:
                 for group in self._split_by_size(batches):
                     self._start(leader, group)
 
-    def _sendable(self, queue: PartitionQueue, now_s: float) -> Batch | None:
+    def _sendable(self, queue: PartitionQueue) -> Batch | None:
         """Return the batch of a partition that is sent next, sealed, or None if there is none to be sent now."""
         if queue.in_flight and (queue.resend or queue.in_flight >= IN_FLIGHT_MAX or self._is_unproven(queue)):
             return None
-        if now_s < queue.retry_at_s:
+        if queue.is_backing_off:
             return None
         batch = queue.next_to_send()
         if batch is None:
             return None
-        if batch.data is None and self._linger_s and not self._flushing:
-            if now_s < batch.created_s + self._linger_s:
-                return None
+        if batch.is_lingering and batch.data is None and not self._flushing:
+            return None
         if self._session.level < LEVEL_WITH_BUMPS and (queue.topic, queue.partition) not in self._session.added:
             self.add_partitions_needed.set()
             return None
@@ -287,8 +286,9 @@ class Sender:
         if kind in (Kind.RETRY, Kind.REFRESH):
             self._retry(batch, cause, refresh=kind is Kind.REFRESH)
             return
+        self._session.needs_bump = True  # The leader expects the sequence numbers of this batch.
         if kind is Kind.SPLIT:
-            self._session.fail_abortable(cause, bump=True)
+            self._session.fail_abortable(cause)
         else:
             self._session.judge(Request.PRODUCE, code, what, part.error_message)
         self._resolve(batch, _failed(cause, failure_type(code)))
@@ -309,10 +309,21 @@ class Sender:
             self._retry_later(queue, refresh)
 
     def _retry_later(self, queue: PartitionQueue, refresh: bool) -> None:
-        queue.retry_at_s = self._loop.time() + self._retry_backoff_s
-        self._loop.call_later(self._retry_backoff_s, self.pump)
+        if not queue.is_backing_off:
+            queue.is_backing_off = True
+            self._loop.call_later(self._retry_backoff_s, self._end_back_off, queue)
         if refresh:
             self._wire.refresh()
+
+    # No time is compared when a timer ends: a loop's timers may come a little before the time that its clock shows.
+
+    def _end_back_off(self, queue: PartitionQueue) -> None:
+        queue.is_backing_off = False
+        self.pump()
+
+    def _end_linger(self, batch: Batch) -> None:
+        batch.is_lingering = False
+        self.pump()
 
     def _split(self, batch: Batch) -> None:
         """Put two batches in the place of one that is too large."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, CloseReason
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
@@ -48,12 +49,37 @@ class Link:
             raise UnsupportedVersionError(str(fault)) from None
 
 
+def guard_connections(client: AIOKafkaClient) -> None:
+    """Make a write to a connection that was just closed the error of a broken connection, whatever the event loop.
+
+    asyncio's own loops ignore such a write. uvloop raises RuntimeError, and that would end aiokafka's background tasks.
+    """
+    get_connection = client._get_conn
+
+    async def get_guarded(*arguments: Any, **options: Any) -> AIOKafkaConnection | None:
+        connection = await get_connection(*arguments, **options)
+        if connection is not None and "send" not in vars(connection):
+            connection.send = partial(_send, connection, connection.send)
+        return connection
+
+    client._get_conn = get_guarded
+
+
+def _send(connection: AIOKafkaConnection, send: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    try:
+        return send(*arguments, **options)
+    except RuntimeError as fault:
+        connection.close(reason=CloseReason.CONNECTION_BROKEN)
+        raise KafkaConnectionError(f"connection to {connection.host}:{connection.port} broken: {fault}") from fault
+
+
 class Wire:
     """The brokers of a cluster. All requests to a broker go over one connection, in order."""
 
     def __init__(self, **options: Any) -> None:
         """Take the options of aiokafka's client by their names there."""
         self._client = AIOKafkaClient(**options)
+        guard_connections(self._client)
         self._links: dict[int, Link] = {}
         self._partitions: dict[str, tuple[int, ...]] = {}
         self._partitions_of_ms = 0.0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import uvloop
 from model_broker import Fault, ModelBroker
 
 from stuntbroker.client import (
@@ -273,3 +274,37 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], error: 
 
 async def _awaited(record: Any) -> Any:
     return await record
+
+
+async def test_the_partition_of_a_refused_record_takes_the_next_transactions(broker: ModelBroker) -> None:
+    broker.script = lambda request, count: Fault(INVALID_RECORD) if (request, count) == ("Produce", 1) else None
+    async with in_transaction(broker) as producer:
+        with pytest.raises(ProduceFailedError):
+            await producer.send_and_wait("t", b"refused", partition=0)
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send("t", b"committed", partition=0)
+
+    assert broker.committed == [b"committed"]
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("back_off_ms", [1, 7])
+def test_what_waits_for_a_timer_is_sent_whatever_the_loops_clock_says_then(
+    broker: ModelBroker, make_loop: Callable[[], asyncio.AbstractEventLoop], back_off_ms: int
+) -> None:
+    """uvloop's clock counts milliseconds, and its timers come up to one before."""
+
+    async def run() -> None:
+        async with in_transaction(broker, retry_backoff_ms=back_off_ms, linger_ms=back_off_ms) as producer:
+            for n in range(40):
+                record = await producer.send("t", b"%d" % n, partition=0)
+                async with asyncio.timeout(20):
+                    await record
+            await producer.commit_transaction()
+
+    broker.script = lambda request, count: Fault(NOT_LEADER) if request == "Produce" and count % 2 else None
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(run())
+
+    assert broker.committed == [b"%d" % n for n in range(40)]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka import TopicPartition
 
 from stuntbroker.client import (
     ApplicationRecoverableError,
@@ -22,13 +22,13 @@ from stuntbroker.client import (
     TransactionalProducer,
 )
 from tests.peers.aiokafka_steps import create_topic, write
+from tests.peers.client.committed import BEHIND, committed, records
 from tests.peers.clusters import Clusters
 from tests.peers.judge import check_nothing_is_open, identity_of
 
 DEADLINE_S = 60
 TIMEOUT_MS = 1_500
 LEVELS = ["tv2", "tv1"]
-BEHIND = "behind"
 _numbers = itertools.count()
 
 
@@ -45,25 +45,6 @@ async def commit(producer: TransactionalProducer, topic: str, *values: str, part
     async with producer.transaction():
         for value in values:
             await producer.send(topic, value.encode(), partition=partition)
-
-
-async def records(bootstrap: str, topic: str, partition: int = 0, until: str = "end") -> list[ConsumerRecord[Any, Any]]:
-    """The committed records of a partition, before a record that this writes."""
-    await write(bootstrap, topic, [until], partition)
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
-    )
-    consumer.assign([TopicPartition(topic, partition)])
-    read: list[ConsumerRecord[Any, Any]] = []
-    async with asyncio.timeout(DEADLINE_S), consumer:
-        while not read or read[-1].value != until.encode():
-            read.append(await consumer.getone())
-    return read[:-1]
-
-
-async def committed(bootstrap: str, topic: str, partition: int = 0) -> list[str]:
-    values = [(record.value or b"").decode() for record in await records(bootstrap, topic, partition)]
-    return [value for value in values if not value.startswith(BEHIND)]
 
 
 async def until_aborted(bootstrap: str, topic: str) -> None:

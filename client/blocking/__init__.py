@@ -1,0 +1,14 @@
+"""The transactional producer and consumer without asyncio, under the same names: for threads and for forked workers.
+
+    from stuntbroker.client.blocking import TransactionalProducer
+
+Each of them runs its asyncio twin in a thread of its own (`loop_thread`), and has no rule of Kafka itself. Here lives what
+crosses from one thread to the other.
+"""
+
+from __future__ import annotations
+
+from stuntbroker.client.blocking.consumer import TransactionalConsumer
+from stuntbroker.client.blocking.producer import SentRecord, TransactionalProducer
+
+__all__ = ["SentRecord", "TransactionalConsumer", "TransactionalProducer"]

@@ -1,0 +1,215 @@
+"""`TransactionalConsumer` without asyncio: every call waits in the thread that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from aiokafka import ConsumerRecord
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.structs import OffsetAndTimestamp, TopicPartition
+
+from stuntbroker.client import consumer as asynchronous
+from stuntbroker.client.blocking.loop_thread import LoopThread
+from stuntbroker.client.producer.coordination import GroupMetadata
+from stuntbroker.client.producer.errors import IllegalStateError
+
+Result = TypeVar("Result")
+
+
+class TransactionalConsumer:
+    """Reads records, for an application that writes with the TransactionalProducer of this package.
+
+        with TransactionalConsumer("orders", bootstrap_servers="localhost:9092", group_id="billing") as consumer:
+            batch = consumer.getmany(timeout_ms=1000)
+            ...
+            producer.send_offsets_to_transaction(consumer.next_offsets(batch), consumer.group_metadata())
+
+    Options and calls are those of the class of the same name for asyncio. Options are checked by `start`. One thread at a
+    time may use it; a forked process has to make another one.
+    """
+
+    def __init__(self, *topics: str, group_id: str, auto_offset_reset: str = "earliest", **options: Any) -> None:
+        self._make = lambda: asynchronous.TransactionalConsumer(
+            *topics, group_id=group_id, auto_offset_reset=auto_offset_reset, **options
+        )
+        self._name = f"consumer of group {group_id!r}"
+        self._thread: LoopThread | None = None
+        self._started: asynchronous.TransactionalConsumer | None = None
+
+    # --- life
+
+    def start(self) -> None:
+        """Connect to the cluster and join the group. Raises ValueError for options that would read outside of transactions."""
+        if self._thread is not None:
+            raise IllegalStateError(f"{self._name} was started before")
+        thread = LoopThread(f"stuntbroker {self._name}")
+
+        async def begin() -> asynchronous.TransactionalConsumer:
+            consumer = self._make()  # type: ignore[no-untyped-call]  # aiokafka has no types.
+            try:
+                await consumer.start()
+            except BaseException:
+                await consumer.stop()
+                raise
+            return consumer
+
+        try:
+            self._started = thread.call(begin)
+        except BaseException:
+            thread.stop()
+            raise
+        self._thread = thread
+
+    def stop(self) -> None:
+        """Leave the group, and close all connections. May be called twice."""
+        thread, consumer = self._thread, self._started
+        if thread is None or consumer is None or not thread.is_of_this_process:
+            return
+        self._started = None
+        try:
+            thread.call(consumer.stop)
+        finally:
+            thread.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # aiokafka has no types: what it returns is what the signatures here say.
+    def _call(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:
+        thread, consumer = self._thread, self._started
+        if thread is None or consumer is None:
+            raise IllegalStateError(f"{self._name} is not started, or closed")
+        return thread.call(lambda: work(consumer))
+
+    def _do(self, work: Callable[[Any], Result]) -> Result:
+        """Do in the other thread what does not wait there."""
+
+        async def do(consumer: Any) -> Result:
+            return work(consumer)
+
+        return self._call(do)
+
+    # --- records
+
+    def getmany(
+        self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return records by partition, as soon as there are any; none after `timeout_ms`."""
+        return self._call(lambda twin: twin.getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records))
+
+    def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+        """Return the next record, however long it takes."""
+        return self._call(lambda twin: twin.getone(*partitions))
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        while True:
+            yield self.getone()
+
+    # --- transactions
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return group, generation, member and instance as they are now: a later generation fences the offsets (KIP-447)."""
+        metadata: GroupMetadata = self._do(lambda twin: twin.group_metadata())
+        return metadata
+
+    next_offsets = staticmethod(asynchronous.TransactionalConsumer.next_offsets)
+
+    def reset_to_committed(self) -> None:
+        """Go back to the committed offset in every partition, after a transaction that was not committed."""
+        self._call(lambda twin: twin.reset_to_committed())
+
+    def committed(self, partition: TopicPartition) -> int | None:
+        """Return the committed offset of a partition, None if there is none."""
+        offset: int | None = self._call(lambda twin: twin.committed(partition))
+        return offset
+
+    # --- topics and partitions
+
+    def subscribe(
+        self,
+        topics: Collection[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Read these topics, or those whose name matches. `listener` is called in the consumer's own thread."""
+        self._do(lambda twin: twin.subscribe(topics, pattern, listener))
+
+    def unsubscribe(self) -> None:
+        """Read no topic any more."""
+        self._do(lambda twin: twin.unsubscribe())
+
+    def subscription(self) -> frozenset[str]:
+        """Return the topics."""
+        return self._do(lambda twin: frozenset(twin.subscription()))
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read these partitions, without a share of the group's."""
+        self._do(lambda twin: twin.assign(list(partitions)))
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the partitions that are read."""
+        return self._do(lambda twin: frozenset(twin.assignment()))
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until `resume`."""
+        self._do(lambda twin: twin.pause(*partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again."""
+        self._do(lambda twin: twin.resume(*partitions))
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """Return the partitions that are paused."""
+        return self._do(lambda twin: frozenset(twin.paused()))
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the partitions of a topic, None if they are not known."""
+        partitions: set[int] | None = self._do(lambda twin: twin.partitions_for_topic(topic))
+        return partitions
+
+    def topics(self) -> set[str]:
+        """Return the topics that may be read."""
+        return self._call(lambda twin: twin.topics())
+
+    # --- offsets
+
+    def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record of a partition."""
+        offset: int = self._call(lambda twin: twin.position(partition))
+        return offset
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go to an offset."""
+        self._do(lambda twin: twin.seek(partition, offset))
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
+        """Go to the first record of these partitions, or of all."""
+        is_done: bool = self._call(lambda twin: twin.seek_to_beginning(*partitions))
+        return is_done
+
+    def seek_to_end(self, *partitions: TopicPartition) -> bool:
+        """Go behind the last record of these partitions, or of all."""
+        is_done: bool = self._call(lambda twin: twin.seek_to_end(*partitions))
+        return is_done
+
+    def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets of the first records."""
+        return self._call(lambda twin: twin.beginning_offsets(list(partitions)))
+
+    def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets behind the last records that are committed."""
+        return self._call(lambda twin: twin.end_offsets(list(partitions)))
+
+    def offsets_for_times(
+        self, timestamps_ms: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first offsets with at least these timestamps; None where there is none."""
+        return self._call(lambda twin: twin.offsets_for_times(timestamps_ms))

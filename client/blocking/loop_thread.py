@@ -1,0 +1,88 @@
+"""An event loop in a thread of its own, to which other threads of the process hand coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+
+import uvloop
+
+from stuntbroker.client.producer.errors import IllegalStateError
+
+Result = TypeVar("Result")
+Options = ParamSpec("Options")
+EXIT_S_MAX: Final = 2.0
+"""How long the end of the process waits for the thread of a producer or consumer that nobody stopped."""
+
+
+def same_options(twin: Callable[Options, object]) -> Callable[..., Callable[Concatenate[Any, Options], None]]:
+    """Give an `__init__` the parameters and the docstring of the class whose twin it makes."""
+
+    def decorate(init: Callable[..., None]) -> Callable[Concatenate[Any, Options], None]:
+        return cast(Callable[Concatenate[Any, Options], None], wraps(twin.__init__)(init))
+
+    return decorate
+
+
+class LoopThread:
+    """A running event loop. For the process that made it only: a fork has no copy of the thread."""
+
+    def __init__(self, name: str) -> None:
+        """Start the thread. `name`: of the thread, and in messages."""
+        self.name = name
+        self.loop = uvloop.new_event_loop()
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+        atexit.register(self._stop_at_exit)
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether the process is the one that made the thread, not a fork of it."""
+        return self._pid == os.getpid()
+
+    def check(self) -> None:
+        """Raise IllegalStateError in a forked process, and in the thread itself, which would wait for itself."""
+        if not self.is_of_this_process:
+            raise IllegalStateError(f"{self.name} belongs to process {self._pid}: make another one after the fork")
+        if threading.current_thread() is self._thread:
+            raise IllegalStateError(f"{self.name}: a callback cannot make a call that waits")
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float | None = None) -> Result:
+        """Run a coroutine in the loop; return its result or raise its error. Whoever stops waiting cancels it.
+
+        Raises TimeoutError after `timeout_s`.
+        """
+        self.check()
+        future: Future[Result] = asyncio.run_coroutine_threadsafe(work(), self.loop)
+        try:
+            return future.result(timeout_s)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread. Does nothing in a forked process, or when called again."""
+        if self.is_of_this_process and self._thread.is_alive():
+            atexit.unregister(self._stop_at_exit)
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join()
+
+    def _stop_at_exit(self) -> None:
+        """Whatever is open is left so, as if the process were killed; but the thread must not outlive the interpreter."""
+        if self.is_of_this_process and self._thread.is_alive():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(EXIT_S_MAX)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()

@@ -1,0 +1,395 @@
+"""`TransactionalProducer` without asyncio: every call waits in the thread that makes it, but for `send`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from aiokafka.structs import RecordMetadata
+
+from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
+from stuntbroker.client.producer import producer as asynchronous
+from stuntbroker.client.producer.batches import Headers, RecordFuture
+from stuntbroker.client.producer.coordination import GroupMetadata
+from stuntbroker.client.producer.errors import FailureType, IllegalStateError, ProduceFailedError, ProducerError
+from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
+from stuntbroker.client.transactions import PreparedState
+
+Result = TypeVar("Result")
+HANDED_OVER_MAX: Final = 1 << 20
+"""Bytes of records that `send` hands to the other thread before it waits for it once."""
+RECORD_OVERHEAD: Final = 64
+"""Bytes that a record counts for besides its key and value."""
+
+
+class SentRecord:
+    """The fate of one record, for any thread. It need not be asked: commit_transaction fails if a record did."""
+
+    __slots__ = ("_callbacks", "_future", "_producer", "_refusal")
+
+    def __init__(self, producer: TransactionalProducer) -> None:
+        self._producer = producer
+        self._future: RecordFuture | None = None
+        self._refusal: ProduceFailedError | None = None
+        self._callbacks: tuple[Callable[[SentRecord], object], ...] = ()
+
+    def done(self) -> bool:
+        """Return whether the record is written, or has failed."""
+        return self._refusal is not None or (self._future is not None and self._future.done())
+
+    def result(self, timeout_s: float | None = None) -> RecordMetadata:
+        """Wait, and return where the record was written. Raises ProduceFailedError, TimeoutError."""
+        if not self.done():
+            self._producer.wait_for(self, timeout_s)
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        assert self._future is not None
+        return self._future.result()
+
+    def exception(self, timeout_s: float | None = None) -> ProduceFailedError | None:
+        """Wait, and return why the record was not written; None if it was. Raises TimeoutError."""
+        try:
+            self.result(timeout_s)
+        except ProduceFailedError as error:
+            return error
+        return None
+
+    def add_done_callback(self, callback: Callable[[SentRecord], object]) -> None:
+        """Call `callback(self)` when the record is written or has failed. It runs in the producer's thread: let it be short."""
+        self._producer.call_soon(self._attach, callback)
+
+    # --- in the producer's thread
+
+    def handed_over(self, future: RecordFuture) -> None:
+        """The producer has taken the record."""
+        self._future = future
+        self._attach_all()
+
+    def refuse(self, cause: BaseException) -> None:
+        """The producer did not take the record."""
+        error = ProduceFailedError(f"the record was not taken: {cause}", FailureType.TRANSACTION_FAILED)
+        error.__cause__ = cause
+        self._refusal = error
+        self._attach_all()
+
+    async def wait(self) -> None:
+        """Wait until it is done."""
+        if self._future is not None and not self._future.done():
+            with contextlib.suppress(ProduceFailedError):
+                await self._future
+
+    def _attach(self, callback: Callable[[SentRecord], object]) -> None:
+        self._callbacks = (*self._callbacks, callback)
+        self._attach_all()
+
+    def _attach_all(self) -> None:
+        if self._future is None and self._refusal is None:
+            return
+        callbacks, self._callbacks = self._callbacks, ()
+        for callback in callbacks:
+            if self._future is None or self._future.done():
+                callback(self)
+            else:
+                self._future.add_done_callback(lambda _, callback=callback: callback(self))  # type: ignore[misc]
+
+
+class _Handed(NamedTuple):
+    """A record on its way from the thread that sends it to the producer's."""
+
+    record: SentRecord
+    topic: str
+    value: bytes | None
+    key: bytes | None
+    partition: int | None
+    timestamp_ms: int | None
+    headers: Headers | None
+
+
+class TransactionalProducer:
+    """Writes records to Kafka in transactions, as the class of the same name for asyncio does.
+
+        with TransactionalProducer(bootstrap_servers="localhost:9092", transactional_id="orders-1") as producer:
+            producer.init_transactions()
+            with producer.transaction():
+                producer.send("orders", b"a record")
+
+    Options, calls and errors are the same. Any thread may use it; a forked process has to make another one.
+    """
+
+    @same_options(asynchronous.TransactionalProducer)
+    def __init__(self, **options: Any) -> None:
+        self._twin = asynchronous.TransactionalProducer(**{**options, "key_serializer": None, "value_serializer": None})
+        self._key_serializer = options.get("key_serializer")
+        self._value_serializer = options.get("value_serializer")
+        self._hands_over = options.get("partitioner") is None
+        """Whether `send` need not wait. It has to, to raise what a partitioner of the application's raises."""
+        self._name = f"producer {self._twin.transactional_id!r}"
+        self._thread: LoopThread | None = None
+        self._turn = threading.Lock()
+        """Held while a record is handed over, and while a call that records may not overtake begins."""
+        self._ending: str | None = None
+        """The call that ends the transaction, while it is under way."""
+        self._partitions: dict[str, frozenset[int]] = {}
+        self._handed: deque[_Handed] = deque()
+        self._handed_bytes = 0
+        self._is_woken = False
+        self._waiting: asyncio.Task[None] | None = None
+        """Takes over what `send` of the twin has to wait for."""
+
+    # --- life
+
+    def start(self) -> None:
+        """Connect to the cluster. Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers."""
+        if self._thread is not None or self._twin.state is State.CLOSED:
+            raise IllegalStateError(f"{self._name} was started before")
+        thread = LoopThread(f"stuntbroker {self._name}")
+        try:
+            thread.call(self._twin.start)
+        except BaseException:
+            thread.stop()
+            raise
+        self._thread = thread
+
+    def stop(self) -> None:
+        """Abort the transaction that is open, unless it is prepared, and close all connections. May be called twice."""
+        thread = self._thread
+        if thread is None or not thread.is_of_this_process:
+            return
+        try:
+            if self._twin.state is not State.CLOSED:
+                thread.call(self._give_up_and(self._twin.stop))
+        finally:
+            thread.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id."""
+        return self._twin.transactional_id
+
+    @property
+    def state(self) -> State:
+        """What the producer is doing."""
+        return self._twin.state
+
+    # --- transactions
+
+    def init_transactions(self, keep_prepared_txn: bool = False) -> None:
+        """Take the transactional id over: whoever had it is fenced. Call it once, first."""
+        self._call(lambda: self._twin.init_transactions(keep_prepared_txn))
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
+        self._call(self._twin.begin_transaction)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Begin a transaction, commit it at the end of the block, and abort it if the block or the commit raises."""
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException:
+            if OUTCOMES[self.state, Call.ABORT_TRANSACTION] is Outcome.RUN:
+                self.abort_transaction()
+            raise
+
+    def commit_transaction(self) -> None:
+        """Wait for all records, and commit. Raises CommitFailedError, FatalError, OperationTimedOutError (KIP-691)."""
+        self._end("commit_transaction", self._behind(self._twin.commit_transaction))
+
+    def abort_transaction(self) -> None:
+        """Abort the transaction: none of its records will be read by read_committed consumers."""
+        self._end("abort_transaction", self._give_up_and(self._twin.abort_transaction))
+
+    def prepare_transaction(self) -> PreparedState:
+        """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939)."""
+        return self._end("prepare_transaction", self._behind(self._twin.prepare_transaction))
+
+    def complete_transaction(self, state: PreparedState) -> bool:
+        """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed."""
+        return self._end("complete_transaction", lambda: self._twin.complete_transaction(state))
+
+    # --- records and offsets
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> SentRecord:
+        """Add a record to the transaction, and return what tells where it was written. Do not wait for each.
+
+        Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
+        IllegalStateError; whatever a serializer raises.
+        """
+        self._running().check()
+        key_bytes = key if self._key_serializer is None else self._key_serializer(key)
+        value_bytes = value if self._value_serializer is None else self._value_serializer(value)
+        record = SentRecord(self)
+        for part in (key_bytes, value_bytes):
+            if not isinstance(part, bytes | bytearray | memoryview | None):
+                raise TypeError(f"a key or value is bytes or None, not {type(part).__name__}: use a serializer")
+        handed = _Handed(record, topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
+        size = len(key_bytes or b"") + len(value_bytes or b"") + RECORD_OVERHEAD
+        with self._turn:
+            thread = self._running()
+            if self._ending is not None:
+                raise IllegalStateError(f"send(): {self._ending}() of {self._name} has not ended")
+            known = self._partitions.get(topic)
+            if (
+                self._hands_over
+                and known is not None
+                and (partition is None or partition in known)
+                and self._handed_bytes + size <= HANDED_OVER_MAX
+                and self._twin.state is State.IN_TRANSACTION
+            ):
+                self._handed_bytes += size
+                self._handed.append(handed)
+                if not self._is_woken:
+                    self._is_woken = True
+                    thread.loop.call_soon_threadsafe(self._take_over)
+                return record
+        self._call(lambda: self._send_and_learn(handed))
+        return record
+
+    def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> RecordMetadata:
+        """Add a record to the transaction, wait until it is written, and return its RecordMetadata."""
+        return self.send(topic, value, key, partition, timestamp_ms, headers).result()
+
+    def flush(self) -> None:
+        """Wait until every record that was sent is written. Raises TransactionAbortableError, FatalError."""
+        self._call(self._twin.flush)
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """Return the partitions of a topic."""
+        return self._call(lambda: self._twin.partitions_for(topic))
+
+    def send_offsets_to_transaction(self, offsets: asynchronous.Offsets, group_metadata: GroupMetadata | str) -> None:
+        """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read."""
+        self._call(lambda: self._twin.send_offsets_to_transaction(offsets, group_metadata))
+
+    def wait_for(self, record: SentRecord, timeout_s: float | None) -> None:
+        """Wait until a record is written or has failed. Raises TimeoutError."""
+        self._call(record.wait, timeout_s)
+
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Call something in the producer's thread."""
+        thread = self._running()
+        thread.check()
+        thread.loop.call_soon_threadsafe(callback, *arguments)
+
+    # --- from thread to thread
+
+    def _running(self) -> LoopThread:
+        if self._thread is None or self._twin.state is State.CLOSED:
+            raise IllegalStateError(f"{self._name} is not started, or closed")
+        return self._thread
+
+    def _call(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float | None = None) -> Result:
+        """Do something in the other thread, behind every record that was handed over before."""
+        return self._running().call(self._behind(work), timeout_s)
+
+    def _behind(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Callable[[], Coroutine[Any, Any, Result]]:
+        async def behind() -> Result:
+            while self._handed:
+                self._take_over()
+                if self._waiting is not None:
+                    await asyncio.wait({self._waiting})  # It goes on when whoever waits for it gives up.
+            return await work()
+
+        return behind
+
+    def _give_up_and(
+        self, work: Callable[[], Coroutine[Any, Any, Result]]
+    ) -> Callable[[], Coroutine[Any, Any, Result]]:
+        async def give_up() -> Result:
+            if self._waiting is not None:
+                self._waiting.cancel()
+                await asyncio.wait({self._waiting})
+            while self._handed:
+                self._handed.popleft().record.refuse(ProducerError("the transaction was aborted"))
+            return await work()
+
+        return give_up
+
+    def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Make a call that no record may overtake."""
+        with self._turn:
+            if self._ending is not None:
+                raise IllegalStateError(f"{name}(): {self._ending}() of {self._name} has not ended")
+            self._ending = name
+        try:
+            return self._running().call(work)
+        finally:
+            self._ending = None
+
+    # --- in the producer's thread
+
+    def _take_over(self) -> None:
+        """Take the records that were handed over. Those that have to wait are taken by a task."""
+        self._is_woken = False
+        if self._waiting is None and not self._take_ready():
+            self._waiting = asyncio.ensure_future(self._take_waiting())
+
+    def _take_ready(self) -> bool:
+        """Take what need not wait. Return whether that was all."""
+        while self._handed:
+            handed = self._handed[0]
+            try:
+                future = self._twin._send_nowait(*handed[1:])
+            except Exception as error:
+                self._refuse(handed, error)
+            else:
+                if future is None:
+                    return False
+                handed.record.handed_over(future)
+            self._handed.popleft()
+        self._handed_bytes = 0
+        return True
+
+    async def _take_waiting(self) -> None:
+        try:
+            while not self._take_ready():
+                handed = self._handed[0]
+                try:
+                    handed.record.handed_over(await self._twin.send(*handed[1:]))
+                except Exception as error:
+                    self._refuse(handed, error)
+                self._handed.popleft()
+        finally:
+            self._waiting = None
+
+    def _refuse(self, handed: _Handed, error: Exception) -> None:
+        """Nobody hears of the error but by the record: so the transaction must not be committed without it."""
+        cause = error if isinstance(error, ProducerError) else ProducerError(f"send(): {error}")
+        self._twin._fail(cause)
+        handed.record.refuse(error)
+
+    async def _send_and_learn(self, handed: _Handed) -> None:
+        handed.record.handed_over(await self._twin.send(*handed[1:]))
+        self._partitions[handed.topic] = frozenset(await self._twin.partitions_for(handed.topic))

@@ -1,0 +1,299 @@
+"""The producer for threads: what crosses between its thread and those that use it. The rules are tested with its twin."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from model_broker import Fault, ModelBroker
+
+from stuntbroker.client import (
+    CommitFailedError,
+    FailureType,
+    IllegalStateError,
+    OperationTimedOutError,
+    PreparedTxnState,
+    ProduceFailedError,
+    State,
+    TransactionAbortableError,
+    blocking,
+)
+from stuntbroker.client import TransactionalProducer as AsyncProducer
+from stuntbroker.client.blocking import SentRecord, TransactionalProducer
+
+INVALID_RECORD, LOADING, NOT_LEADER = 87, 14, 6
+
+
+@pytest.fixture(params=[1, 2], ids=["level 1", "level 2"])
+def broker(request: pytest.FixtureRequest) -> Iterator[ModelBroker]:
+    with ModelBroker(request.param) as broker:
+        yield broker
+
+
+@contextmanager
+def ready(broker: ModelBroker, **options: Any) -> Iterator[TransactionalProducer]:
+    """A producer that may begin its first transaction."""
+    options = {"retry_backoff_ms": 1, **options}
+    with TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id", **options) as producer:
+        producer.init_transactions()
+        yield producer
+
+
+def test_it_has_the_calls_and_options_of_its_twin() -> None:
+    def calls(cls: type) -> dict[str, list[str]]:
+        return {
+            name: list(inspect.signature(member).parameters)
+            for name, member in inspect.getmembers(cls, callable)
+            if not name.startswith("_")
+        }
+
+    twins = calls(AsyncProducer)
+    assert {name: parameters for name, parameters in calls(TransactionalProducer).items() if name in twins} == twins
+    assert inspect.signature(TransactionalProducer.__init__) == inspect.signature(AsyncProducer.__init__)
+    assert blocking.TransactionalConsumer.next_offsets({}) == {}
+
+
+def test_records_are_committed_in_the_order_of_the_calls(broker: ModelBroker) -> None:
+    with ready(broker, max_batch_size=500) as producer:
+        for transaction in range(3):
+            with producer.transaction():
+                sent = [
+                    producer.send("t", b"%d" % (transaction * 2000 + n), key=b"k", partition=0) for n in range(2000)
+                ]
+            assert all(record.done() for record in sent)
+            assert sent[0].result().topic == "t"
+
+    assert broker.committed == [b"%d" % n for n in range(6000)]
+
+
+def test_an_abort_gives_up_records_that_were_handed_over(broker: ModelBroker) -> None:
+    with ready(broker) as producer:
+        producer.begin_transaction()
+        sent = [producer.send("t", b"%d" % n) for n in range(100)]
+        producer.abort_transaction()
+        assert producer.state is State.READY
+        for record in sent:
+            error = record.exception()
+            assert error is None or error.failure_type is FailureType.TRANSACTION_FAILED
+        with producer.transaction():
+            producer.send("t", b"committed")
+
+    assert broker.committed == [b"committed"]
+
+
+def test_a_buffer_that_is_full_holds_the_sender_back(broker: ModelBroker) -> None:
+    with ready(broker, buffer_memory=10_000, max_batch_size=1000) as producer, producer.transaction():
+        for n in range(300):
+            producer.send("t", b"%d" % n * 100, partition=0)
+
+    assert [int(value) for value in broker.committed] == [int(b"%d" % n * 100) for n in range(300)]
+
+
+def test_a_failed_record_fails_the_commit(broker: ModelBroker) -> None:
+    broker.script = lambda request, count: Fault(INVALID_RECORD) if (request, count) == ("Produce", 1) else None
+    with ready(broker) as producer:
+        with pytest.raises(CommitFailedError), producer.transaction():
+            record = producer.send("t", b"refused")
+        assert isinstance(record.exception(), ProduceFailedError)
+        assert producer.state is State.READY
+        with producer.transaction():
+            producer.send("t", b"committed")
+
+    assert broker.committed == [b"committed"]
+
+
+def test_send_raises_once_the_transaction_has_failed(broker: ModelBroker) -> None:
+    broker.script = lambda request, count: Fault(INVALID_RECORD) if request == "Produce" else None
+    with ready(broker) as producer:
+        producer.begin_transaction()
+        with pytest.raises(ProduceFailedError):
+            producer.send("t", b"refused").result()
+        with pytest.raises(TransactionAbortableError):
+            producer.send("t", b"another")
+        producer.abort_transaction()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"value": "text"}, TypeError),
+        ({"key": 1}, TypeError),
+        ({"partition": 7}, ValueError),
+        ({"headers": [("h", "text")]}, Exception),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("first", [True, False], ids=["first record", "later record"])
+def test_a_record_that_cannot_be_written_is_not_lost_in_silence(
+    broker: ModelBroker, wrong: dict[str, Any], error: type[Exception], first: bool
+) -> None:
+    with ready(broker) as producer:
+        producer.begin_transaction()
+        if not first:
+            producer.send("t", b"before")
+        with pytest.raises(error):
+            producer.send("t", **{"value": b"v", **wrong}).result()
+            producer.commit_transaction()
+        producer.abort_transaction()
+
+    assert broker.committed == []
+
+
+def test_threads_share_a_producer(broker: ModelBroker) -> None:
+    with ready(broker, max_batch_size=300) as producer, ThreadPoolExecutor(4) as pool, producer.transaction():
+        list(pool.map(lambda thread: [producer.send("t", b"%d %d" % (thread, n)) for n in range(200)], range(4)))
+    assert sorted(broker.committed) == sorted(b"%d %d" % (thread, n) for thread in range(4) for n in range(200))
+
+
+def test_no_record_overtakes_a_commit(broker: ModelBroker) -> None:
+    """While one thread commits, another one's records are in that transaction, in a later one, or refused."""
+    taken: list[bytes] = []
+    with ready(broker) as producer:
+
+        def send() -> None:
+            for n in range(3000):
+                try:
+                    producer.send("t", b"%d" % n, partition=0)
+                except IllegalStateError:
+                    continue
+                taken.append(b"%d" % n)
+
+        producer.begin_transaction()
+        thread = threading.Thread(target=send)
+        thread.start()
+        for _ in range(20):
+            producer.commit_transaction()
+            producer.begin_transaction()
+        thread.join()
+        producer.commit_transaction()
+
+    assert broker.committed == taken
+
+
+def test_a_commit_that_timed_out_is_called_again(broker: ModelBroker) -> None:
+    with ready(broker, max_block_ms=300) as producer:
+        producer.begin_transaction()
+        producer.send("t", b"committed")
+        broker.script = lambda request, count: Fault(LOADING) if request.startswith("EndTxn") else None
+        with pytest.raises(OperationTimedOutError):
+            producer.commit_transaction()
+        for call in (lambda: producer.send("t", b"late"), producer.abort_transaction, producer.begin_transaction):
+            with pytest.raises(IllegalStateError):
+                call()
+        broker.script = lambda request, count: None
+        producer.commit_transaction()
+
+    assert broker.committed == [b"committed"]
+
+
+def test_the_result_of_a_record_can_be_waited_for_a_limited_time(broker: ModelBroker) -> None:
+    with ready(broker) as producer:
+        producer.begin_transaction()
+        broker.script = lambda request, count: Fault(NOT_LEADER) if request == "Produce" else None
+        record = producer.send("t", b"v", partition=1)
+        with pytest.raises(TimeoutError):
+            record.result(timeout_s=0.02)
+        assert not record.done()
+        broker.script = lambda request, count: None
+        assert record.result().partition == 1
+        producer.commit_transaction()
+
+
+def test_a_callback_is_called_for_what_is_written_and_for_what_fails(broker: ModelBroker) -> None:
+    seen: list[tuple[int, SentRecord]] = []
+    with ready(broker) as producer:
+        with producer.transaction():
+            for n in range(3):
+                producer.send("t", b"%d" % n).add_done_callback(lambda record, n=n: seen.append((n, record)))  # type: ignore[misc]
+        producer.begin_transaction()
+        doomed = producer.send("t", b"aborted")
+        doomed.add_done_callback(lambda record: seen.append((3, record)))
+        producer.abort_transaction()
+        doomed.exception()
+    assert sorted(n for n, _ in seen) == [0, 1, 2, 3]
+    assert all(record.done() for _, record in seen)
+
+
+def test_a_prepared_transaction_is_completed_by_the_text_of_its_state() -> None:
+    with ModelBroker(2) as broker, ready(broker, enable_2pc=True) as producer:
+        producer.begin_transaction()
+        producer.send("t", b"decided")
+        stored = str(producer.prepare_transaction())
+        with pytest.raises(IllegalStateError):
+            producer.send("t", b"late")
+        assert producer.complete_transaction(PreparedTxnState.parse(stored)) is True
+        assert broker.committed == [b"decided"]
+
+
+def test_a_closed_producer_has_no_thread_and_says_so(broker: ModelBroker) -> None:
+    with ready(broker) as producer:
+        producer.begin_transaction()
+        producer.send("t", b"open")
+        assert any("stuntbroker producer 'id'" in thread.name for thread in threading.enumerate())
+    producer.stop()
+    assert not any("stuntbroker producer 'id'" in thread.name for thread in threading.enumerate())
+    assert broker.committed == []
+    for call in (producer.begin_transaction, lambda: producer.send("t", b"late"), producer.start):
+        with pytest.raises(IllegalStateError):
+            call()
+
+
+def test_a_producer_that_cannot_connect_leaves_no_thread() -> None:
+    producer = TransactionalProducer(bootstrap_servers="127.0.0.1:1", transactional_id="nobody")
+    with pytest.raises(Exception, match="bootstrap"):
+        producer.start()
+    assert not any("nobody" in thread.name for thread in threading.enumerate())
+
+
+FORKS = """
+import os, sys
+from stuntbroker.client import IllegalStateError
+from stuntbroker.client.blocking import TransactionalProducer
+
+def make(name):
+    return TransactionalProducer(bootstrap_servers=sys.argv[1], transactional_id=name, retry_backoff_ms=1)
+
+parent = make("id")
+parent.start()
+parent.init_transactions()
+parent.begin_transaction()
+parent.send("t", b"parent")
+child = os.fork()
+if not child:
+    status = 1
+    try:
+        for call in (lambda: parent.send("t", b"stolen"), parent.commit_transaction, parent.abort_transaction):
+            try:
+                call()
+            except IllegalStateError as error:
+                assert "after the fork" in str(error), error
+            else:
+                raise AssertionError("it worked")
+        parent.stop()
+        with make("id") as own:
+            print("own producer", flush=True)
+        status = 0
+    finally:
+        os._exit(status)
+assert os.waitpid(child, 0)[1] == 0
+parent.commit_transaction()
+if sys.argv[2] == "stop":
+    parent.stop()
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("end", ["stop", "exit"])
+def test_a_forked_process_makes_its_own_producer_and_does_not_hurt_its_parents(broker: ModelBroker, end: str) -> None:
+    command = [sys.executable, "-c", FORKS, str(broker.address), end]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (ended.returncode, ended.stdout.split()) == (0, ["own", "producer", "done"]), ended.stderr
+    assert broker.committed == [b"parent"]
