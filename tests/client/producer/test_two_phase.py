@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
+from databases import Database, postgres, sqlite
 
 from stuntbroker import run_broker
 from stuntbroker.client import (
@@ -18,8 +20,8 @@ from stuntbroker.client import (
 )
 from stuntbroker.fixture.broker import Broker
 
-STEPS = ("begin", "send", "prepare", "decide", "complete")
-CRASHES = 1000
+STEPS = ("begin", "send", "prepare", "write", "decide", "complete")
+MakeDatabase = Callable[[Path], AbstractContextManager[Database]]
 
 
 class Crash(Exception):
@@ -28,7 +30,9 @@ class Crash(Exception):
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with run_broker({"transaction.two.phase.commit.enable": True}, topics={"payments": 1, "others": 1}) as broker:
+    with run_broker(
+        {"transaction.two.phase.commit.enable": True}, topics={"payments": 1, "lite": 1, "others": 1}
+    ) as broker:
         yield broker
 
 
@@ -43,28 +47,9 @@ async def crash(producer: TransactionalProducer) -> None:
     await producer._close()
 
 
-class Database:
-    """The rows of an application, and in the same database transaction the prepared state that belongs to them."""
-
-    def __init__(self) -> None:
-        self.connection = sqlite3.connect(":memory:")
-        self.connection.execute("CREATE TABLE payments (number INTEGER PRIMARY KEY)")
-        self.connection.execute("CREATE TABLE prepared (id INTEGER PRIMARY KEY CHECK (id = 1), state TEXT NOT NULL)")
-
-    def decide(self, number: int, state: PreparedTxnState) -> None:
-        with self.connection:
-            self.connection.execute("INSERT INTO payments VALUES (?)", (number,))
-            self.connection.execute("INSERT OR REPLACE INTO prepared VALUES (1, ?)", (str(state),))
-
-    def state(self) -> PreparedTxnState:
-        row = self.connection.execute("SELECT state FROM prepared").fetchone()
-        return PreparedTxnState.parse(row[0] if row else "")
-
-    def numbers(self) -> list[int]:
-        return [row[0] for row in self.connection.execute("SELECT number FROM payments ORDER BY number")]
-
-
-async def pay(producer: TransactionalProducer, database: Database, number: int, crash_after: str | None) -> None:
+async def pay(
+    producer: TransactionalProducer, topic: str, database: Database, number: int, crash_after: str | None
+) -> None:
     """One payment, in the database and in the topic. Ends after one of the STEPS."""
 
     def after(step: str) -> None:
@@ -73,40 +58,45 @@ async def pay(producer: TransactionalProducer, database: Database, number: int, 
 
     await producer.begin_transaction()
     after("begin")
-    await producer.send_and_wait("payments", b"%d" % number, partition=0)
+    await producer.send_and_wait(topic, b"%d" % number, partition=0)
     after("send")
     state = await producer.prepare_transaction()
     after("prepare")
-    database.decide(number, state)
+    database.write(number, state)
+    after("write")
+    database.commit()
     after("decide")
     assert await producer.complete_transaction(state)
     after("complete")
 
 
 @pytest.mark.timeout(300)
-async def test_a_crash_at_any_step_leaves_database_and_topic_alike(broker: Broker) -> None:
-    chance, database, number = random.Random(939), Database(), 0
-    crashes = 0
-    while crashes < CRASHES:
-        producer = producer_of(broker)
-        await producer.start()
-        try:
-            await producer.init_transactions(keep_prepared_txn=True)
-            await producer.complete_transaction(database.state())
-            for _ in range(chance.randrange(3)):
+@pytest.mark.parametrize(("make_database", "topic", "crashes"), [(sqlite, "lite", 100), (postgres, "payments", 1000)])
+async def test_a_crash_at_any_step_leaves_database_and_topic_alike(
+    broker: Broker, tmp_path: Path, make_database: MakeDatabase, topic: str, crashes: int
+) -> None:
+    chance, number = random.Random(939), 0
+    with make_database(tmp_path) as database:
+        for _ in range(crashes):
+            producer = producer_of(broker, topic)
+            await producer.start()
+            with pytest.raises(Crash):
+                await producer.init_transactions(keep_prepared_txn=True)
+                await producer.complete_transaction(database.state())
+                for _ in range(chance.randrange(3)):
+                    number += 1
+                    await pay(producer, topic, database, number, None)
                 number += 1
-                await pay(producer, database, number, None)
-            number += 1
-            await pay(producer, database, number, chance.choice(STEPS))
-        except Crash:
-            crashes += 1
-        await crash(producer)
-    async with producer_of(broker) as last:
-        await last.init_transactions(keep_prepared_txn=True)
-        await last.complete_transaction(database.state())
+                await pay(producer, topic, database, number, chance.choice(STEPS))
+            database.crash()
+            await crash(producer)
+        async with producer_of(broker, topic) as last:
+            await last.init_transactions(keep_prepared_txn=True)
+            await last.complete_transaction(database.state())
+        numbers = database.numbers()
 
-    assert [int(value or b"") for value in broker.values("payments")] == database.numbers()
-    assert len(database.numbers()) > CRASHES / 3
+    assert [int(value or b"") for value in broker.values(topic)] == numbers
+    assert len(numbers) > crashes / 3
 
 
 async def test_a_prepared_transaction_takes_nothing_more_and_waits_for_its_end(broker: Broker) -> None:
