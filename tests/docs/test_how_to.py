@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import random
 import re
 import shlex
+import signal
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
 
@@ -22,6 +25,7 @@ from stuntbroker.control.api import OPERATIONS
 from stuntbroker.control.faults import MATCH, VERBS, WHEN
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.control import ControlClient
+from tests.client.producer.databases import postgres_server
 from tests.kit.process import DEADLINE_S, serving
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +51,7 @@ def test_every_page_is_tried_here() -> None:
         "containers.md",
         "fail-on-purpose.md",
         "jvm.md",
+        "outbox.md",
         "pytest.md",
     ]
 
@@ -63,6 +68,41 @@ def test_the_tests_of_the_pytest_page_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("127.0.0.1:")
     assert "Ran 1 test" in done.stderr
+
+
+def test_the_relay_of_the_outbox_page_sends_every_row_once_however_often_it_is_killed(tmp_path: Path) -> None:
+    (code,), (tables,) = blocks("outbox.md", "python"), blocks("outbox.md", "sql")
+    main = (
+        "import sys\nwith psycopg.connect(sys.argv[2]) as database:\n    relay(sys.argv[1], database, lambda: True)\n"
+    )
+    chance, rows = random.Random(939), 6000
+    with (
+        run_broker({"transaction.two.phase.commit.enable": True}, topics={"events": 1}) as broker,
+        postgres_server(tmp_path) as address,
+        psycopg.connect(address, autocommit=True) as database,
+    ):
+        database.execute(tables)
+        database.execute(
+            "INSERT INTO outbox (topic, value)"
+            f" SELECT 'events', convert_to(number::text, 'UTF8') FROM generate_series(1, {rows}) AS number"
+        )
+        left = rows
+        while left:
+            goal = max(0, left - chance.randrange(1, 1500))
+            relay = subprocess.Popen([sys.executable, "-c", code + main, broker.bootstrap, address])
+            try:
+                while left > goal and relay.poll() is None:
+                    (left,) = database.execute("SELECT count(*) FROM outbox").fetchone() or (0,)
+            finally:
+                relay.kill()
+                relay.wait()
+            assert relay.returncode == -signal.SIGKILL
+        functions: dict[str, Any] = {}
+        exec(compile(code, "outbox.md", "exec"), functions)
+        with psycopg.connect(address) as connection:
+            functions["relay"](broker.bootstrap, connection, lambda: False)
+
+        broker.assert_committed("events", [b"%d" % number for number in range(1, rows + 1)])
 
 
 async def test_the_functions_and_the_test_of_the_page_about_the_client_work(tmp_path: Path) -> None:
