@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from stuntbroker.client.producer.producer import TransactionalProducer
     from stuntbroker.client.producer.states import State
+    from stuntbroker.client.telemetry import Measurement
     from stuntbroker.client.transactions import PreparedState as PreparedTxnState
 
 _ERRORS: Final = (
@@ -59,6 +60,7 @@ _ERRORS: Final = (
 _PLACES: Final = {
     **dict.fromkeys(_ERRORS, ("producer.errors", None)),
     "GroupMetadata": ("producer.coordination", None),
+    "Measurement": ("telemetry", None),
     "PreparedTxnState": ("transactions", "PreparedState"),
     "RecordFuture": ("producer.batches", None),
     "State": ("producer.states", None),
@@ -77,6 +79,7 @@ __all__ = [
     "IllegalStateError",
     "InvalidConfigurationError",
     "InvalidProducerIdMappingError",
+    "Measurement",
     "OperationTimedOutError",
     "PreparedTxnState",
     "ProduceFailedError",

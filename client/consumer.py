@@ -7,9 +7,10 @@ What it adds: it reads only what is committed, it waits for offsets that are par
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, NamedTuple
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.client import ConnectionGroup
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import TopicPartition
@@ -18,9 +19,13 @@ from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import UnsupportedVersionError
 from stuntbroker.client.producer.wire import guard_connections
 from stuntbroker.client.requests import Call
+from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages import offset_fetch_request as requests
 from stuntbroker.protocol.messages.offset_fetch_response import OffsetFetchResponse
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
 
 OFFSET_FETCH: Final = 9
 STABLE_VERSION: Final = 7
@@ -50,8 +55,20 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
     off, always, and `auto_offset_reset` is "earliest" unless given.
     """
 
-    def __init__(self, *topics: str, group_id: str, auto_offset_reset: str = "earliest", **options: Any) -> None:
-        """Take the options. Raises ValueError for those that would read or commit outside of transactions."""
+    def __init__(
+        self,
+        *topics: str,
+        group_id: str,
+        auto_offset_reset: str = "earliest",
+        tracer: Tracer | None = None,
+        on_measurement: OnMeasurement | None = None,
+        **options: Any,
+    ) -> None:
+        """Take the options. Raises ValueError for those that would read or commit outside of transactions.
+
+        `tracer`: of OpenTelemetry, for a span of each call that returns records. `on_measurement`: is called with a
+        `Measurement` for each.
+        """
         if options.pop("isolation_level", READ_COMMITTED) != READ_COMMITTED:
             raise ValueError("a TransactionalConsumer reads with isolation_level='read_committed'")
         if options.pop("enable_auto_commit", False):
@@ -64,12 +81,35 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
             enable_auto_commit=False,
             **options,
         )
+        self._telemetry: ConsumerTelemetry | None = None
+        if tracer is not None or on_measurement is not None:
+            self._telemetry = ConsumerTelemetry(tracer, on_measurement, self._client._client_id, group_id)
         self._group_name = group_id
         self._begins_at = auto_offset_reset
         guard_connections(self._client)
         # aiokafka's coordinator sends everything by the client's `send`, and has no OffsetFetch that could wait.
         self._send_plainly = self._client.send
         self._client.send = self._send
+
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
+        """Return the next record, however long it takes."""
+        since_ns = time.time_ns()
+        record = await super().getone(*partitions)
+        if self._telemetry is not None:
+            self._telemetry.received([[record]], since_ns)
+        return record
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
+        """Return records by partition, as soon as there are any; none after `timeout_ms`."""
+        since_ns = time.time_ns()
+        records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = await super().getmany(
+            *partitions, timeout_ms=timeout_ms, max_records=max_records
+        )
+        if self._telemetry is not None:
+            self._telemetry.received(list(records.values()), since_ns)
+        return records
 
     def group_metadata(self) -> GroupMetadata:
         """Return group, generation, member and instance as they are now: a later generation fences the offsets (KIP-447)."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stuntbroker import client
+from stuntbroker.client.blocking import SentRecord
 from stuntbroker.client.producer.error_table import OTHERWISE, TABLE, Kind, Request
 from stuntbroker.client.producer.errors import FailureType, ProducerError
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State, diagram
@@ -29,7 +30,14 @@ CLASSES: Final = (
     "RecordFuture",
     "GroupMetadata",
     "PreparedTxnState",
+    "Measurement",
 )
+BLOCKING: Final = """\
+## Without asyncio
+
+`from stuntbroker.client.blocking import TransactionalProducer, TransactionalConsumer`: the same calls with the same parameters
+and errors, which wait. Only what `send` returns is another class.
+"""
 COLUMNS: Final = tuple(Request)
 LETTERS: Final = {
     Kind.SUCCESS: "ok",
@@ -49,13 +57,13 @@ def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION]
     for name in CLASSES:
-        parts += _reference(name)
+        parts += _reference(getattr(client, name), name)
+    parts += [BLOCKING, *_reference(SentRecord, "SentRecord")]
     parts += [*_errors(), *_table(), *_states()]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _reference(name: str) -> Iterator[str]:
-    cls = getattr(client, name)
+def _reference(cls: type, name: str) -> Iterator[str]:
     yield f"## {name}\n"
     yield f"{_text(cls)}\n"
     if "__init__" in vars(cls) and vars(cls)["__init__"].__doc__:

@@ -11,8 +11,6 @@ from concurrent.futures import Future
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
-import uvloop
-
 from stuntbroker.client.producer.errors import IllegalStateError
 
 Result = TypeVar("Result")
@@ -30,13 +28,23 @@ def same_options(twin: Callable[Options, object]) -> Callable[..., Callable[Conc
     return decorate
 
 
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+
+        loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    except ImportError:  # No wheel for this system: asyncio's own loop does the same, slower.
+        loop = asyncio.new_event_loop()
+    return loop
+
+
 class LoopThread:
     """A running event loop. For the process that made it only: a fork has no copy of the thread."""
 
     def __init__(self, name: str) -> None:
         """Start the thread. `name`: of the thread, and in messages."""
         self.name = name
-        self.loop = uvloop.new_event_loop()
+        self.loop = _new_loop()
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()

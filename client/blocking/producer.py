@@ -45,7 +45,7 @@ class SentRecord:
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
         """Wait, and return where the record was written. Raises ProduceFailedError, TimeoutError."""
         if not self.done():
-            self._producer.wait_for(self, timeout_s)
+            self._producer._wait_for(self, timeout_s)
         if self._refusal is not None:
             raise self._refusal.with_traceback(None)
         assert self._future is not None
@@ -61,23 +61,23 @@ class SentRecord:
 
     def add_done_callback(self, callback: Callable[[SentRecord], object]) -> None:
         """Call `callback(self)` when the record is written or has failed. It runs in the producer's thread: let it be short."""
-        self._producer.call_soon(self._attach, callback)
+        self._producer._call_soon(self._attach, callback)
 
     # --- in the producer's thread
 
-    def handed_over(self, future: RecordFuture) -> None:
+    def _take(self, future: RecordFuture) -> None:
         """The producer has taken the record."""
         self._future = future
         self._attach_all()
 
-    def refuse(self, cause: BaseException) -> None:
+    def _refuse(self, cause: BaseException) -> None:
         """The producer did not take the record."""
         error = ProduceFailedError(f"the record was not taken: {cause}", FailureType.TRANSACTION_FAILED)
         error.__cause__ = cause
         self._refusal = error
         self._attach_all()
 
-    async def wait(self) -> None:
+    async def _wait(self) -> None:
         """Wait until it is done."""
         if self._future is not None and not self._future.done():
             with contextlib.suppress(ProduceFailedError):
@@ -293,11 +293,11 @@ class TransactionalProducer:
         """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read."""
         self._call(lambda: self._twin.send_offsets_to_transaction(offsets, group_metadata))
 
-    def wait_for(self, record: SentRecord, timeout_s: float | None) -> None:
+    def _wait_for(self, record: SentRecord, timeout_s: float | None) -> None:
         """Wait until a record is written or has failed. Raises TimeoutError."""
-        self._call(record.wait, timeout_s)
+        self._call(record._wait, timeout_s)
 
-    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def _call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Call something in the producer's thread."""
         thread = self._running()
         thread.check()
@@ -332,7 +332,7 @@ class TransactionalProducer:
                 self._waiting.cancel()
                 await asyncio.wait({self._waiting})
             while self._handed:
-                self._handed.popleft().record.refuse(ProducerError("the transaction was aborted"))
+                self._handed.popleft().record._refuse(ProducerError("the transaction was aborted"))
             return await work()
 
         return give_up
@@ -367,7 +367,7 @@ class TransactionalProducer:
             else:
                 if future is None:
                     return False
-                handed.record.handed_over(future)
+                handed.record._take(future)
             self._handed.popleft()
         self._handed_bytes = 0
         return True
@@ -377,7 +377,7 @@ class TransactionalProducer:
             while not self._take_ready():
                 handed = self._handed[0]
                 try:
-                    handed.record.handed_over(await self._twin.send(*handed[1:]))
+                    handed.record._take(await self._twin.send(*handed[1:]))
                 except Exception as error:
                     self._refuse(handed, error)
                 self._handed.popleft()
@@ -388,8 +388,8 @@ class TransactionalProducer:
         """Nobody hears of the error but by the record: so the transaction must not be committed without it."""
         cause = error if isinstance(error, ProducerError) else ProducerError(f"send(): {error}")
         self._twin._fail(cause)
-        handed.record.refuse(error)
+        handed.record._refuse(error)
 
     async def _send_and_learn(self, handed: _Handed) -> None:
-        handed.record.handed_over(await self._twin.send(*handed[1:]))
+        handed.record._take(await self._twin.send(*handed[1:]))
         self._partitions[handed.topic] = frozenset(await self._twin.partitions_for(handed.topic))

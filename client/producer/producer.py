@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
@@ -30,8 +31,12 @@ from stuntbroker.client.producer.sender import BATCH_OVERHEAD, Sender
 from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, log
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
 from stuntbroker.client.producer.wire import Wire
+from stuntbroker.client.telemetry import OnMeasurement, ProducerTelemetry
 from stuntbroker.client.transactions import PreparedState
 from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
 
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_TWO_PHASE: Final = 0x7FFF_FFFF
@@ -55,6 +60,8 @@ class TransactionalProducer:
     - `max_block_ms`: how long a call may take before it raises OperationTimedOutError.
     - `delivery_timeout_ms`: how long a record may be on its way before its transaction fails.
     - `buffer_memory`: bytes of records that may be on their way; `send` waits while there are more.
+    - `tracer`: of OpenTelemetry, for a span of each transaction and each record. It costs much for small records.
+    - `on_measurement`: is called with a `Measurement` for what was counted or timed; let it be short.
 
     Not for more than one event loop, nor across a fork. Errors: `stuntbroker.client.producer.errors`.
     """
@@ -81,6 +88,8 @@ class TransactionalProducer:
         buffer_memory: int = 32 << 20,
         metadata_max_age_ms: int = 300_000,
         connections_max_idle_ms: int = 540_000,
+        tracer: Tracer | None = None,
+        on_measurement: OnMeasurement | None = None,
         **security: Any,
     ) -> None:
         """Take the options; nothing is connected before `start`. Raises ValueError for options that do not go together.
@@ -103,6 +112,11 @@ class TransactionalProducer:
         self._max_block_s = max_block_ms / 1000
         self._session = Session(transactional_id)
         self._calls = Calls(self._session, max_block_ms)
+        client_id = client_id or f"stuntbroker-producer-{next(_numbers)}"
+        self._telemetry: ProducerTelemetry | None = None
+        if tracer is not None or on_measurement is not None:
+            self._telemetry = ProducerTelemetry(tracer, on_measurement, client_id, transactional_id)
+            self._session.on_move = self._telemetry.on_transition
         self._sending = {
             "codec": codec_number(compression_type),
             "max_batch_size": max_batch_size,
@@ -115,7 +129,7 @@ class TransactionalProducer:
         }
         self._wiring = {
             "bootstrap_servers": bootstrap_servers,
-            "client_id": client_id or f"stuntbroker-producer-{next(_numbers)}",
+            "client_id": client_id,
             "request_timeout_ms": request_timeout_ms,
             "retry_backoff_ms": retry_backoff_ms,
             "metadata_max_age_ms": metadata_max_age_ms,
@@ -142,7 +156,7 @@ class TransactionalProducer:
             await wire.stop()
             raise
         self._wire = wire
-        self._sender = Sender(self._session, wire, **self._sending)
+        self._sender = Sender(self._session, wire, telemetry=self._telemetry, **self._sending)
         self._coordination = Coordination(self._session, wire, self._retry_backoff_ms)
         self._sticky = StickyPartitioner(self._sender.has_open_batch)
         self._adding = asyncio.create_task(self._add_partitions())
@@ -376,7 +390,12 @@ class TransactionalProducer:
             partition = self._choose(topic, key, partitions)
         elif partition not in partitions:
             raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
-        return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
+        if self._telemetry is None or self._telemetry.tracer is None:
+            return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
+        span, headers = self._telemetry.begin_record(topic, partition, headers or [])
+        future = self._sender.append(topic, partition, timestamp_ms, key, value, headers)
+        future.add_done_callback(partial(self._telemetry.end_record, span))
+        return future
 
     def _fail(self, cause: ProducerError) -> None:
         """Make the transaction one that has to be aborted, because a record of it was not taken."""

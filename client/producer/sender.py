@@ -25,6 +25,7 @@ from stuntbroker.client.producer.errors import (
 from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, TopicPartition
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.producer.wire import Wire
+from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.client.transactions import PRODUCE, PRODUCE_V2_FROM
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -56,6 +57,7 @@ class Sender:
         delivery_timeout_ms: int,
         retry_backoff_ms: int,
         buffer_memory: int,
+        telemetry: ProducerTelemetry | None,
     ) -> None:
         self.buffered = 0
         """Bytes of records that are not resolved."""
@@ -69,6 +71,7 @@ class Sender:
         self._delivery_timeout_s = delivery_timeout_ms / 1000
         self._retry_backoff_s = retry_backoff_ms / 1000
         self._buffer_memory = buffer_memory
+        self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
         self._owner = session.owner
         """Whose sequences the queues have."""
@@ -344,6 +347,9 @@ class Sender:
         queue = batch.queue
         batch.resolve(error, base_offset, log_append_time_ms, log_start_offset)
         self.buffered -= batch.size
+        if self._telemetry is not None:
+            seconds = self._loop.time() - batch.created_s
+            self._telemetry.batch_ended(queue.topic, queue.partition, batch.count, seconds, error)
         if queue.batches and queue.batches[0] is batch:
             queue.batches.popleft()
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 from stuntbroker.client.producer.error_table import DRAFT_NAMES, Kind, Request, fatal_class, kind_of
@@ -32,6 +33,8 @@ class Session:
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id
         self.state = State.UNINITIALIZED
+        self.on_move: Callable[[State, State, ProducerError | None], None] | None = None
+        """Is called after each transition."""
         self.error: ProducerError | None = None
         """In ABORTABLE_ERROR the root cause, in FATAL_ERROR what is raised."""
         self.owner = NOBODY
@@ -76,7 +79,9 @@ class Session:
         """Go to another state. Raises IllegalStateError for a transition that the table does not have."""
         if state not in SUCCESSORS[self.state]:
             raise IllegalStateError(f"{self.transactional_id!r}: no transition from {self.state.name} to {state.name}")
-        self.state = state
+        before, self.state = self.state, state
+        if self.on_move is not None:
+            self.on_move(before, state, self.error)
 
     def begin(self) -> None:
         """Forget what the last transaction touched."""

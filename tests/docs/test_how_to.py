@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -114,12 +115,18 @@ async def test_the_functions_and_the_test_of_the_page_about_the_client_work(tmp_
 
     page: dict[str, Any] = {}
     for block in functions:
-        exec(compile(block, "client.md", "exec"), page)
+        own: dict[str, Any] = {}  # Two blocks import different classes under one name.
+        exec(compile(block, "client.md", "exec"), own)
+        page |= own
     rounds = itertools.count()
     with run_broker(topics={"orders": 2, "bills": 1, "payments": 1}) as broker:
         await page["write"](broker.bootstrap)
+        assert sorted(broker.values("orders")) == [b"order 0", b"order 1", b"order 2"]
         await page["process"](broker.bootstrap, lambda: next(rounds) < 30 and len(broker.values("bills")) < 3)
         broker.assert_committed("bills", [b"ORDER 0", b"ORDER 1", b"ORDER 2"])
+
+        await asyncio.to_thread(page["write_blocking"], broker.bootstrap)
+        assert b"order 5" in broker.values("orders")
 
         with contextlib.closing(sqlite3.connect(tmp_path / "payments.db")) as database:
             await page["pay"](broker.bootstrap, database, [1, 2])

@@ -16,6 +16,7 @@ EXTRAS = {
     "broker/patterns.py": "re2", "pipeline": "spark", "pipeline/audit": "audit", "pipeline/report": "audit",
     "cli/audit_report.py": "audit", "cli/audit_spark.py": "pipeline",
     "cli/shims/rpk.py": "image", "fixture/plugin.py": "pytest",
+    "client/consumer.py": "otel", "client/producer/producer.py": "otel", "client/telemetry.py": "otel",
 }  # fmt: skip
 """File or folder -> the extra that it needs besides what everybody gets; the longest path counts."""
 ON_SPARK = "pipeline/spark"
@@ -23,9 +24,9 @@ ON_SPARK = "pipeline/spark"
 
 
 def names_of(requirements: list[str]) -> set[str]:
-    """Distributions as they are imported: only `-` and `_`, a maker before the name and YAML's differ here."""
+    """Distributions as they are imported: only `-` and `_`, a maker before the name, YAML's and OpenTelemetry's differ."""
     names = {re.split(r"[^A-Za-z0-9._-]", one)[0].lower().replace("-", "_") for one in requirements}
-    return {name.removeprefix("google_").replace("pyyaml", "yaml") for name in names}
+    return {name.removeprefix("google_").replace("pyyaml", "yaml").removesuffix("_api") for name in names}
 
 
 def allowed_in(path: Path) -> set[str]:

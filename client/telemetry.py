@@ -1,0 +1,211 @@
+"""Spans for OpenTelemetry, and measurements for a function of the application's, of transactional producers and consumers.
+
+Names and attributes are those of OpenTelemetry's semantic conventions for messaging. Nothing of OpenTelemetry is needed, or
+imported, unless a tracer is given. Keys and values of records are in no span.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from stuntbroker.client.producer.batches import Headers, RecordFuture
+from stuntbroker.client.producer.errors import ProducerError
+from stuntbroker.client.producer.states import State
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, Tracer
+
+log: Final = logging.getLogger("stuntbroker.client")
+
+SYSTEM: Final = {"messaging.system": "kafka"}
+SENT: Final = "messaging.client.sent.messages"
+CONSUMED: Final = "messaging.client.consumed.messages"
+DURATION: Final = "messaging.client.operation.duration"
+LINKS_MAX: Final = 128
+"""Of a span for records that were read: as many as OpenTelemetry keeps."""
+
+
+class Measurement(NamedTuple):
+    """Something that was counted or timed."""
+
+    name: str
+    """`messaging.client.sent.messages`, `messaging.client.consumed.messages`: a number of records to add to a counter.
+    `messaging.client.operation.duration`: seconds for a histogram."""
+    value: float
+    attributes: Mapping[str, str]
+
+
+OnMeasurement = Callable[[Measurement], object]
+
+
+class Telemetry:
+    """What a producer and a consumer have in common."""
+
+    def __init__(self, tracer: Tracer | None, on_measurement: OnMeasurement | None) -> None:
+        self.tracer = tracer
+        self._on_measurement = on_measurement
+
+    def measure(self, name: str, value: float, attributes: Mapping[str, str]) -> None:
+        """Hand a measurement to the application. Its errors are logged, and end nothing."""
+        if self._on_measurement is None:
+            return
+        try:
+            self._on_measurement(Measurement(name, value, {**SYSTEM, **attributes}))
+        except Exception:
+            log.exception("on_measurement raised an error")
+
+
+class ProducerTelemetry(Telemetry):
+    """A span for each transaction and for each record; counts and durations of batches, commits and aborts."""
+
+    def __init__(
+        self, tracer: Tracer | None, on_measurement: OnMeasurement | None, client_id: str, transactional_id: str
+    ) -> None:
+        super().__init__(tracer, on_measurement)
+        self._attributes = {**SYSTEM, "messaging.client.id": client_id}
+        self._transactional_id = transactional_id
+        self._span: Span | None = None
+        self._since_s = 0.0
+
+    # --- transactions
+
+    def on_transition(self, before: State, after: State, error: ProducerError | None) -> None:
+        """The producer has gone to another state."""
+        if after is State.IN_TRANSACTION:
+            self._begin()
+        elif after in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION):
+            self._since_s = time.monotonic()
+        elif after is State.ABORTABLE_ERROR:
+            self._note_error(error)
+        elif after in (State.FATAL_ERROR, State.CLOSED):
+            self._note_error(error)
+            self._end("failed" if after is State.FATAL_ERROR else "left open")
+        elif before in (State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION):
+            operation, outcome = (
+                ("commit", "committed") if before is State.COMMITTING_TRANSACTION else ("abort", "aborted")
+            )
+            seconds = time.monotonic() - self._since_s
+            self.measure(DURATION, seconds, {"messaging.operation.name": operation})
+            self._end(outcome)
+
+    def _begin(self) -> None:
+        if self.tracer is not None:
+            attributes = {**self._attributes, "stuntbroker.transactional_id": self._transactional_id}
+            self._span = self.tracer.start_span(f"transaction {self._transactional_id}", attributes=attributes)
+
+    def _note_error(self, error: ProducerError | None) -> None:
+        if self._span is None or error is None:
+            return
+        from opentelemetry.trace import StatusCode
+
+        self._span.set_attribute("error.type", type(error).__name__)
+        self._span.set_status(StatusCode.ERROR, str(error.args[0]))
+
+    def _end(self, outcome: str) -> None:
+        if self._span is not None:
+            self._span.set_attribute("stuntbroker.transaction.outcome", outcome)
+            self._span.end()
+            self._span = None
+
+    # --- records
+
+    def begin_record(self, topic: str, partition: int, headers: Headers) -> tuple[Span, Headers]:
+        """Return the span of a record, and its headers with the context that whoever reads it links to.
+
+        Its parent is the current span, or the transaction's if there is none.
+        """
+        from opentelemetry import propagate, trace
+
+        assert self.tracer is not None
+        context: Context | None = None
+        if self._span is not None and not trace.get_current_span().get_span_context().is_valid:
+            context = trace.set_span_in_context(self._span)
+        attributes = {
+            **self._attributes,
+            "messaging.operation.name": "send",
+            "messaging.operation.type": "send",
+            "messaging.destination.name": topic,
+            "messaging.destination.partition.id": str(partition),
+        }
+        span = self.tracer.start_span(f"send {topic}", context, trace.SpanKind.PRODUCER, attributes)
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier, trace.set_span_in_context(span))
+        return span, [*headers, *((name, value.encode()) for name, value in carrier.items())]
+
+    def end_record(self, span: Span, record: RecordFuture) -> None:
+        """End the span of a record that is written or has failed."""
+        from opentelemetry.trace import StatusCode
+
+        error = record.exception()
+        if error is None:
+            span.set_attribute("messaging.kafka.offset", record.result().offset)
+        else:
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(StatusCode.ERROR, str(error.args[0]))
+        span.end()
+
+    def batch_ended(
+        self, topic: str, partition: int, records: int, seconds: float, error: ProducerError | None
+    ) -> None:
+        """A batch is written or has failed, so long after its first record."""
+        attributes = {
+            "messaging.operation.name": "send",
+            "messaging.destination.name": topic,
+            "messaging.destination.partition.id": str(partition),
+        }
+        if error is not None:
+            attributes["error.type"] = type(error).__name__
+        self.measure(SENT, records, attributes)
+        self.measure(DURATION, seconds, attributes)
+
+
+class ConsumerTelemetry(Telemetry):
+    """A span for each call that returned records, linked to those of their producers; counts of records."""
+
+    def __init__(self, tracer: Tracer | None, on_measurement: OnMeasurement | None, client_id: str, group: str) -> None:
+        super().__init__(tracer, on_measurement)
+        self._attributes = {
+            **SYSTEM,
+            "messaging.client.id": client_id,
+            "messaging.consumer.group.name": group,
+            "messaging.operation.name": "poll",
+            "messaging.operation.type": "receive",
+        }
+
+    def received(self, batches: Sequence[Sequence[Any]], since_ns: int) -> None:
+        """These records were returned, a sequence for each partition, by a call that began at `since_ns` since 1970."""
+        for batch in batches:
+            if batch:
+                attributes = {
+                    "messaging.operation.name": "poll",
+                    "messaging.destination.name": batch[0].topic,
+                    "messaging.destination.partition.id": str(batch[0].partition),
+                }
+                self.measure(CONSUMED, len(batch), attributes)
+        if self.tracer is not None and any(batches):
+            self._trace([record for batch in batches for record in batch], since_ns)
+
+    def _trace(self, records: Sequence[Any], since_ns: int) -> None:
+        from opentelemetry import propagate, trace
+
+        assert self.tracer is not None
+        topics = {record.topic for record in records}
+        links = []
+        for record in records[:LINKS_MAX]:
+            carrier = {name: value.decode("ascii", "replace") for name, value in record.headers if value is not None}
+            context = trace.get_current_span(propagate.extract(carrier)).get_span_context()
+            if context.is_valid:
+                links.append(trace.Link(context))
+        attributes: dict[str, str | int] = {**self._attributes, "messaging.batch.message_count": len(records)}
+        name = "poll"
+        if len(topics) == 1:
+            attributes["messaging.destination.name"] = topic = topics.pop()
+            name = f"poll {topic}"
+        span = self.tracer.start_span(
+            name, kind=trace.SpanKind.CONSUMER, attributes=attributes, links=links, start_time=since_ns
+        )
+        span.end()

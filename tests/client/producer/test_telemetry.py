@@ -1,0 +1,236 @@
+"""Spans and measurements: what is written, read, committed and aborted can be seen, and costs nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from model_broker import Fault, ModelBroker
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode, Tracer
+
+from stuntbroker import run_broker
+from stuntbroker.client import (
+    AuthorizationError,
+    CommitFailedError,
+    Measurement,
+    TransactionalConsumer,
+    TransactionalProducer,
+    blocking,
+)
+
+INVALID_RECORD, NOT_PERMITTED = 87, 53
+
+
+class Spans:
+    """What a tracer has been told."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+
+    @property
+    def tracer(self) -> Tracer:
+        """A tracer of OpenTelemetry's own SDK."""
+        return self.provider.get_tracer("test")
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        """Return the spans of a name that have ended, in that order."""
+        return [span for span in self._exporter.get_finished_spans() if span.name == name]
+
+
+@pytest.fixture
+def spans() -> Spans:
+    return Spans()
+
+
+@pytest.fixture(params=[1, 2], ids=["level 1", "level 2"])
+def broker(request: pytest.FixtureRequest) -> Iterator[ModelBroker]:
+    with ModelBroker(request.param) as broker:
+        yield broker
+
+
+def producer_of(
+    broker: ModelBroker, spans: Spans | None, measured: list[Measurement] | None = None
+) -> TransactionalProducer:
+    return TransactionalProducer(
+        bootstrap_servers=str(broker.address),
+        transactional_id="id",
+        client_id="billing",
+        retry_backoff_ms=1,
+        tracer=spans and spans.tracer,
+        on_measurement=None if measured is None else measured.append,
+    )
+
+
+def attributes(span: ReadableSpan) -> dict[str, object]:
+    return dict(span.attributes or {})
+
+
+async def test_a_transaction_and_its_records_are_spans(broker: ModelBroker, spans: Spans) -> None:
+    async with producer_of(broker, spans) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send("t", b"a", partition=1)
+        await producer.begin_transaction()
+        await producer.send_and_wait("t", b"b", partition=1)
+        await producer.abort_transaction()
+
+    committed, aborted = spans.named("transaction id")
+    assert attributes(committed) == {
+        "messaging.system": "kafka",
+        "messaging.client.id": "billing",
+        "stuntbroker.transactional_id": "id",
+        "stuntbroker.transaction.outcome": "committed",
+    }
+    assert attributes(aborted)["stuntbroker.transaction.outcome"] == "aborted"
+    first, second = spans.named("send t")
+    assert first.kind is SpanKind.PRODUCER
+    assert attributes(first) == {
+        "messaging.system": "kafka",
+        "messaging.client.id": "billing",
+        "messaging.operation.name": "send",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": "t",
+        "messaging.destination.partition.id": "1",
+        "messaging.kafka.offset": 7,
+    }
+    assert [span.parent and span.parent.span_id for span in (first, second)] == [
+        span.context.span_id for span in (committed, aborted)
+    ]
+
+
+async def test_a_current_span_is_the_parent_of_what_is_sent_in_it(broker: ModelBroker, spans: Spans) -> None:
+    async with producer_of(broker, spans) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            with spans.tracer.start_as_current_span("order"):
+                await producer.send("t", b"a")
+
+    (order,), (sent,) = spans.named("order"), spans.named("send t")
+    assert sent.parent is not None and sent.parent.span_id == order.context.span_id
+
+
+async def test_what_fails_is_an_error_in_its_span(broker: ModelBroker, spans: Spans) -> None:
+    broker.script = lambda request, count: Fault(INVALID_RECORD) if (request, count) == ("Produce", 1) else None
+    async with producer_of(broker, spans) as producer:
+        await producer.init_transactions()
+        with pytest.raises(CommitFailedError):
+            async with producer.transaction():
+                await producer.send("t", b"a")
+        await producer.begin_transaction()
+        broker.script = lambda request, count: Fault(NOT_PERMITTED) if request == "EndTxn (commit)" else None
+        await producer.send("t", b"b")
+        with pytest.raises(AuthorizationError):
+            await producer.commit_transaction()
+
+    failed, fatal = spans.named("transaction id")
+    assert (attributes(failed)["stuntbroker.transaction.outcome"], failed.status.status_code) == (
+        "aborted",
+        StatusCode.ERROR,
+    )
+    assert attributes(fatal)["stuntbroker.transaction.outcome"] == "failed"
+    assert attributes(fatal)["error.type"] == "AuthorizationError"
+    refused, written = spans.named("send t")
+    assert attributes(refused)["error.type"] == "ProduceFailedError"
+    assert "error.type" not in attributes(written)
+
+
+async def test_what_is_counted_and_timed_is_handed_to_the_application(broker: ModelBroker) -> None:
+    measured: list[Measurement] = []
+    async with producer_of(broker, None, measured) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            for n in range(5):
+                await producer.send("t", b"%d" % n, partition=n % 2)
+        await producer.begin_transaction()
+        await producer.abort_transaction()
+
+    sent = [each for each in measured if each.name == "messaging.client.sent.messages"]
+    assert {each.attributes["messaging.destination.partition.id"]: each.value for each in sent} == {"0": 3, "1": 2}
+    timed = Counter(
+        each.attributes["messaging.operation.name"]
+        for each in measured
+        if each.name == "messaging.client.operation.duration" and each.value >= 0
+    )
+    assert timed == {"send": 2, "commit": 1, "abort": 1}
+
+
+async def test_an_error_of_the_applications_callback_ends_nothing(
+    broker: ModelBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(measurement: Measurement) -> None:
+        raise ValueError(measurement.name)
+
+    async with TransactionalProducer(
+        bootstrap_servers=str(broker.address), transactional_id="id", on_measurement=refuse
+    ) as producer:
+        await producer.init_transactions()
+        with caplog.at_level(logging.ERROR):
+            async with producer.transaction():
+                await producer.send("t", b"a")
+    assert broker.committed == [b"a"]
+    assert "on_measurement raised an error" in caplog.text
+
+
+async def test_what_is_read_is_linked_to_what_was_sent(spans: Spans) -> None:
+    measured: list[Measurement] = []
+    with run_broker(topics={"t": 1}) as broker:
+        async with TransactionalProducer(
+            bootstrap_servers=broker.bootstrap, transactional_id="id", tracer=spans.tracer
+        ) as producer:
+            await producer.init_transactions()
+            async with producer.transaction():
+                for n in range(3):
+                    await producer.send("t", b"%d" % n, headers=[("own", b"header")])
+        async with TransactionalConsumer(
+            "t",
+            bootstrap_servers=broker.bootstrap,
+            group_id="readers",
+            tracer=spans.tracer,
+            on_measurement=measured.append,
+        ) as consumer:
+            async with asyncio.timeout(60):
+                first = await consumer.getone()
+                others: list[object] = []
+                while len(others) < 2:
+                    others += [each for batch in (await consumer.getmany(timeout_ms=50)).values() for each in batch]
+
+    assert [name for name, _ in first.headers] == ["own", "traceparent"]
+    polls = spans.named("poll t")
+    assert all(span.kind is SpanKind.CONSUMER for span in polls)
+    linked = [link.context.span_id for span in polls for link in span.links]
+    assert linked == [span.context.span_id for span in spans.named("send t")]
+    assert attributes(polls[0])["messaging.batch.message_count"] == 1
+    assert attributes(polls[0])["messaging.consumer.group.name"] == "readers"
+    assert sum(each.value for each in measured if each.name == "messaging.client.consumed.messages") == 3
+
+
+def test_the_blocking_twin_has_spans_too(broker: ModelBroker, spans: Spans) -> None:
+    with blocking.TransactionalProducer(
+        bootstrap_servers=str(broker.address), transactional_id="id", tracer=spans.tracer
+    ) as producer:
+        producer.init_transactions()
+        with spans.tracer.start_as_current_span("request"), producer.transaction():
+            producer.send("t", b"a")
+
+    (request,), (transaction,) = spans.named("request"), spans.named("transaction id")
+    assert transaction.parent is not None and transaction.parent.span_id == request.context.span_id
+    assert len(spans.named("send t")) == 1
+
+
+def test_without_a_tracer_nothing_of_opentelemetry_is_imported() -> None:
+    code = (
+        "import sys; from stuntbroker.client import TransactionalConsumer, TransactionalProducer; import json; print(\
+json.dumps([name for name in sys.modules if name.startswith('opentelemetry')]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
