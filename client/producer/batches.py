@@ -87,7 +87,7 @@ class Batch:
     __slots__ = (
         "_builder",
         "_parts",
-        "_waiter",
+        "_waiters",
         "_whole",
         "base_offset",
         "count",
@@ -127,7 +127,7 @@ class Batch:
         self.base_offset = UNKNOWN_OFFSET
         self.log_append_time_ms = -1
         self.log_start_offset = -1
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
         self._parts: list[Batch] = []
         self._whole: Batch | None = None
         """The batch that this one is a part of, if that was split."""
@@ -153,12 +153,12 @@ class Batch:
 
     def waiter(self) -> asyncio.Future[None]:
         """Return a future of the caller's own that ends, without an error, when the batch is resolved."""
-        if self._waiter is None:
-            self._waiter = asyncio.get_running_loop().create_future()
-            if self.is_resolved:
-                self._waiter.set_result(None)
-        shielded: asyncio.Future[None] = asyncio.shield(self._waiter)
-        return shielded
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.is_resolved:
+            waiter.set_result(None)
+        else:
+            self._waiters.append(waiter)
+        return waiter
 
     def resolve(
         self,
@@ -180,8 +180,10 @@ class Batch:
         self.is_resolved = True
         self.data = None
         del self._builder
-        if self._waiter is not None:
-            self._waiter.set_result(None)
+        for waiter in self._waiters:
+            if not waiter.done():  # Whoever waited may have given up.
+                waiter.set_result(None)
+        self._waiters.clear()
         if self._whole is not None and all(part.is_resolved for part in self._whole._parts):
             self._whole._finish()
 

@@ -18,6 +18,51 @@ from stuntbroker.client.producer.states import Call, State
 Result = TypeVar("Result")
 
 
+class _Pending:
+    """A call whose end nobody has seen."""
+
+    def __init__(self, call: Call, work: Coroutine[Any, Any, Any]) -> None:
+        self.call = call
+        self.task: asyncio.Task[Any] = asyncio.create_task(self._run(work))
+        self.task.add_done_callback(self._end)
+        self._waiters: list[asyncio.Future[bool]] = []
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait until the call has ended; return whether it has. It goes on when whoever waits gives up.
+
+        This is asyncio.wait for one task, with two turns of the event loop less.
+        """
+        if self.task.done():
+            return True
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(timeout_s, _resolve, waiter, False)
+        self._waiters.append(waiter)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    async def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        try:
+            return await work
+        finally:
+            self._wake()
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        """Nobody need call again: asyncio would complain of an error that was not looked at."""
+        if not task.cancelled():
+            task.exception()
+        self._wake()  # For a task that was cancelled before it ran.
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            _resolve(waiter, True)
+
+
 class Calls:
     """The call of one producer that is under way, if there is one."""
 
@@ -26,12 +71,12 @@ class Calls:
         """Whether the producer is started and not closed."""
         self._session = session
         self._max_block_s = max_block_ms / 1000
-        self._pending: tuple[Call, asyncio.Task[Any]] | None = None
+        self._pending: _Pending | None = None
 
     @property
     def pending(self) -> Call | None:
         """The call that has not ended, or whose end nobody has seen."""
-        return None if self._pending is None else self._pending[0]
+        return None if self._pending is None else self._pending.call
 
     def check(self, call: Call) -> None:
         """Raise what the state says about a call, and IllegalStateError while another one is under way."""
@@ -39,7 +84,7 @@ class Calls:
         if not self.is_open:
             raise IllegalStateError(f"{call.value}(): producer {name!r} is not started, or closed")
         if self._pending is not None:
-            before = self._pending[0].value
+            before = self._pending.call.value
             raise IllegalStateError(f"{call.value}(): {before}() of producer {name!r} has not ended; call that again")
         self._session.check(call)
 
@@ -48,19 +93,16 @@ class Calls:
 
         Raises OperationTimedOutError, and what the work raises.
         """
-        if self._pending is None or self._pending[0] is not call:
+        if self._pending is None or self._pending.call is not call:
             self.check(call)
             self._session.move(state)  # At once: until the task runs, the sender may report a failure.
-            task: asyncio.Task[Any] = asyncio.create_task(self.guard(work()))
-            task.add_done_callback(_retrieve_exception)
-            self._pending = call, task
-        task = self._pending[1]
-        await asyncio.wait({task}, timeout=self._max_block_s)
-        if not task.done():
+            self._pending = _Pending(call, self.guard(work()))
+        pending = self._pending
+        if not await pending.wait(self._max_block_s):
             raise OperationTimedOutError(self._timed_out(call.value) + ": call it again")
-        if self._pending is not None and self._pending[1] is task:
+        if self._pending is pending:
             self._pending = None
-        result: Result = task.result()
+        result: Result = pending.task.result()
         return result
 
     async def guard(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -88,17 +130,16 @@ class Calls:
     async def wait(self) -> None:
         """Wait for the end of the call that is under way."""
         if self._pending is not None:
-            await asyncio.wait({self._pending[1]})
+            await asyncio.wait({self._pending.task})
 
     async def close(self) -> None:
         """Cancel the call that is under way. No other can be made."""
         self.is_open = False
         if self._pending is not None:
-            self._pending[1].cancel()
-            await asyncio.wait({self._pending[1]})
+            self._pending.task.cancel()
+            await asyncio.wait({self._pending.task})
 
 
-def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    """Nobody need repeat the call: asyncio would complain of an error that was not looked at."""
-    if not task.cancelled():
-        task.exception()
+def _resolve(waiter: asyncio.Future[bool], has_ended: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(has_ended)

@@ -108,6 +108,8 @@ class Coordination:
         self._backoff_s = retry_backoff_ms / 1000
         self._nodes: dict[GroupKey, int] = {}
         self._groups_added: set[str] = set()
+        self._link: Link | None = None
+        """The one whose broker has said what it can do."""
         self._turn = asyncio.Lock()
 
     # --- what a producer asks for
@@ -295,6 +297,9 @@ class Coordination:
         """Take the cluster's transaction version, and what InitProducerId can do, from the coordinator's connection."""
         with contextlib.suppress(DisconnectedError):  # What was known before holds until there is a connection again.
             link = await self._wire.link(await self._node(None))
+            if link is self._link:
+                return
+            self._link = link
             self._session.can_bump = link.versions.get(INIT_PRODUCER_ID, (0, 0))[1] >= PAIR_FROM
             self._session.draft_codes = KIP_588_FEATURE in link.features
             self._session.level = _level(link)

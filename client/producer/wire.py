@@ -15,6 +15,7 @@ from aiokafka.structs import TopicPartition
 from stuntbroker.client import errors as blocking_errors
 from stuntbroker.client.connection import API_VERSIONS, API_VERSIONS_FIRST, Address, chosen_version, reason
 from stuntbroker.client.producer.errors import DisconnectedError, UnsupportedVersionError
+from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -135,14 +136,16 @@ class Wire:
 
     async def link(self, node_id: int) -> Link:
         """Return the connection to a broker, opened when it is first needed. Raises DisconnectedError."""
+        link = self._links.get(node_id)
+        if link is not None and link.connection.connected():
+            return link
         if self._client.cluster.broker_metadata(node_id) is None:
             await self.refresh()
         connection = await self._client._get_conn(node_id)
         if connection is None:
             raise DisconnectedError(f"no connection to broker {node_id}")
-        link = self._links.get(node_id)
-        if link is None or link.connection is not connection:
-            link = self._links[node_id] = await self._introduce(connection)
+        read_without_task(connection)
+        link = self._links[node_id] = await self._introduce(connection)
         return link
 
     async def _introduce(self, connection: AIOKafkaConnection) -> Link:
