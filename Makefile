@@ -16,7 +16,7 @@ JAVA_PLACE := $(if $(JAVA_HOME),in JAVA_HOME ($(JAVA_HOME)),on the PATH and JAVA
 JAVA_17    := 'version "(1[7-9]|[2-9][0-9])'
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test peers-kafka spark-faults conformance bench generate types lint scenarios explore readme properties wheel image containers frameworks requirements clean check-python check-java need-java
+.PHONY: help run demo test peers-kafka spark-faults conformance bench bench-clients generate types lint scenarios explore readme properties wheel image containers frameworks requirements clean check-python check-java need-java
 
 help:           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,6 +73,9 @@ conformance: $(VENV)/dev  ## random requests to us and to Apache Kafka, compared
 
 bench: $(VENV)/dev  ## measure us, kfake and Apache Kafka in alternation (docs/benchmarks.md)
 	$(BIN)/python bench/run.py $(ARGS)
+
+bench-clients: $(VENV)/dev  ## measure our transactional producers beside aiokafka's and librdkafka's
+	$(BIN)/python bench/clients.py $(ARGS)
 
 generate:       ## write protocol/messages from tools/schemas
 	$(PYTHON) tools/generate.py

@@ -1,0 +1,239 @@
+"""Measures transactional producers for Python beside each other, in alternation, against one broker of ours.
+
+    python bench/clients.py                       three rounds (about two minutes)
+    python bench/clients.py --rounds 1 --quick
+
+Each client runs in a process of its own. CPU is that process's: the broker's is its own affair (bench/run.py).
+A benchmark, not a test: a goal that is not met does not change the exit status.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+TOPIC = "clients"
+PARTITIONS = 3
+VALUE = b"x" * 100
+RECORDS = 5_000
+"""Of a large transaction."""
+CLIENTS = ("aiokafka", "confluent", "ours", "ours-uvloop", "ours-blocking")
+SUBJECT = "ours"
+GOALS = {
+    ("transactions_per_s", "aiokafka"): 3.0,
+    ("records_per_s", "aiokafka"): 3.0,
+    ("transactions_per_s", "confluent"): 0.5,
+    ("records_per_s", "confluent"): 0.5,
+}
+"""(figure, client) -> how many times its figure ours has to be."""
+
+Figures = dict[str, float]
+Transaction = Callable[[int], tuple[float, float]]
+"""Number of records -> seconds until they are sent, for a single one until it is written; and seconds of the commit."""
+
+
+def main() -> int:
+    """Measure every client, or, in a process of its own, one."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--quick", action="store_true", help="a tenth of the work")
+    options.add_argument("--clients", default=",".join(CLIENTS), help="which, by name, separated by commas")
+    options.add_argument("--measure", nargs=2, metavar=("CLIENT", "BOOTSTRAP"), help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    scale = 0.1 if chosen.quick else 1.0
+    if chosen.measure:
+        print(json.dumps(measure(*chosen.measure, small=int(2000 * scale), large=max(2, int(40 * scale)))))
+        return 0
+    names = chosen.clients.split(",")
+    unknown = sorted(set(names) - set(CLIENTS))
+    if unknown:
+        options.error(f"unknown: {', '.join(unknown)}; there are {', '.join(CLIENTS)}")
+    show(run(names, chosen.rounds, chosen.quick))
+    return 0
+
+
+def run(names: list[str], rounds: int, quick: bool) -> dict[str, list[Figures]]:
+    """Alternate between the clients, each round beginning with another one."""
+    from stuntbroker import run_broker
+
+    figures: dict[str, list[Figures]] = {name: [] for name in names}
+    with run_broker(topics={TOPIC: PARTITIONS}) as broker:
+        for number in range(rounds):
+            first = number % len(names)
+            for name in names[first:] + names[:first]:
+                command = [
+                    sys.executable,
+                    __file__,
+                    "--measure",
+                    name,
+                    broker.bootstrap,
+                    *(["--quick"] if quick else []),
+                ]
+                ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+                if ended.returncode:
+                    sys.exit(f"{name} failed:\n{ended.stderr}")
+                figures[name].append(json.loads(ended.stdout))
+                print(f"round {number + 1}: {name}", file=sys.stderr)
+    return figures
+
+
+def show(figures: dict[str, list[Figures]]) -> None:
+    """Print the medians, and the ratios that there are goals for."""
+    medians = {
+        name: {figure: statistics.median(each[figure] for each in rounds) for figure in rounds[0]}
+        for name, rounds in figures.items()
+        if rounds
+    }
+    for name, values in medians.items():
+        print(f"{name:14}" + "".join(f"  {figure} {value:,.4g}" for figure, value in values.items()))
+    for (figure, other), goal in GOALS.items():
+        if SUBJECT in medians and other in medians:
+            ratio = medians[SUBJECT][figure] / medians[other][figure]
+            print(f"{figure}: {SUBJECT} is {ratio:.2f}x {other} (goal: {goal:g}x)")
+
+
+def measure(name: str, bootstrap: str, small: int, large: int) -> Figures:
+    """Measure `small` transactions of one record, and `large` ones of many."""
+    if name == "confluent":
+        return confluent(bootstrap, small, large)
+    if name == "ours-blocking":
+        return blocking(bootstrap, small, large)
+    if name == "ours-uvloop":
+        import uvloop
+
+        return uvloop.run(asynchronous("ours", bootstrap, small, large))
+    return asyncio.run(asynchronous(name, bootstrap, small, large))
+
+
+async def asynchronous(name: str, bootstrap: str, small: int, large: int) -> Figures:
+    """Our producer, or aiokafka's: the calls are the same."""
+    identity = f"{name}-{time.time_ns()}"
+    if name == "ours":
+        from stuntbroker.client import TransactionalProducer
+
+        producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=identity)
+        await producer.start()
+        await producer.init_transactions()
+    else:
+        from aiokafka import AIOKafkaProducer
+
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=identity)
+        await producer.start()
+
+    async def transaction(records: int) -> tuple[float, float]:
+        await producer.begin_transaction()
+        start_s = time.perf_counter()
+        if records == 1:
+            await producer.send_and_wait(TOPIC, VALUE, partition=0)
+        else:
+            for number in range(records):
+                await producer.send(TOPIC, VALUE, partition=number % PARTITIONS)
+        sent_s = time.perf_counter()
+        await producer.commit_transaction()
+        return sent_s - start_s, time.perf_counter() - sent_s
+
+    watch = Watch(small, large)
+    for records in watch:
+        watch.note(await transaction(records))
+    await producer.stop()
+    return watch.figures()
+
+
+def blocking(bootstrap: str, small: int, large: int) -> Figures:
+    """The blocking twin of ours."""
+    from stuntbroker.client.blocking import TransactionalProducer
+
+    with TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=f"blocking-{time.time_ns()}") as producer:
+        producer.init_transactions()
+
+        def transaction(records: int) -> tuple[float, float]:
+            producer.begin_transaction()
+            start_s = time.perf_counter()
+            if records == 1:
+                producer.send_and_wait(TOPIC, VALUE, partition=0)
+            else:
+                for number in range(records):
+                    producer.send(TOPIC, VALUE, partition=number % PARTITIONS)
+            sent_s = time.perf_counter()
+            producer.commit_transaction()
+            return sent_s - start_s, time.perf_counter() - sent_s
+
+        return repeat(transaction, small, large)
+
+
+def confluent(bootstrap: str, small: int, large: int) -> Figures:
+    """librdkafka's producer, without the 5 ms that it waits for more records by default."""
+    from confluent_kafka import Producer
+
+    options = {"bootstrap.servers": bootstrap, "transactional.id": f"confluent-{time.time_ns()}", "linger.ms": 0}
+    producer = Producer(options)
+    producer.init_transactions(30)
+
+    def transaction(records: int) -> tuple[float, float]:
+        producer.begin_transaction()
+        start_s = time.perf_counter()
+        if records == 1:
+            producer.produce(TOPIC, VALUE, partition=0)
+            producer.flush()
+        else:
+            for number in range(records):
+                producer.produce(TOPIC, VALUE, partition=number % PARTITIONS)
+                producer.poll(0)
+        sent_s = time.perf_counter()
+        producer.commit_transaction(30)
+        return sent_s - start_s, time.perf_counter() - sent_s
+
+    return repeat(transaction, small, large)
+
+
+def repeat(transaction: Transaction, small: int, large: int) -> Figures:
+    """Run what a Watch asks for."""
+    watch = Watch(small, large)
+    for records in watch:
+        watch.note(transaction(records))
+    return watch.figures()
+
+
+class Watch:
+    """Asks for transactions, after a few that do not count, and takes their times."""
+
+    def __init__(self, small: int, large: int) -> None:
+        self._counts = {1: small, RECORDS: large}
+        self._times: dict[int, list[tuple[float, float]]] = {1: [], RECORDS: []}
+        self._cpu_s: dict[int, float] = {}
+        self._wall_s: dict[int, float] = {}
+
+    def __iter__(self) -> Iterator[int]:
+        for records, count in self._counts.items():
+            for _ in range(max(2, count // 20)):
+                yield records
+            self._times[records].clear()
+            cpu_s, wall_s = time.process_time(), time.perf_counter()
+            for _ in range(count):
+                yield records
+            self._cpu_s[records] = time.process_time() - cpu_s
+            self._wall_s[records] = time.perf_counter() - wall_s
+
+    def note(self, times: tuple[float, float]) -> None:
+        """Take the times of the transaction that was asked for last."""
+        self._times[RECORDS if 1 in self._wall_s else 1].append(times)
+
+    def figures(self) -> Figures:
+        """Return rates, medians and CPU time."""
+        small, large = self._counts[1], self._counts[RECORDS]
+        return {
+            "transactions_per_s": small / self._wall_s[1],
+            "cpu_us_per_transaction": self._cpu_s[1] / small * 1e6,
+            "send_p50_ms": statistics.median(sent for sent, _ in self._times[1]) * 1e3,
+            "commit_p50_ms": statistics.median(commit for _, commit in self._times[1]) * 1e3,
+            "records_per_s": large * RECORDS / self._wall_s[RECORDS],
+            "cpu_us_per_record": self._cpu_s[RECORDS] / large / RECORDS * 1e6,
+        }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
