@@ -150,13 +150,13 @@ class Bench:
         """A sink of which so many tasks have told that they are done."""
         import pyarrow as pa
 
-        from stuntbroker.client.writer import TransactionalWriter
         from stuntbroker.pipeline.decisions import Transaction
         from stuntbroker.pipeline.encode import encode
         from stuntbroker.pipeline.recovery import transactional_id
         from stuntbroker.pipeline.spark.sink_options import sink_options
         from stuntbroker.pipeline.spark.two_phase_sink import TwoPhaseSink
         from stuntbroker.pipeline.spark.writing import TaskMessage
+        from stuntbroker.pipeline.writer import TransactionalWriter
 
         topic = self.topic("tasks")
         options = sink_options(

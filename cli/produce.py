@@ -119,24 +119,33 @@ class _Transaction:
 
     def produce(self, topic: str, records: Iterable[NewRecord], compression: str) -> tuple[list[Appended], str]:
         """Where the records went, and what was done with the transaction. Raises ClientError."""
+        from aiokafka.errors import KafkaError
+
         from stuntbroker.client.channel import ChannelCluster
-        from stuntbroker.client.writer import TransactionalWriter
 
         with ChannelCluster(self._addresses, self._timeout_s) as cluster:
-            writer = TransactionalWriter(cluster, self._transactional_id, self._timeout_ms)
-            writer.init()
-            partitions = partition_count(cluster, topic)
-            for partition, batch, _ in batches_by_partition(records, partitions, compression, choose=any_partition):
-                writer.produce(topic, partition, batch)
-            writer.flush()
-            appended = [Appended(place[1], each.first_offset, each.records) for place, each in writer.written.items()]
-            if self._end == "abort":
-                writer.abort()
-                return appended, "aborted"
-            if self._end == "commit":
-                writer.commit()
-                return appended, "committed"
-            return appended, "left open"
+            producer = cluster.producer(self._transactional_id, transaction_timeout_ms=self._timeout_ms)
+            is_left_open = False
+            try:
+                producer.init_transactions()
+                partitions = partition_count(cluster, topic)
+                producer.begin_transaction()
+                sent = [
+                    (partition, producer.send_batch(batch, topic, partition=partition), count)
+                    for partition, batch, count in batches_by_partition(
+                        records, partitions, compression, choose=any_partition
+                    )
+                ]
+                producer.flush()
+                is_left_open = self._end == "leave open"
+                if self._end == "commit":
+                    producer.commit_transaction()
+            except KafkaError as fault:
+                raise ClientError(str(fault)) from fault
+            finally:
+                producer.stop(leave_open=is_left_open)
+            appended = [Appended(partition, record.result().offset, count) for partition, record, count in sent]
+            return appended, {"commit": "committed", "abort": "aborted", "leave open": "left open"}[self._end]
 
 
 def _records(given: Options, values: list[str]) -> Iterator[NewRecord]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from stuntbroker.client.consumer import TransactionalConsumer
     from stuntbroker.client.producer.batches import RecordFuture
+    from stuntbroker.client.producer.connections import Connections
     from stuntbroker.client.producer.coordination import GroupMetadata
     from stuntbroker.client.producer.errors import (
         ApplicationRecoverableError,
@@ -59,6 +60,7 @@ _ERRORS: Final = (
 )
 _PLACES: Final = {
     **dict.fromkeys(_ERRORS, ("producer.errors", None)),
+    "Connections": ("producer.connections", None),
     "GroupMetadata": ("producer.coordination", None),
     "Measurement": ("telemetry", None),
     "PreparedTxnState": ("transactions", "PreparedState"),
@@ -73,6 +75,7 @@ __all__ = [
     "ApplicationRecoverableError",
     "AuthorizationError",
     "CommitFailedError",
+    "Connections",
     "FailureType",
     "FatalError",
     "GroupMetadata",

@@ -13,7 +13,7 @@ import selectors
 import time
 import weakref
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaError
@@ -32,11 +32,15 @@ from stuntbroker.client.connection import (
     reason,
 )
 from stuntbroker.client.errors import ClientError, ConnectionFailed, check
+from stuntbroker.client.producer.states import State
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
 from stuntbroker.protocol.primitives import DecodeError, Message
+
+if TYPE_CHECKING:
+    from stuntbroker.client.blocking import Connections, TransactionalProducer
 
 Result = TypeVar("Result")
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -241,11 +245,53 @@ class ChannelCluster(Cluster):
     ) -> None:
         super().__init__(bootstrap, timeout_s, now_s, sleep)
         self.loop = Loop()
+        self._producers: list[TransactionalProducer] = []
+        self._producer_connections: Connections | None = None
+        """Those of all producers; they are served by a thread."""
 
     def close(self) -> None:
-        """Close all connections, and their loop."""
+        """Close all connections, and their loop. What a producer has left open stays open."""
         super().close()
+        connections, self._producer_connections = self._producer_connections, None
+        if connections is not None:
+            for producer in self._producers:
+                producer.stop(leave_open=True)
+            connections.stop()
         self.loop.close()
+
+    def producer(self, transactional_id: str, **options: Any) -> TransactionalProducer:
+        """Return a producer that is started. Its time-outs are that of the cluster. Raises ConnectionFailed, TimedOut."""
+        from stuntbroker.client.blocking import TransactionalProducer
+
+        self.loop.check()
+        if self._producer_connections is None:
+            self._producer_connections = self.retrying(self._connect_producers)
+        timeout_ms = max(1, int(self._timeout_s * 1000))
+        producer = TransactionalProducer(
+            connections=self._producer_connections,
+            transactional_id=transactional_id,
+            max_block_ms=timeout_ms,
+            delivery_timeout_ms=timeout_ms,
+            **options,
+        )
+        producer.start()
+        self._producers = [each for each in self._producers if each.state is not State.CLOSED]
+        self._producers.append(producer)
+        return producer
+
+    def _connect_producers(self) -> Connections:
+        from stuntbroker.client.blocking import Connections
+
+        connections = Connections(
+            bootstrap_servers=[str(address) for address in self.bootstrap],
+            client_id=CLIENT_ID,
+            request_timeout_ms=int(REQUEST_S_MAX * 1000),
+        )
+        try:
+            connections.start()
+        except KafkaError as fault:
+            raise ConnectionFailed(f"cannot connect to {self.bootstrap[0]}: {_said(fault)}") from fault
+        return connections
 
     def channel(self, node_id: int) -> Channel:
         """Return the connection to a node, opened when it is first needed. Raises ConnectionFailed."""

@@ -15,9 +15,9 @@ from aiokafka.client import ConnectionGroup
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import TopicPartition
 
+from stuntbroker.client.producer.connections import guard_connections
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.errors import UnsupportedVersionError
-from stuntbroker.client.producer.wire import guard_connections
 from stuntbroker.client.requests import Call
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 from stuntbroker.protocol.errors import ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stuntbroker.control.clock import ClockControl, TestClock
-from stuntbroker.control.fence_log import FenceLog
+from stuntbroker.control.fence_log import FENCING_APIS, FenceLog
 from stuntbroker.control.injector import Injector
 from stuntbroker.control.request_log import RequestLog
 from stuntbroker.control.stops import Stops
@@ -26,3 +26,5 @@ class Control:
         self.injector = Injector(broker, self.requests)
         self.stops = Stops(broker)
         self.fences = FenceLog(broker.transactions.fences)
+        for key in FENCING_APIS:
+            broker.router.add_interceptor(self.fences.intercept, key)

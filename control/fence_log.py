@@ -1,14 +1,24 @@
-"""Every answer that told a producer that it is fenced, with the reason and what the client should do."""
+"""Every answer that told a producer that it is fenced, with the reason and what the client should do.
+
+The answers carry the reason too: Produce in its error message, which Kafka's clients show, the others in a tagged field that
+Kafka's clients skip and `stuntbroker.client` reads.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.fences import FENCED
+from stuntbroker.control.interception import handle_and_look
+from stuntbroker.control.messages import PRODUCE, decoded_answer
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.fences import Fences, Refusal
+    from stuntbroker.broker.router import Handler, Route
 
 FENCES_KEPT: Final = 1_000
 ADVICE: Final = {
@@ -20,6 +30,12 @@ ADVICE: Final = {
     "unknown": "It was fenced before the last start of the broker, or long ago. Make a new producer.",
 }
 """What to do, by cause."""
+FENCING_APIS: Final = (PRODUCE, 22, 24, 25, 26, 28)
+"""Produce, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit."""
+MESSAGES_FROM: Final = 8
+"""Produce has an error message of each partition."""
+UNEXPLAINED_MAX: Final = 1_000
+"""Fences whose answers have not been seen yet: some never are."""
 
 
 class FenceLog:
@@ -28,6 +44,8 @@ class FenceLog:
     def __init__(self, fences: Fences) -> None:
         self._number = 0
         self.fences: deque[dict[str, Any]] = deque(maxlen=FENCES_KEPT)
+        self._unexplained: dict[tuple[str, int], dict[str, Any]] = {}
+        """(address of the client, key of the request) -> the fence that its answer does not carry yet."""
         fences.refused = self._refused
 
     def _refused(self, refusal: Refusal) -> None:
@@ -49,7 +67,38 @@ class FenceLog:
             if fence.by_client:
                 entry |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
         self.fences.append(entry)
+        self._unexplained[refusal.client, refusal.api_key] = entry
+        if len(self._unexplained) > UNEXPLAINED_MAX:
+            del self._unexplained[next(iter(self._unexplained))]
+
+    def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        """Put the reason into the answer that tells a producer that it is fenced."""
+        explain = partial(self._explain, (connection.peer, connection.route.key), connection.route, version)
+        return handle_and_look(handle, connection, request, version, explain)
+
+    def _explain(self, key: tuple[str, int], route: Route, version: int, answer: Any) -> Any:
+        fence = self._unexplained.pop(key, None)
+        if fence is None:
+            return answer
+        # Unlike Kafka: it says no more than the error code.
+        response: Any = decoded_answer(route.key, version, route.flexible_response, answer) or answer
+        if route.key != PRODUCE:
+            response.fence_reason = reason(fence)
+            return response
+        if version >= MESSAGES_FROM:
+            for topic in getattr(response, "responses", ()):
+                for part in topic.partition_responses:
+                    if part.error_code in FENCED:
+                        part.error_message = reason(fence)
+        return response
 
     def of(self, transactional_id: str) -> list[dict[str, Any]]:
         """Those of one transactional id."""
         return [fence for fence in self.fences if fence["transactional_id"] == transactional_id]
+
+
+def reason(fence: dict[str, Any]) -> str:
+    """Return a fence in one line: the cause, who, when, what to do, and the fence's id."""
+    who = f" by {fence['by_client_id']!r} at {fence['by_client']}" if "by_client" in fence else ""
+    when = f" {fence['fenced_before_ms']} ms before" if "fenced_before_ms" in fence else ""
+    return f"{fence['cause']}{who}{when}. {fence['advice']} ({fence['id']})"

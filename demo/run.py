@@ -30,9 +30,9 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.connection import Address
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
 from stuntbroker.client.topics import create_topic
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.counting import count as counted
 from stuntbroker.pipeline.encode import encode
+from stuntbroker.pipeline.writer import TransactionalWriter
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "demo"

@@ -4,7 +4,7 @@ A record is `size | attributes, time, offset | key size | key | value size | val
 call of Arrow for a whole batch. All sizes are zigzag varints: the small ones come from a table, in order of their
 value, and so do the offset deltas, which count up from 0. What comes out is, byte for byte, what
 `protocol.records.build_batch` makes of the same records; the producer's pair, the sequence and the CRC are the client's
-to fill in (`client.writer.stamp`), so the CRC is left 0.
+to fill in (`client.producer.batches.stamp`), so the CRC is left 0.
 
 Partitions of keys are those of Kafka's default partitioner: murmur2 of the key's bytes.
 """

@@ -27,11 +27,14 @@ commit needs a broker that has all of KIP-939, which Apache Kafka 4.3.1 has not.
 CLASSES: Final = (
     "TransactionalProducer",
     "TransactionalConsumer",
+    "Connections",
     "RecordFuture",
     "GroupMetadata",
     "PreparedTxnState",
     "Measurement",
 )
+METHODS: Final = {"Connections": ("start", "stop")}
+"""Class -> what an application calls, if that is not all that is public: the rest is for producers."""
 BLOCKING: Final = """\
 ## Without asyncio
 
@@ -72,6 +75,8 @@ def _reference(cls: type, name: str) -> Iterator[str]:
         function = inspect.unwrap(member.__func__ if isinstance(member, staticmethod | classmethod) else member)
         if method_name.startswith("_") or not inspect.getdoc(function):
             continue
+        if name in METHODS and method_name not in METHODS[name]:
+            continue
         if isinstance(member, property):
             yield f"**`{method_name}`**: {_text(member)}\n"
         elif inspect.isfunction(function):
@@ -98,7 +103,13 @@ def _text(thing: Any) -> str:
 def _parameters(function: Any) -> str:
     signature = inspect.signature(function)
     named = [parameter for parameter in signature.parameters.values() if parameter.name not in ("self", "cls")]
-    return ", ".join(_parameter(parameter) for parameter in named)
+    shown = []
+    for parameter in named:
+        is_first_by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in "".join(shown)
+        if is_first_by_name and shown:
+            shown.append("*")
+        shown.append(_parameter(parameter))
+    return ", ".join(shown)
 
 
 def _parameter(parameter: inspect.Parameter) -> str:

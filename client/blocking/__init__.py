@@ -8,7 +8,8 @@ crosses from one thread to the other.
 
 from __future__ import annotations
 
+from stuntbroker.client.blocking.connections import Connections
 from stuntbroker.client.blocking.consumer import TransactionalConsumer
 from stuntbroker.client.blocking.producer import SentRecord, TransactionalProducer
 
-__all__ = ["SentRecord", "TransactionalConsumer", "TransactionalProducer"]
+__all__ = ["Connections", "SentRecord", "TransactionalConsumer", "TransactionalProducer"]

@@ -61,11 +61,12 @@ class TransactionalConsumer:
             thread.stop()
             raise
         self._thread = thread
+        thread.closers.append(self._started.stop)
 
     def stop(self) -> None:
         """Leave the group, and close all connections. May be called twice."""
         thread, consumer = self._thread, self._started
-        if thread is None or consumer is None or not thread.is_of_this_process:
+        if thread is None or consumer is None or not thread.is_running:
             return
         self._started = None
         try:

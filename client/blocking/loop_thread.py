@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -11,12 +12,16 @@ from concurrent.futures import Future
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
+from aiokafka.errors import KafkaError
+
 from stuntbroker.client.producer.errors import IllegalStateError
 
+log: Final = logging.getLogger("stuntbroker.client")
 Result = TypeVar("Result")
 Options = ParamSpec("Options")
 EXIT_S_MAX: Final = 2.0
-"""How long the end of the process waits for the thread of a producer or consumer that nobody stopped."""
+"""How long the end of the process waits for what nobody stopped, and for its thread."""
+Closer = Callable[[], Coroutine[Any, Any, object]]
 
 
 def same_options(twin: Callable[Options, object]) -> Callable[..., Callable[Concatenate[Any, Options], None]]:
@@ -45,6 +50,8 @@ class LoopThread:
         """Start the thread. `name`: of the thread, and in messages."""
         self.name = name
         self.loop = _new_loop()
+        self.closers: list[Closer] = []
+        """Called in the loop at the end of the process, the last first: they close what nobody has stopped."""
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -54,6 +61,11 @@ class LoopThread:
     def is_of_this_process(self) -> bool:
         """Whether the process is the one that made the thread, not a fork of it."""
         return self._pid == os.getpid()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread runs, in this process."""
+        return self.is_of_this_process and self._thread.is_alive()
 
     def check(self) -> None:
         """Raise IllegalStateError in a forked process, and in the thread itself, which would wait for itself."""
@@ -77,16 +89,22 @@ class LoopThread:
 
     def stop(self) -> None:
         """End the loop and its thread. Does nothing in a forked process, or when called again."""
-        if self.is_of_this_process and self._thread.is_alive():
+        if self.is_running:
             atexit.unregister(self._stop_at_exit)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join()
 
     def _stop_at_exit(self) -> None:
-        """Whatever is open is left so, as if the process were killed; but the thread must not outlive the interpreter."""
-        if self.is_of_this_process and self._thread.is_alive():
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(EXIT_S_MAX)
+        """Transactions are left open, as if the process were killed; but the thread must not outlive the interpreter."""
+        if not self.is_running:
+            return
+        for closer in reversed(self.closers):
+            try:
+                self.call(closer, EXIT_S_MAX)
+            except (TimeoutError, KafkaError, OSError) as fault:
+                log.debug("%s: not closed at the end of the process: %r", self.name, fault)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(EXIT_S_MAX)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

@@ -10,12 +10,15 @@ from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
+from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
+from stuntbroker.client.blocking.connections import Connections
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.producer import producer as asynchronous
-from stuntbroker.client.producer.batches import Headers, RecordFuture
+from stuntbroker.client.producer.batches import Headers, RecordFuture, encoded
 from stuntbroker.client.producer.coordination import GroupMetadata
+from stuntbroker.client.producer.dispatch import Dispatcher, EncodedRecords
 from stuntbroker.client.producer.errors import FailureType, IllegalStateError, ProduceFailedError, ProducerError
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
 from stuntbroker.client.transactions import PreparedState
@@ -98,16 +101,44 @@ class SentRecord:
                 self._future.add_done_callback(lambda _, callback=callback: callback(self))  # type: ignore[misc]
 
 
-class _Handed(NamedTuple):
+class _HandedRecord(NamedTuple):
     """A record on its way from the thread that sends it to the producer's."""
 
-    record: SentRecord
+    sent: SentRecord
     topic: str
     value: bytes | None
     key: bytes | None
     partition: int | None
     timestamp_ms: int | None
     headers: Headers | None
+
+    def send_nowait(self, dispatcher: Dispatcher) -> RecordFuture | None:
+        """Send it, unless that would wait: then return None."""
+        return dispatcher.send_nowait(*self[1:])
+
+    async def send(self, dispatcher: Dispatcher) -> RecordFuture:
+        """Send it."""
+        return await dispatcher.send(*self[1:])
+
+
+class _HandedBatch(NamedTuple):
+    """An encoded batch on its way from the thread that sends it to the producer's."""
+
+    sent: SentRecord
+    topic: str
+    batch: EncodedRecords
+    partition: int
+
+    def send_nowait(self, dispatcher: Dispatcher) -> RecordFuture | None:
+        """Send it, unless that would wait: then return None."""
+        return dispatcher.send_batch_nowait(self.batch, self.topic, self.partition)
+
+    async def send(self, dispatcher: Dispatcher) -> RecordFuture:
+        """Send it."""
+        return await dispatcher.send_batch(self.batch, self.topic, self.partition)
+
+
+_Handed = _HandedRecord | _HandedBatch
 
 
 class TransactionalProducer:
@@ -118,12 +149,19 @@ class TransactionalProducer:
             with producer.transaction():
                 producer.send("orders", b"a record")
 
-    Options, calls and errors are the same. Any thread may use it; a forked process has to make another one.
+    Options, calls and errors are the same; `connections` are the Connections of this package. Any thread may use it; a
+    forked process has to make another one.
     """
 
     @same_options(asynchronous.TransactionalProducer)
     def __init__(self, **options: Any) -> None:
-        self._twin = asynchronous.TransactionalProducer(**{**options, "key_serializer": None, "value_serializer": None})
+        shared = options.pop("connections", None)
+        if not isinstance(shared, Connections | None):
+            raise TypeError("connections have to be a stuntbroker.client.blocking.Connections")
+        self._shared = shared
+        self._twin = asynchronous.TransactionalProducer(
+            **options | {"key_serializer": None, "value_serializer": None, "connections": shared and shared.twin}
+        )
         self._key_serializer = options.get("key_serializer")
         self._value_serializer = options.get("value_serializer")
         self._hands_over = options.get("partitioner") is None
@@ -147,24 +185,38 @@ class TransactionalProducer:
         """Connect to the cluster. Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers."""
         if self._thread is not None or self._twin.state is State.CLOSED:
             raise IllegalStateError(f"{self._name} was started before")
-        thread = LoopThread(f"stuntbroker {self._name}")
+        thread = LoopThread(f"stuntbroker {self._name}") if self._shared is None else self._shared.thread
         try:
             thread.call(self._twin.start)
         except BaseException:
-            thread.stop()
+            self._leave(thread)
             raise
         self._thread = thread
+        thread.closers.append(self._close_at_exit)
 
-    def stop(self) -> None:
-        """Abort the transaction that is open, unless it is prepared, and close all connections. May be called twice."""
+    async def _close_at_exit(self) -> None:
+        await self._twin.stop(leave_open=True)
+
+    def _leave(self, thread: LoopThread) -> None:
+        if self._close_at_exit in thread.closers:
+            thread.closers.remove(self._close_at_exit)
+        if self._shared is None:
+            thread.stop()
+
+    def stop(self, *, leave_open: bool = False) -> None:
+        """Abort the transaction that is open, unless it is prepared or was joined, and close all connections.
+
+        `leave_open`: do not abort, as if the process had ended: the transaction is left to its time-out. May be called
+        twice. Connections that were given stay open.
+        """
         thread = self._thread
-        if thread is None or not thread.is_of_this_process:
+        if thread is None or not thread.is_running:
             return
         try:
             if self._twin.state is not State.CLOSED:
-                thread.call(self._give_up_and(self._twin.stop))
+                thread.call(self._give_up_and(lambda: self._twin.stop(leave_open=leave_open)))
         finally:
-            thread.stop()
+            self._leave(thread)
 
     def __enter__(self) -> Self:
         self.start()
@@ -185,11 +237,20 @@ class TransactionalProducer:
         """What the producer is doing."""
         return self._twin.state
 
+    @property
+    def identity(self) -> PreparedState:
+        """Producer id and epoch, by which another producer can join the transaction; -1 and -1 before they are known."""
+        return self._twin.identity
+
     # --- transactions
 
     def init_transactions(self, keep_prepared_txn: bool = False) -> None:
         """Take the transactional id over: whoever had it is fenced. Call it once, first."""
         self._call(lambda: self._twin.init_transactions(keep_prepared_txn))
+
+    def join_transaction(self, identity: PreparedState) -> None:
+        """Take part in a transaction of another producer with this transactional id, as its `identity` says."""
+        self._call(lambda: self._twin.join_transaction(identity))
 
     def begin_transaction(self) -> None:
         """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
@@ -246,28 +307,49 @@ class TransactionalProducer:
         for part in (key_bytes, value_bytes):
             if not isinstance(part, bytes | bytearray | memoryview | None):
                 raise TypeError(f"a key or value is bytes or None, not {type(part).__name__}: use a serializer")
-        handed = _Handed(record, topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
+        handed = _HandedRecord(record, topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
         size = len(key_bytes or b"") + len(value_bytes or b"") + RECORD_OVERHEAD
+        if not self._hand_over("send", handed, size):
+            self._call(lambda: self._send_and_learn(handed))
+        return record
+
+    def create_batch(self) -> BatchBuilder:
+        """Return an empty batch for `send_batch`. Its `append(timestamp=, key=, value=)` returns None when it is full."""
+        return self._running_dispatcher().create_batch(self._key_serializer, self._value_serializer)
+
+    def send_batch(self, batch: EncodedRecords, topic: str, *, partition: int) -> SentRecord:
+        """Add a batch to the transaction, and return what tells where its first record was written.
+
+        `batch`: what `create_batch` returned, or the bytes of one record batch v2; a bytearray is changed in place.
+        """
+        self._running().check()
+        data, _ = encoded(batch)
+        handed = _HandedBatch(SentRecord(self), topic, data, partition)
+        if not self._hand_over("send_batch", handed, len(data)):
+            self._call(lambda: self._send_and_learn(handed))
+        return handed.sent
+
+    def _hand_over(self, name: str, handed: _Handed, size: int) -> bool:
+        """Leave a record or a batch to the other thread. Return False when it has to be waited for."""
         with self._turn:
             thread = self._running()
             if self._ending is not None:
-                raise IllegalStateError(f"send(): {self._ending}() of {self._name} has not ended")
-            known = self._partitions.get(topic)
+                raise IllegalStateError(f"{name}(): {self._ending}() of {self._name} has not ended")
+            known = self._partitions.get(handed.topic)
             if (
-                self._hands_over
-                and known is not None
-                and (partition is None or partition in known)
-                and self._handed_bytes + size <= HANDED_OVER_MAX
-                and self._twin.state is State.IN_TRANSACTION
+                not self._hands_over
+                or known is None
+                or (handed.partition is not None and handed.partition not in known)
+                or self._handed_bytes + size > HANDED_OVER_MAX
+                or self._twin.state is not State.IN_TRANSACTION
             ):
-                self._handed_bytes += size
-                self._handed.append(handed)
-                if not self._is_woken:
-                    self._is_woken = True
-                    thread.loop.call_soon_threadsafe(self._take_over)
-                return record
-        self._call(lambda: self._send_and_learn(handed))
-        return record
+                return False
+            self._handed_bytes += size
+            self._handed.append(handed)
+            if not self._is_woken:
+                self._is_woken = True
+                thread.loop.call_soon_threadsafe(self._take_over)
+            return True
 
     def send_and_wait(
         self,
@@ -310,6 +392,10 @@ class TransactionalProducer:
             raise IllegalStateError(f"{self._name} is not started, or closed")
         return self._thread
 
+    def _running_dispatcher(self) -> Dispatcher:
+        self._running()
+        return self._twin._dispatcher
+
     def _call(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float | None = None) -> Result:
         """Do something in the other thread, behind every record that was handed over before."""
         return self._running().call(self._behind(work), timeout_s)
@@ -332,7 +418,7 @@ class TransactionalProducer:
                 self._waiting.cancel()
                 await asyncio.wait({self._waiting})
             while self._handed:
-                self._handed.popleft().record._refuse(ProducerError("the transaction was aborted"))
+                self._handed.popleft().sent._refuse(ProducerError("the transaction was aborted"))
             return await work()
 
         return give_up
@@ -361,13 +447,13 @@ class TransactionalProducer:
         while self._handed:
             handed = self._handed[0]
             try:
-                future = self._twin._send_nowait(*handed[1:])
+                future = handed.send_nowait(self._running_dispatcher())
             except Exception as error:
                 self._refuse(handed, error)
             else:
                 if future is None:
                     return False
-                handed.record._take(future)
+                handed.sent._take(future)
             self._handed.popleft()
         self._handed_bytes = 0
         return True
@@ -377,7 +463,7 @@ class TransactionalProducer:
             while not self._take_ready():
                 handed = self._handed[0]
                 try:
-                    handed.record._take(await self._twin.send(*handed[1:]))
+                    handed.sent._take(await handed.send(self._running_dispatcher()))
                 except Exception as error:
                     self._refuse(handed, error)
                 self._handed.popleft()
@@ -387,9 +473,9 @@ class TransactionalProducer:
     def _refuse(self, handed: _Handed, error: Exception) -> None:
         """Nobody hears of the error but by the record: so the transaction must not be committed without it."""
         cause = error if isinstance(error, ProducerError) else ProducerError(f"send(): {error}")
-        self._twin._fail(cause)
-        handed.record._refuse(error)
+        self._running_dispatcher().fail(cause)
+        handed.sent._refuse(error)
 
     async def _send_and_learn(self, handed: _Handed) -> None:
-        handed.record._take(await self._twin.send(*handed[1:]))
+        handed.sent._take(await handed.send(self._running_dispatcher()))
         self._partitions[handed.topic] = frozenset(await self._twin.partitions_for(handed.topic))

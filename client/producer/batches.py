@@ -1,19 +1,24 @@
-"""Records on their way to partitions: batches, a queue of them per partition, and what `send` returns for a record."""
+"""Records on their way to partitions: batches, a queue of them per partition, and what `send` returns for a record.
+
+A batch is built here from records, by aiokafka's builder, or was encoded by the application.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from struct import Struct
 from typing import Any, Final
 
+from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import RecordMetadata, TopicPartition
 
 from stuntbroker.client.producer.errors import ProduceFailedError
 from stuntbroker.client.transactions import PreparedState
-from stuntbroker.protocol.batches.records import add_sequence
+from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add_sequence, read_header, seal
 
 MAGIC: Final = 2
 NO_SEQUENCE: Final = -1
@@ -108,6 +113,10 @@ class Batch:
     def __init__(
         self, queue: PartitionQueue, codec: int, size_max: int, created_s: float, first_index: int = 0
     ) -> None:
+        self._start(queue, created_s, first_index)
+        self._builder = DefaultRecordBatchBuilder(MAGIC, codec, 1, -1, -1, 0, size_max)
+
+    def _start(self, queue: PartitionQueue, created_s: float, first_index: int = 0) -> None:
         self.queue = queue
         self.created_s = created_s
         """By the event loop's clock."""
@@ -131,7 +140,16 @@ class Batch:
         self._parts: list[Batch] = []
         self._whole: Batch | None = None
         """The batch that this one is a part of, if that was split."""
-        self._builder = DefaultRecordBatchBuilder(MAGIC, codec, 1, -1, -1, 0, size_max)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes records."""
+        return self.data is None
+
+    @property
+    def can_be_split(self) -> bool:
+        """Whether its records may be sent in smaller batches."""
+        return self.count > 1
 
     def append(
         self, timestamp_ms: int | None, key: bytes | None, value: bytes | None, headers: Headers
@@ -179,13 +197,17 @@ class Batch:
     def _finish(self) -> None:
         self.is_resolved = True
         self.data = None
-        del self._builder
+        self._release()
         for waiter in self._waiters:
             if not waiter.done():  # Whoever waited may have given up.
                 waiter.set_result(None)
         self._waiters.clear()
         if self._whole is not None and all(part.is_resolved for part in self._whole._parts):
             self._whole._finish()
+
+    def _release(self) -> None:
+        """Free what the batch was built with."""
+        del self._builder
 
     def split(self, owner: PreparedState, codec: int) -> list[Batch]:
         """Return two batches with the records of this one, which keep their sequence numbers."""
@@ -207,6 +229,71 @@ class Batch:
             if index >= part.first_index:
                 return part.resolved(index)
         return self
+
+
+class EncodedBatch(Batch):
+    """A batch that the application has encoded: it takes no more records, and is not split."""
+
+    __slots__ = ("_encoded",)
+
+    def __init__(self, queue: PartitionQueue, encoded: bytearray, count: int, created_s: float) -> None:
+        self._start(queue, created_s)
+        self._encoded = encoded
+        self.count = count
+        self.size = len(encoded)
+
+    @property
+    def is_open(self) -> bool:
+        """False: it takes no records."""
+        return False
+
+    @property
+    def can_be_split(self) -> bool:
+        """False: the application has chosen its size."""
+        return False
+
+    def seal(self, owner: PreparedState, sequence: int) -> None:
+        """Write producer id, epoch and first sequence number into the batch."""
+        self.sequence = sequence
+        stamp(self._encoded, owner, sequence)
+        self.data = self._encoded
+
+    def _release(self) -> None:
+        del self._encoded
+
+
+_ATTRIBUTES: Final = Struct(">h")
+_ATTRIBUTES_AT: Final = 21
+_OWNER: Final = Struct(">qhi")
+_OWNER_AT: Final = 43
+
+
+def stamp(batch: bytearray, owner: PreparedState, sequence: int) -> None:
+    """Make an encoded batch part of a transaction, in place: attributes, producer id, epoch, sequence number and CRC."""
+    (attributes,) = _ATTRIBUTES.unpack_from(batch, _ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(batch, _ATTRIBUTES_AT, attributes | TRANSACTIONAL)
+    _OWNER.pack_into(batch, _OWNER_AT, *owner, sequence)
+    seal(batch)
+
+
+def encoded(batch: BatchBuilder | bytes | bytearray | memoryview) -> tuple[bytearray, int]:
+    """Return (a batch as it is stamped and sent, its number of records). A bytearray is not copied.
+
+    Raises ValueError for anything but one whole record batch v2 with records of an application.
+    """
+    if isinstance(batch, BatchBuilder):
+        batch = batch._build()
+    data = batch if isinstance(batch, bytearray) else bytearray(batch)
+    if len(data) < HEADER_SIZE:
+        raise ValueError(f"{len(data)} bytes are no record batch: its header alone has {HEADER_SIZE}")
+    header = read_header(data)
+    if header.magic != MAGIC:
+        raise ValueError(f"a record batch of magic {header.magic}: it has to be {MAGIC}")
+    if header.size != len(data):
+        raise ValueError(f"{len(data)} bytes with a record batch of {header.size}: give one whole batch")
+    if header.control or header.count < 1:
+        raise ValueError("a record batch without records of an application")
+    return data, header.count
 
 
 class PartitionQueue:
@@ -239,7 +326,7 @@ class PartitionQueue:
 
     def open_batch(self) -> Batch | None:
         """Return the batch that takes records, None when there is none."""
-        if self.batches and self.batches[-1].data is None:
+        if self.batches and self.batches[-1].is_open:
             return self.batches[-1]
         return None
 

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from stuntbroker.client.producer.connections import VERSION_MAX, Connections, Link
 from stuntbroker.client.producer.error_table import TIMED_OUT_DRAFT, Kind, Request, kind_of
 from stuntbroker.client.producer.errors import (
     DisconnectedError,
@@ -17,7 +18,6 @@ from stuntbroker.client.producer.errors import (
 )
 from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, TopicPartition, log
 from stuntbroker.client.producer.states import State
-from stuntbroker.client.producer.wire import VERSION_MAX, Link, Wire
 from stuntbroker.client.requests import Answer
 from stuntbroker.client.transactions import (
     END_TXN,
@@ -102,9 +102,9 @@ class StoppedError(ProducerError):
 class Coordination:
     """One request at a time for the transactional id, as in Apache Kafka's producer."""
 
-    def __init__(self, session: Session, wire: Wire, retry_backoff_ms: int) -> None:
+    def __init__(self, session: Session, connections: Connections, retry_backoff_ms: int) -> None:
         self._session = session
-        self._wire = wire
+        self._connections = connections
         self._backoff_s = retry_backoff_ms / 1000
         self._nodes: dict[GroupKey, int] = {}
         self._groups_added: set[str] = set()
@@ -154,6 +154,14 @@ class Coordination:
             self._session.needs_bump = False
             await self._read_level()
         return answer
+
+    async def join(self) -> None:
+        """Learn the transaction version of the cluster, for a producer id and epoch that another producer was given."""
+        async with self._turn:
+            while self._link is None:
+                await self._read_level()
+                if self._link is None:
+                    await asyncio.sleep(self._backoff_s)
 
     async def add_partitions(self, missing: Callable[[], Sequence[TopicPartition]]) -> None:
         """AddPartitionsToTxn for what `missing` returns. Transaction version 2 does without."""
@@ -246,7 +254,7 @@ class Coordination:
             return session.error or error
         if not answer.error_code:
             return answer
-        refusal = session.response_error(Request.END_TXN_COMMIT.value, answer.error_code)
+        refusal = session.response_error(Request.END_TXN_COMMIT.value, answer.error_code, answer.fence_reason)
         session.fail_abortable(refusal)
         return refusal
 
@@ -296,7 +304,7 @@ class Coordination:
     async def _read_level(self) -> None:
         """Take the cluster's transaction version, and what InitProducerId can do, from the coordinator's connection."""
         with contextlib.suppress(DisconnectedError):  # What was known before holds until there is a connection again.
-            link = await self._wire.link(await self._node(None))
+            link = await self._connections.link(await self._node(None))
             if link is self._link:
                 return
             self._link = link
@@ -312,11 +320,11 @@ class Coordination:
             request = FindCoordinatorRequest(key, TRANSACTION_KEY if group is None else GROUP_KEY, [key])
 
             async def attempt() -> FindCoordinatorResponse:
-                any_node = self._wire.any_node()
+                any_node = self._connections.any_node()
                 if any_node is None:
-                    await self._wire.refresh()
+                    await self._connections.refresh()
                     raise DisconnectedError("no broker is known")
-                return await self._wire.ask(
+                return await self._connections.ask(
                     any_node, FIND_COORDINATOR, request, FindCoordinatorResponse, most=FIND_COORDINATOR_MAX
                 )
 
@@ -340,7 +348,7 @@ class Coordination:
         """Send a request to its coordinator until it is answered for good."""
 
         async def attempt() -> Answer:
-            return await self._wire.ask(await self._node(group), key, request, answer, least, most)
+            return await self._connections.ask(await self._node(group), key, request, answer, least, most)
 
         return await self._repeat(kind, attempt, code_of, group)
 
@@ -356,25 +364,26 @@ class Coordination:
         Raises TransactionAbortableError, FatalError; StoppedError when the transaction has failed meanwhile.
         """
         backoff_s = self._backoff_s
+        self._session.may_have_started |= kind in _BEGINNING  # Also when nobody waits for the response to its end.
         while True:
             try:
                 answer = await attempt()
             except DisconnectedError as fault:
                 log.debug("%r: %s: %s", self._session.transactional_id, kind.value, fault)
                 self._nodes.pop(group, None)
-                self._session.may_have_started |= kind in _BEGINNING
             except FatalError as fault:
                 self._session.fail_fatal(fault)
                 raise
             else:
                 code = code_of(answer)
-                verdict = self._session.judge(kind, code, kind.value)
+                reason: str | None = getattr(answer, "fence_reason", None)
+                verdict = self._session.judge(kind, code, kind.value, reason)
                 if verdict in (Kind.SUCCESS, Kind.PROBE):
                     return answer
                 if verdict is Kind.REFRESH:
                     self._nodes.pop(group, None)
                 elif verdict is not Kind.RETRY:
-                    raise self._final(kind, code, verdict)
+                    raise self._final(kind, code, verdict, reason)
                 if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                     backoff_s = min(backoff_s, CONCURRENT_BACKOFF_S)
             self._check_wanted(kind)
@@ -382,9 +391,9 @@ class Coordination:
             self._check_wanted(kind)
             backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
-    def _final(self, kind: Request, code: int, verdict: Kind) -> ProducerError:
+    def _final(self, kind: Request, code: int, verdict: Kind, reason: str | None) -> ProducerError:
         """Return the error for a response that ends a request."""
-        cause = self._session.response_error(kind.value, code)
+        cause = self._session.response_error(kind.value, code, reason)
         is_abort = self._session.state is State.ABORTING_TRANSACTION and kind not in _OF_TRANSACTION
         if is_abort and verdict is Kind.ABORTABLE:
             self._session.fail_fatal(UnexpectedError(f"{self._session.transactional_id!r}: {cause.args[0]}", code))
@@ -392,6 +401,7 @@ class Coordination:
             assert self._session.error is not None
             return self._session.error
         error = TransactionAbortableError(f"{self._session.transactional_id!r}: {cause.args[0]}", code)
+        error.reason = reason
         error.__cause__ = cause
         return error
 

@@ -31,8 +31,11 @@ class IllegalStateError(RuntimeError):
 class ProducerError(KafkaError):  # type: ignore[misc]  # aiokafka has no types.
     """Whatever a producer raises that is not a mistake in the program.
 
-    `code` is Kafka's error code, None when no broker sent one.
+    `code` is Kafka's error code, None when no broker sent one. `reason` is what the broker said of it: of a fence, Stuntbroker
+    says with `--control` who fenced the producer, when, and what to do.
     """
+
+    reason: str | None = None
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -43,6 +46,9 @@ class ResponseError(ProducerError):
     """A broker answered with an error code. The cause of other errors, and not raised itself."""
 
     def __init__(self, request: str, code: int, message: str | None = None, name: str | None = None) -> None:
+        self.request = request
+        """The request, and what it was about."""
+        self.reason = message
         name = name or NAMES.get(code, "an error code that this client does not know")
         super().__init__(f"{request}: {name} ({code})" + (f": {message}" if message else ""), code)
 

@@ -77,8 +77,8 @@ class ResponseReader(asyncio.Protocol):
 
 def read_without_task(connection: AIOKafkaConnection) -> None:
     """Replace the reader task of a connection on which no request is outstanding."""
-    if connection._requests or connection._reader._buffer:
-        return
+    if connection._reader is None or connection._requests or connection._reader._buffer:
+        return  # It broke meanwhile, or is in use.
     connection._read_task.cancel()
     connection._writer.transport.set_protocol(ResponseReader(connection))
 

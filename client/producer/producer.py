@@ -5,39 +5,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Mapping, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from aiokafka.errors import KafkaError
+from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
 
 from stuntbroker.client.producer.batches import Headers, RecordFuture
 from stuntbroker.client.producer.calls import Calls
+from stuntbroker.client.producer.connections import Connections, SharedConnections
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
+from stuntbroker.client.producer.dispatch import Dispatcher, EncodedRecords
 from stuntbroker.client.producer.errors import (
-    FailureType,
     FatalError,
     IllegalStateError,
     OperationTimedOutError,
-    ProduceFailedError,
     ProducerError,
     TransactionAbortableError,
     UnexpectedError,
 )
-from stuntbroker.client.producer.options import Partitioner, Serializer, StickyPartitioner, codec_number, reject_unknown
-from stuntbroker.client.producer.sender import BATCH_OVERHEAD, Sender
+from stuntbroker.client.producer.options import Partitioner, Serializer, codec_number, reject_unknown
+from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, log
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
-from stuntbroker.client.producer.wire import Wire
 from stuntbroker.client.telemetry import OnMeasurement, ProducerTelemetry
 from stuntbroker.client.transactions import PreparedState
-from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
+BOOTSTRAP_SERVERS: Final = "localhost"
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_TWO_PHASE: Final = 0x7FFF_FFFF
 """Prepared transactions do not time out (KIP-939)."""
@@ -60,6 +59,7 @@ class TransactionalProducer:
     - `max_block_ms`: how long a call may take before it raises OperationTimedOutError.
     - `delivery_timeout_ms`: how long a record may be on its way before its transaction fails.
     - `buffer_memory`: bytes of records that may be on their way; `send` waits while there are more.
+    - `connections`: `Connections` that several producers of one event loop share.
     - `tracer`: of OpenTelemetry, for a span of each transaction and each record. It costs much for small records.
     - `on_measurement`: is called with a `Measurement` for what was counted or timed; let it be short.
 
@@ -69,7 +69,7 @@ class TransactionalProducer:
     def __init__(
         self,
         *,
-        bootstrap_servers: str | list[str] = "localhost",
+        bootstrap_servers: str | list[str] = BOOTSTRAP_SERVERS,
         transactional_id: str,
         transaction_timeout_ms: int | None = None,
         enable_2pc: bool = False,
@@ -88,6 +88,7 @@ class TransactionalProducer:
         buffer_memory: int = 32 << 20,
         metadata_max_age_ms: int = 300_000,
         connections_max_idle_ms: int = 540_000,
+        connections: SharedConnections | None = None,
         tracer: Tracer | None = None,
         on_measurement: OnMeasurement | None = None,
         **security: Any,
@@ -103,12 +104,14 @@ class TransactionalProducer:
         if enable_2pc and transaction_timeout_ms is not None:
             raise ValueError("transaction_timeout_ms cannot be set with enable_2pc: such transactions do not time out")
         reject_unknown(security)
+        if connections is not None and (bootstrap_servers != BOOTSTRAP_SERVERS or security):
+            raise ValueError("bootstrap_servers and options of security are those of the connections: give them there")
+        if connections is not None and not isinstance(connections, Connections):
+            raise TypeError("connections have to be a stuntbroker.client.Connections")
         self._timeout_ms = TIMEOUT_MS_TWO_PHASE if enable_2pc else transaction_timeout_ms or TRANSACTION_TIMEOUT_MS
         self._two_phase = enable_2pc
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
-        self._partitioner = partitioner
-        self._max_request_size = max_request_size
         self._max_block_s = max_block_ms / 1000
         self._session = Session(transactional_id)
         self._calls = Calls(self._session, max_block_ms)
@@ -127,7 +130,7 @@ class TransactionalProducer:
             "retry_backoff_ms": retry_backoff_ms,
             "buffer_memory": buffer_memory,
         }
-        self._wiring = {
+        self._connecting = {
             "bootstrap_servers": bootstrap_servers,
             "client_id": client_id,
             "request_timeout_ms": request_timeout_ms,
@@ -136,11 +139,18 @@ class TransactionalProducer:
             "connections_max_idle_ms": connections_max_idle_ms,
             **security,
         }
+        self._dispatching: dict[str, Any] = {
+            "partitioner": partitioner,
+            "max_batch_size": max_batch_size,
+            "max_request_size": max_request_size,
+            "codec": self._sending["codec"],
+        }
         self._retry_backoff_ms = retry_backoff_ms
-        self._wire: Wire
+        self._shared = connections
+        self._connections: Connections
         self._sender: Sender
+        self._dispatcher: Dispatcher
         self._coordination: Coordination
-        self._sticky: StickyPartitioner
         self._adding: asyncio.Task[None] | None = None
 
     # --- life
@@ -149,26 +159,37 @@ class TransactionalProducer:
         """Connect to the cluster. Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers."""
         if self._calls.is_open or self._session.state is State.CLOSED:
             raise IllegalStateError(f"producer {self.transactional_id!r} was started before")
-        wire = Wire(**self._wiring)
-        try:
-            await wire.start()
-        except BaseException:
-            await wire.stop()
-            raise
-        self._wire = wire
-        self._sender = Sender(self._session, wire, telemetry=self._telemetry, **self._sending)
-        self._coordination = Coordination(self._session, wire, self._retry_backoff_ms)
-        self._sticky = StickyPartitioner(self._sender.has_open_batch)
+        connections = self._shared
+        if connections is not None and not connections.is_open:
+            raise IllegalStateError(f"the connections of producer {self.transactional_id!r} are not started, or closed")
+        if connections is None:
+            connections = Connections(**self._connecting)
+            try:
+                await connections.start()
+            except BaseException:
+                await connections.stop()
+                raise
+        self._connections = connections
+        self._sender = Sender(self._session, connections, telemetry=self._telemetry, **self._sending)
+        self._coordination = Coordination(self._session, connections, self._retry_backoff_ms)
+        self._dispatcher = Dispatcher(
+            self._session, self._calls, connections, self._sender, telemetry=self._telemetry, **self._dispatching
+        )
         self._adding = asyncio.create_task(self._add_partitions())
         self._calls.is_open = True
 
-    async def stop(self) -> None:
-        """Abort the transaction that is open, unless it is prepared, and close all connections. May be called twice."""
+    async def stop(self, *, leave_open: bool = False) -> None:
+        """Abort the transaction that is open, unless it is prepared or was joined, and close all connections.
+
+        `leave_open`: do not abort, as if the process had ended: the transaction is left to its time-out. May be called
+        twice. Connections that were given stay open.
+        """
         if self._session.state is State.CLOSED:
             return
         if self._calls.is_open:
             try:
-                await self._end_for_stop()
+                if not leave_open:
+                    await self._end_for_stop()
             finally:
                 await self._close()
         else:
@@ -178,9 +199,9 @@ class TransactionalProducer:
         """Let a commit or abort that goes on come to its end, or abort."""
         try:
             async with asyncio.timeout(self._max_block_s):
-                if self._calls.pending not in (None, Call.INIT_TRANSACTIONS):
+                if self._calls.pending not in (None, Call.INIT_TRANSACTIONS, Call.JOIN_TRANSACTION):
                     await self._calls.wait()
-                elif self._session.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+                elif self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and not self._session.is_joined:
                     await self.abort_transaction()
         except (KafkaError, TimeoutError) as fault:
             log.warning("%r was closed with an open transaction: %s", self.transactional_id, fault)
@@ -193,7 +214,8 @@ class TransactionalProducer:
         if self._adding is not None:
             self._adding.cancel()
             await asyncio.wait({self._adding})
-        await self._wire.stop()
+        if self._shared is None:
+            await self._connections.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -214,6 +236,11 @@ class TransactionalProducer:
         """What the producer is doing."""
         return self._session.state
 
+    @property
+    def identity(self) -> PreparedState:
+        """Producer id and epoch, by which another producer can join the transaction; -1 and -1 before they are known."""
+        return self._session.owner
+
     # --- transactions
 
     async def init_transactions(self, keep_prepared_txn: bool = False) -> None:
@@ -232,6 +259,25 @@ class TransactionalProducer:
             raise
         self._sender.start_epoch()
         self._session.move(State.PREPARED_TRANSACTION if self._session.ongoing else State.READY)
+
+    async def join_transaction(self, identity: PreparedState) -> None:
+        """Take part in a transaction of another producer with this transactional id, as its `identity` says.
+
+        It is one transaction for both, and for any process that joins it: each writes to partitions that no other writes
+        to, and one of them commits or aborts when all have flushed. `stop` leaves it open. That two write to one
+        partition is found out, and costs the transaction. Raises FatalError, OperationTimedOutError.
+        """
+        await self._calls.run(Call.JOIN_TRANSACTION, State.INITIALIZING, lambda: self._join(identity))
+
+    async def _join(self, identity: PreparedState) -> None:
+        session = self._session
+        session.owner = identity
+        await self._coordination.join()
+        self._sender.start_epoch()
+        session.begin()
+        # Others know which sequence numbers this epoch has used up; the next transaction needs another epoch.
+        session.is_joined = session.started = session.needs_bump = True
+        session.move(State.IN_TRANSACTION)
 
     async def begin_transaction(self) -> None:
         """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
@@ -359,48 +405,7 @@ class TransactionalProducer:
         """
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
-        while True:
-            future = self._send_nowait(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
-            if future is not None:
-                return future
-            if not self._wire.partitions(topic):
-                await self._wait_for_partitions(topic)
-            else:
-                await self._calls.within("send", self._sender.room())
-
-    def _send_nowait(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Headers | None,
-    ) -> RecordFuture | None:
-        """Add a record that is serialized, unless `send` would have to wait: then return None, and nothing is done."""
-        if self._session.state is not State.IN_TRANSACTION or self._calls.pending is not None:
-            self._calls.check(Call.SEND)
-        partitions = self._wire.partitions(topic)
-        if not partitions or self._sender.is_full:
-            return None
-        size = len(key or b"") + len(value or b"") + BATCH_OVERHEAD
-        if size > self._max_request_size:
-            return self._rejected(topic, partition, size)
-        if partition is None:
-            partition = self._choose(topic, key, partitions)
-        elif partition not in partitions:
-            raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
-        if self._telemetry is None or self._telemetry.tracer is None:
-            return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
-        span, headers = self._telemetry.begin_record(topic, partition, headers or [])
-        future = self._sender.append(topic, partition, timestamp_ms, key, value, headers)
-        future.add_done_callback(partial(self._telemetry.end_record, span))
-        return future
-
-    def _fail(self, cause: ProducerError) -> None:
-        """Make the transaction one that has to be aborted, because a record of it was not taken."""
-        self._session.fail_abortable(cause)
-        self._sender.drop()
+        return await self._dispatcher.send(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
 
     async def send_and_wait(
         self,
@@ -414,6 +419,19 @@ class TransactionalProducer:
         """Add a record to the transaction, wait until it is written, and return its RecordMetadata."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
+    def create_batch(self) -> BatchBuilder:
+        """Return an empty batch for `send_batch`. Its `append(timestamp=, key=, value=)` returns None when it is full."""
+        return self._dispatcher.create_batch(self._key_serializer, self._value_serializer)
+
+    async def send_batch(self, batch: EncodedRecords, topic: str, *, partition: int) -> RecordFuture:
+        """Add a batch to the transaction, and return what tells where its first record was written.
+
+        `batch`: what `create_batch` returned, or the bytes of one record batch v2, of any codec. Its producer id, epoch and
+        sequence numbers are filled in, in a bytearray in place. It is sent as it is: one that the broker finds too large is
+        not split. Raises ValueError for anything else, and what `send` raises.
+        """
+        return await self._dispatcher.send_batch(batch, topic, partition)
+
     async def flush(self) -> None:
         """Wait until every record that was sent is written. Raises TransactionAbortableError, FatalError."""
         self._calls.check(Call.FLUSH)
@@ -422,7 +440,7 @@ class TransactionalProducer:
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic."""
-        return set(self._wire.partitions(topic) or await self._wire.wait_for_topic(topic))
+        return set(self._connections.partitions(topic) or await self._connections.wait_for_topic(topic))
 
     async def send_offsets_to_transaction(self, offsets: Offsets, group_metadata: GroupMetadata | str) -> None:
         """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read.
@@ -454,32 +472,6 @@ class TransactionalProducer:
             raise
 
     # --- inside
-
-    async def _wait_for_partitions(self, topic: str) -> None:
-        """Wait for the metadata of a topic. That there is none makes the transaction one to be aborted."""
-        try:
-            await self._calls.within("send", self._wire.wait_for_topic(topic))
-        except KafkaError as fault:
-            cause = ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None))
-            cause.__cause__ = fault
-            self._fail(cause)
-
-    def _rejected(self, topic: str, partition: int | None, size: int) -> RecordFuture:
-        """A record that is too large fails, and the transaction with it, as in Apache Kafka's producer."""
-        cause = ProducerError(
-            f"a record of {size} bytes for topic {topic!r} is larger than max_request_size, {self._max_request_size}",
-            ErrorCode.MESSAGE_TOO_LARGE,
-        )
-        error = ProduceFailedError(cause.args[0], FailureType.MESSAGE_REJECTED, cause.code)
-        error.__cause__ = cause
-        self._fail(cause)
-        return self._sender.failed_record(topic, partition or 0, error)
-
-    def _choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
-        available = self._wire.available_partitions
-        if self._partitioner is not None:
-            return self._partitioner(key, partitions, available(topic))
-        return self._sticky.choose(topic, key, partitions, available)
 
     async def _add_partitions(self) -> None:
         """Before transaction version 2: tell the coordinator of every partition before its first record is sent."""

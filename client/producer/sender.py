@@ -11,7 +11,15 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
-from stuntbroker.client.producer.batches import NO_SEQUENCE, Batch, Headers, PartitionQueue, RecordFuture
+from stuntbroker.client.producer.batches import (
+    NO_SEQUENCE,
+    Batch,
+    EncodedBatch,
+    Headers,
+    PartitionQueue,
+    RecordFuture,
+)
+from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.error_table import Kind, Request, failure_type, kind_of
 from stuntbroker.client.producer.errors import (
     DisconnectedError,
@@ -24,9 +32,9 @@ from stuntbroker.client.producer.errors import (
 )
 from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, TopicPartition
 from stuntbroker.client.producer.states import State
-from stuntbroker.client.producer.wire import Wire
 from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.client.transactions import PRODUCE, PRODUCE_V2_FROM
+from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
@@ -47,7 +55,7 @@ class Sender:
     def __init__(
         self,
         session: Session,
-        wire: Wire,
+        connections: Connections,
         *,
         codec: int,
         max_batch_size: int,
@@ -62,7 +70,7 @@ class Sender:
         self.buffered = 0
         """Bytes of records that are not resolved."""
         self._session = session
-        self._wire = wire
+        self._connections = connections
         self._codec = codec
         self._max_batch_size = max_batch_size
         self._max_request_size = max_request_size
@@ -114,16 +122,35 @@ class Sender:
         batch = Batch(queue, self._codec, self._max_batch_size, self._loop.time())
         future = batch.append(timestamp_ms, key, value, headers)
         assert future is not None  # A batch takes its first record at any size.
-        self.buffered += batch.size
-        queue.batches.append(batch)
-        self._active[where] = queue
-        self._watch_expiry()
+        self._queue(batch)
         if self._linger_s and not self._flushing:
             batch.is_lingering = True
             self._loop.call_later(self._linger_s, self._end_linger, batch)
         else:
             self.pump_soon()
         return future
+
+    def append_batch(self, topic: str, partition: int, data: bytearray, count: int) -> RecordFuture:
+        """Queue a batch that is encoded, behind the records of its partition. The future is that of its first record."""
+        where = topic, partition
+        queue = self._queues.get(where)
+        if queue is None:
+            queue = self._queues[where] = PartitionQueue(topic, partition)
+        opened = queue.open_batch()
+        if opened is not None:
+            queue.seal(opened, self._session.owner)
+        batch = EncodedBatch(queue, data, count, self._loop.time())
+        queue.seal(batch, self._session.owner)  # Sequence numbers are in the order of the queue.
+        self._queue(batch)
+        self.pump_soon()
+        return RecordFuture(batch, 0, read_header(data).base_timestamp)
+
+    def _queue(self, batch: Batch) -> None:
+        queue = batch.queue
+        self.buffered += batch.size
+        queue.batches.append(batch)
+        self._active[queue.topic, queue.partition] = queue
+        self._watch_expiry()
 
     @property
     def is_full(self) -> bool:
@@ -154,7 +181,7 @@ class Sender:
                 batch = self._sendable(queue)
                 if batch is None:
                     continue
-                leader = self._wire.leader(queue.topic, queue.partition)
+                leader = self._connections.leader(queue.topic, queue.partition)
                 if leader is None:
                     self._retry_later(queue, refresh=True)
                     continue
@@ -225,7 +252,7 @@ class Sender:
         most = PRODUCE_NAMES_MAX if level2 else PRODUCE_V2_FROM - 1
         least = PRODUCE_V2_FROM if level2 else 3
         try:
-            answer = await self._wire.ask(leader, PRODUCE, request, ProduceResponse, least, most)
+            answer = await self._connections.ask(leader, PRODUCE, request, ProduceResponse, least, most)
         except DisconnectedError as fault:
             for batch in batches:
                 self._mark_returned(batch)
@@ -271,7 +298,8 @@ class Sender:
     def _judge(self, batch: Batch, part: PartitionProduceResponse) -> None:
         """Do what the table says about the response for a batch."""
         queue, code = batch.queue, part.error_code
-        if not code or kind_of(Request.PRODUCE, code) is Kind.SUCCESS:
+        kind = kind_of(Request.PRODUCE, code)
+        if kind is Kind.SUCCESS and not (code and self._session.is_joined):
             queue.acknowledged = True
             # The leader says of a duplicate that it has the records, but not always where.
             offset = part.base_offset if not code else -1
@@ -281,8 +309,7 @@ class Sender:
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.batches and queue.batches[0] is not batch:
             self._retry(batch, ResponseError(what, code, part.error_message))  # The batch before it goes again first.
             return
-        kind = kind_of(Request.PRODUCE, code)
-        if kind is Kind.SPLIT and batch.count > 1:
+        if kind is Kind.SPLIT and batch.can_be_split:
             self._split(batch)
             return
         cause = ResponseError(what, code, part.error_message)
@@ -290,7 +317,7 @@ class Sender:
             self._retry(batch, cause, refresh=kind is Kind.REFRESH)
             return
         self._session.needs_bump = True  # The leader expects the sequence numbers of this batch.
-        if kind is Kind.SPLIT:
+        if kind in (Kind.SPLIT, Kind.SUCCESS):  # A duplicate in a joined transaction is another producer's batch.
             self._session.fail_abortable(cause)
         else:
             self._session.judge(Request.PRODUCE, code, what, part.error_message)
@@ -316,7 +343,7 @@ class Sender:
             queue.is_backing_off = True
             self._loop.call_later(self._retry_backoff_s, self._end_back_off, queue)
         if refresh:
-            self._wire.refresh()
+            self._connections.refresh()
 
     # No time is compared when a timer ends: a loop's timers may come a little before the time that its clock shows.
 
@@ -454,5 +481,6 @@ class Sender:
 
 def _failed(cause: ProducerError, kind: FailureType) -> ProduceFailedError:
     error = ProduceFailedError(str(cause.args[0]), kind, cause.code)
+    error.reason = cause.reason
     error.__cause__ = cause
     return error

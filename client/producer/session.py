@@ -39,6 +39,8 @@ class Session:
         """In ABORTABLE_ERROR the root cause, in FATAL_ERROR what is raised."""
         self.owner = NOBODY
         """(producer id, epoch) that requests carry."""
+        self.is_joined = False
+        """Whether the transaction is another producer's, of which other processes write other partitions."""
         self.ongoing: PreparedState | None = None
         """The pair of a prepared transaction that init_transactions kept (KIP-939)."""
         self.level = 0
@@ -54,7 +56,7 @@ class Session:
         self.started = False
         """Whether the coordinator knows of the transaction, or a leader does. When not, there is nothing to end."""
         self.may_have_started = False
-        """Whether there was no response to a request that would have made the coordinator know of it."""
+        """Whether a request was sent that makes the coordinator know of it, be it answered or not."""
 
     def check(self, call: Call) -> None:
         """Raise what the table of states says about a call now; return if it may do its work."""
@@ -88,6 +90,7 @@ class Session:
         self.added.clear()
         self.started = False
         self.may_have_started = False
+        self.is_joined = False
         self.ongoing = None
         self.error = None
 
@@ -102,6 +105,7 @@ class Session:
     def _wrapped(self, kind: type[TransactionAbortableError], advice: str) -> TransactionAbortableError:
         assert self.error is not None
         error = kind(f"{self.transactional_id!r}: {advice}: {self.error.args[0]}", self.error.code)
+        error.reason = self.error.reason
         error.__cause__ = self.error
         return error
 
@@ -137,7 +141,9 @@ class Session:
                 self.fail_abortable(cause, bump=True)
             case _:
                 fatal = Kind.RECOVERABLE if kind is Kind.ABORTABLE_WITH_BUMP else kind
-                self.fail_fatal(fatal_class(fatal, code)(f"{self.transactional_id!r}: {cause.args[0]}", code))
+                error = fatal_class(fatal, code)(f"{self.transactional_id!r}: {cause.args[0]}", code)
+                error.reason = message
+                self.fail_fatal(error)
         return kind
 
     def response_error(self, what: str, code: int, message: str | None = None) -> ResponseError:

@@ -29,7 +29,14 @@ class State(Enum):
 SUCCESSORS: Final[dict[State, frozenset[State]]] = {
     State.UNINITIALIZED: frozenset({State.INITIALIZING, State.FATAL_ERROR, State.CLOSED}),
     State.INITIALIZING: frozenset(
-        {State.UNINITIALIZED, State.READY, State.PREPARED_TRANSACTION, State.FATAL_ERROR, State.CLOSED}
+        {
+            State.UNINITIALIZED,
+            State.READY,
+            State.IN_TRANSACTION,
+            State.PREPARED_TRANSACTION,
+            State.FATAL_ERROR,
+            State.CLOSED,
+        }
     ),
     State.READY: frozenset({State.IN_TRANSACTION, State.FATAL_ERROR, State.CLOSED}),
     State.IN_TRANSACTION: frozenset(
@@ -56,7 +63,7 @@ SUCCESSORS: Final[dict[State, frozenset[State]]] = {
 """State -> the states that may follow it.
 
 An error of a commit leads to ABORTABLE_ERROR, an error of an abort is fatal. INITIALIZING comes once more behind a
-transaction whose successor needs a new epoch (KIP-360).
+transaction whose successor needs a new epoch (KIP-360), and leads to IN_TRANSACTION for who joins a transaction.
 """
 
 
@@ -64,6 +71,7 @@ class Call(Enum):
     """The methods of a producer that depend on its state."""
 
     INIT_TRANSACTIONS = "init_transactions"
+    JOIN_TRANSACTION = "join_transaction"
     BEGIN_TRANSACTION = "begin_transaction"
     SEND = "send"
     FLUSH = "flush"
@@ -86,7 +94,7 @@ class Outcome(Enum):
 
 
 _RUNS: Final[dict[State, frozenset[Call]]] = {
-    State.UNINITIALIZED: frozenset({Call.INIT_TRANSACTIONS}),
+    State.UNINITIALIZED: frozenset({Call.INIT_TRANSACTIONS, Call.JOIN_TRANSACTION}),
     State.READY: frozenset({Call.BEGIN_TRANSACTION, Call.FLUSH, Call.COMPLETE_TRANSACTION}),
     State.IN_TRANSACTION: frozenset(
         {
@@ -103,7 +111,13 @@ _RUNS: Final[dict[State, frozenset[Call]]] = {
 }
 _WAITS: Final[dict[State, frozenset[Call]]] = {
     State.INITIALIZING: frozenset(
-        {Call.INIT_TRANSACTIONS, Call.COMMIT_TRANSACTION, Call.ABORT_TRANSACTION, Call.COMPLETE_TRANSACTION}
+        {
+            Call.INIT_TRANSACTIONS,
+            Call.JOIN_TRANSACTION,
+            Call.COMMIT_TRANSACTION,
+            Call.ABORT_TRANSACTION,
+            Call.COMPLETE_TRANSACTION,
+        }
     ),
     State.COMMITTING_TRANSACTION: frozenset({Call.COMMIT_TRANSACTION, Call.COMPLETE_TRANSACTION}),
     State.ABORTING_TRANSACTION: frozenset({Call.ABORT_TRANSACTION, Call.COMPLETE_TRANSACTION}),

@@ -25,7 +25,6 @@ from pyspark import TaskContext
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, ProducerUnknown
 from stuntbroker.client.transactions import NOBODY, PreparedState, init_producer
-from stuntbroker.client.writer import TransactionalWriter, now_ms
 from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
 from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, check_query, to_json, writes_after
 from stuntbroker.pipeline.recovery import settle
@@ -35,6 +34,7 @@ from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.pipeline.spark.two_phase_sink import NoTwoPhaseCommit, check_two_phase_commit
 from stuntbroker.pipeline.spark.writing import Taken, TaskMessage, explaining_refused_sizes
+from stuntbroker.pipeline.writer import TransactionalWriter, now_ms
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.errors import ErrorCode
 
@@ -121,9 +121,11 @@ class SingleSink:
                     f"{fault}: another driver has taken the sink, or the batch took longer than "
                     f"kafka.transaction.timeout.ms={options.transaction_timeout_ms}"
                 ) from fault
-        rows = sum(piece.records for piece in writer.written.values())
+            written = writer.written
+            writer.close()
+        rows = sum(piece.records for piece in written.values())
         transaction = Transaction(self._id, *taken.pair) if rows else None
-        return TaskMessage(0, taken.pair, query_id, transaction, False, rows, writer.written)
+        return TaskMessage(0, taken.pair, query_id, transaction, False, rows, written)
 
     def commit(self, messages: Sequence[TaskMessage], batch_id: int) -> None:
         """Raises NotAlone, ClientError. After TimedOut it may be committed: the next run knows."""

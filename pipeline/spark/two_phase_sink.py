@@ -26,7 +26,6 @@ from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, UnsupportedVersion
 from stuntbroker.client.transactions import INIT_PRODUCER_ID, NOBODY, TWO_PHASE_FROM, PreparedState, init_producer
-from stuntbroker.client.writer import TransactionalWriter, Written
 from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
 from stuntbroker.pipeline.recovery import settle, transactional_id
 from stuntbroker.pipeline.spark.claims import remember, remembered
@@ -34,6 +33,7 @@ from stuntbroker.pipeline.spark.connections import batch_limits, connected, part
 from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.pipeline.spark.writing import Taken, TaskMessage, explaining_refused_sizes
+from stuntbroker.pipeline.writer import TransactionalWriter, Written
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -245,9 +245,12 @@ class Attempt:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and self._writer is not None:
+        if self._writer is None:
+            return
+        if kind is not None:
             with suppress(ClientError):  # The driver will, when it finds what nobody has named.
                 self._writer.abort()
+        self._writer.close()
 
     def produce(self, topic: str, partition: int, data: bytearray) -> None:
         """Send an encoded batch; the first one begins the transaction."""
@@ -267,10 +270,11 @@ class Attempt:
             writer = TransactionalWriter(self._cluster, transactional_id(self._sink_id, self._task, slot))
             self._check_gate()  # What is being committed must not be kept, which would hide that it was.
             with _asked_for_two_phase(writer.transactional_id, self._sink_id):
-                ongoing = writer.init(two_phase=True, keep=True).ongoing
-            if ongoing is None:
+                is_taken = writer.init(two_phase=True, keep=True)
+            if not is_taken:
                 self._check_gate()
                 return writer
+            writer.close()
         raise ClientError(f"{SLOTS_MAX} transactions of task {self._task} of sink {self._sink_id!r} are open")
 
     def _check_gate(self) -> None:

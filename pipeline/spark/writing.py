@@ -11,9 +11,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from stuntbroker.client.errors import BrokerError
 from stuntbroker.client.transactions import NOBODY, PreparedState
-from stuntbroker.client.writer import Written
 from stuntbroker.pipeline.decisions import BatchWentBack, Stored, Transaction, is_decided
 from stuntbroker.pipeline.spark.rows import BadRows
+from stuntbroker.pipeline.writer import Written
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

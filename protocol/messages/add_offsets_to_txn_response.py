@@ -8,24 +8,28 @@ from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
     Message,
-    skip_tags,
+    read_compact_nullable_string,
+    read_tags,
+    write_compact_string,
+    write_tags,
 )
 
 _unpack_ih = Struct(">ih").unpack_from
 _pack_ih = Struct(">ih").pack
-_pack_ihx = Struct(">ihx").pack
 
 
 class AddOffsetsToTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code")
+    __slots__ = ("throttle_time_ms", "error_code", "fence_reason")
 
     def __init__(
         self,
         throttle_time_ms: int = 0,
         error_code: int = 0,
+        fence_reason: str | None = None,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
+        self.fence_reason = fence_reason
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> AddOffsetsToTxnResponse:
@@ -46,7 +50,7 @@ class AddOffsetsToTxnResponse(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> AddOffsetsToTxnResponse:
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
-    message = AddOffsetsToTxnResponse(throttle_time_ms, error_code)
+    message = AddOffsetsToTxnResponse(throttle_time_ms, error_code, None)
     return message
 
 
@@ -57,13 +61,34 @@ def _encode_classic(out: bytearray, message: AddOffsetsToTxnResponse, version: i
 def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddOffsetsToTxnResponse:
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
+    fence_reason: str | None = None
     if buf[pos]:
-        pos = skip_tags(buf, pos)
+        tags, after = read_tags(buf, pos)
+        if 9000 in tags:
+            pos, stop = tags[9000]
+            fence_reason, pos = read_compact_nullable_string(buf, pos)
+            if pos != stop:
+                raise DecodeError("tagged field FenceReason is not of the size given", pos)
+        pos = after
     else:
         pos += 1
-    message = AddOffsetsToTxnResponse(throttle_time_ms, error_code)
+    message = AddOffsetsToTxnResponse(throttle_time_ms, error_code, fence_reason)
     return message
 
 
 def _encode_flexible(out: bytearray, message: AddOffsetsToTxnResponse, version: int) -> None:
-    out += _pack_ihx(message.throttle_time_ms, message.error_code)
+    out += _pack_ih(message.throttle_time_ms, message.error_code)
+    if message.fence_reason is not None:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.fence_reason is not None:
+            out = bytearray()
+            if message.fence_reason is None:
+                out.append(0)
+            else:
+                write_compact_string(out, message.fence_reason)
+            tags.append((9000, out))
+        out = outer
+        write_tags(out, tags)
+    else:
+        out.append(0)

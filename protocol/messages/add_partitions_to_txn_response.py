@@ -9,12 +9,15 @@ from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
     Message,
+    read_compact_nullable_string,
     read_compact_string,
     read_string,
+    read_tags,
     read_uvarint,
     skip_tags,
     write_compact_string,
     write_string,
+    write_tags,
     write_uvarint,
 )
 
@@ -64,7 +67,7 @@ class AddPartitionsToTxnResult(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below")
+    __slots__ = ("throttle_time_ms", "error_code", "results_by_transaction", "results_by_topic_v3_and_below", "fence_reason")
 
     def __init__(
         self,
@@ -72,11 +75,13 @@ class AddPartitionsToTxnResponse(Message):
         error_code: int = 0,
         results_by_transaction: Sequence[AddPartitionsToTxnResult] = (),
         results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnTopicResult] = (),
+        fence_reason: str | None = None,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.results_by_transaction = results_by_transaction
         self.results_by_topic_v3_and_below = results_by_topic_v3_and_below
+        self.fence_reason = fence_reason
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> AddPartitionsToTxnResponse:
@@ -123,7 +128,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnRe
         rbtvab = AddPartitionsToTxnTopicResult(rbtvab_name, rbtvab_results_by_partition)
         results_by_topic_v3_and_below_list.append(rbtvab)
     results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnTopicResult] = results_by_topic_v3_and_below_list
-    message = AddPartitionsToTxnResponse(throttle_time_ms, 0, (), results_by_topic_v3_and_below)
+    message = AddPartitionsToTxnResponse(throttle_time_ms, 0, (), results_by_topic_v3_and_below, None)
     return message
 
 
@@ -254,11 +259,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> AddPartitionsToTxnR
         results_by_topic_v3_and_below: Sequence[AddPartitionsToTxnTopicResult] = results_by_topic_v3_and_below_list
     else:
         results_by_topic_v3_and_below = ()
+    fence_reason: str | None = None
     if buf[pos]:
-        pos = skip_tags(buf, pos)
+        tags, after = read_tags(buf, pos)
+        if 9000 in tags:
+            pos, stop = tags[9000]
+            fence_reason, pos = read_compact_nullable_string(buf, pos)
+            if pos != stop:
+                raise DecodeError("tagged field FenceReason is not of the size given", pos)
+        pos = after
     else:
         pos += 1
-    message = AddPartitionsToTxnResponse(throttle_time_ms, error_code, results_by_transaction, results_by_topic_v3_and_below)
+    message = AddPartitionsToTxnResponse(throttle_time_ms, error_code, results_by_transaction, results_by_topic_v3_and_below, fence_reason)
     return message
 
 
@@ -306,4 +318,17 @@ def _encode_flexible(out: bytearray, message: AddPartitionsToTxnResponse, versio
             for rbtvab_r in rbtvab.results_by_partition:
                 out += _pack_ihx(rbtvab_r.partition_index, rbtvab_r.partition_error_code)
             out += b"\x00"
-    out += b"\x00"
+    if message.fence_reason is not None:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.fence_reason is not None:
+            out = bytearray()
+            if message.fence_reason is None:
+                out.append(0)
+            else:
+                write_compact_string(out, message.fence_reason)
+            tags.append((9000, out))
+        out = outer
+        write_tags(out, tags)
+    else:
+        out.append(0)

@@ -8,7 +8,10 @@ from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
     Message,
-    skip_tags,
+    read_compact_nullable_string,
+    read_tags,
+    write_compact_string,
+    write_tags,
 )
 
 _unpack_ih = Struct(">ih").unpack_from
@@ -18,7 +21,7 @@ _pack_qh = Struct(">qh").pack
 
 
 class EndTxnResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch")
+    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "fence_reason")
 
     def __init__(
         self,
@@ -26,11 +29,13 @@ class EndTxnResponse(Message):
         error_code: int = 0,
         producer_id: int = -1,
         producer_epoch: int = -1,
+        fence_reason: str | None = None,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
+        self.fence_reason = fence_reason
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> EndTxnResponse:
@@ -51,7 +56,7 @@ class EndTxnResponse(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> EndTxnResponse:
     throttle_time_ms, error_code = _unpack_ih(buf, pos)
     pos += 6
-    message = EndTxnResponse(throttle_time_ms, error_code, -1, -1)
+    message = EndTxnResponse(throttle_time_ms, error_code, -1, -1, None)
     return message
 
 
@@ -68,11 +73,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> EndTxnResponse:
     else:
         producer_id = -1
         producer_epoch = -1
+    fence_reason: str | None = None
     if buf[pos]:
-        pos = skip_tags(buf, pos)
+        tags, after = read_tags(buf, pos)
+        if 9000 in tags:
+            pos, stop = tags[9000]
+            fence_reason, pos = read_compact_nullable_string(buf, pos)
+            if pos != stop:
+                raise DecodeError("tagged field FenceReason is not of the size given", pos)
+        pos = after
     else:
         pos += 1
-    message = EndTxnResponse(throttle_time_ms, error_code, producer_id, producer_epoch)
+    message = EndTxnResponse(throttle_time_ms, error_code, producer_id, producer_epoch, fence_reason)
     return message
 
 
@@ -80,4 +92,17 @@ def _encode_flexible(out: bytearray, message: EndTxnResponse, version: int) -> N
     out += _pack_ih(message.throttle_time_ms, message.error_code)
     if version >= 5:
         out += _pack_qh(message.producer_id, message.producer_epoch)
-    out += b"\x00"
+    if message.fence_reason is not None:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.fence_reason is not None:
+            out = bytearray()
+            if message.fence_reason is None:
+                out.append(0)
+            else:
+                write_compact_string(out, message.fence_reason)
+            tags.append((9000, out))
+        out = outer
+        write_tags(out, tags)
+    else:
+        out.append(0)

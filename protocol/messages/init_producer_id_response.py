@@ -8,7 +8,10 @@ from stuntbroker.protocol.primitives import (
     Buffer,
     DecodeError,
     Message,
-    skip_tags,
+    read_compact_nullable_string,
+    read_tags,
+    write_compact_string,
+    write_tags,
 )
 
 _unpack_ihqh = Struct(">ihqh").unpack_from
@@ -18,7 +21,7 @@ _pack_qh = Struct(">qh").pack
 
 
 class InitProducerIdResponse(Message):
-    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch")
+    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch", "ongoing_txn_producer_id", "ongoing_txn_producer_epoch", "fence_reason")
 
     def __init__(
         self,
@@ -28,6 +31,7 @@ class InitProducerIdResponse(Message):
         producer_epoch: int = 0,
         ongoing_txn_producer_id: int = -1,
         ongoing_txn_producer_epoch: int = -1,
+        fence_reason: str | None = None,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
@@ -35,6 +39,7 @@ class InitProducerIdResponse(Message):
         self.producer_epoch = producer_epoch
         self.ongoing_txn_producer_id = ongoing_txn_producer_id
         self.ongoing_txn_producer_epoch = ongoing_txn_producer_epoch
+        self.fence_reason = fence_reason
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> InitProducerIdResponse:
@@ -55,7 +60,7 @@ class InitProducerIdResponse(Message):
 def _decode_classic(buf: Buffer, pos: int, version: int) -> InitProducerIdResponse:
     throttle_time_ms, error_code, producer_id, producer_epoch = _unpack_ihqh(buf, pos)
     pos += 16
-    message = InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, -1, -1)
+    message = InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, -1, -1, None)
     return message
 
 
@@ -72,11 +77,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> InitProducerIdRespo
     else:
         ongoing_txn_producer_id = -1
         ongoing_txn_producer_epoch = -1
+    fence_reason: str | None = None
     if buf[pos]:
-        pos = skip_tags(buf, pos)
+        tags, after = read_tags(buf, pos)
+        if 9000 in tags:
+            pos, stop = tags[9000]
+            fence_reason, pos = read_compact_nullable_string(buf, pos)
+            if pos != stop:
+                raise DecodeError("tagged field FenceReason is not of the size given", pos)
+        pos = after
     else:
         pos += 1
-    message = InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, ongoing_txn_producer_id, ongoing_txn_producer_epoch)
+    message = InitProducerIdResponse(throttle_time_ms, error_code, producer_id, producer_epoch, ongoing_txn_producer_id, ongoing_txn_producer_epoch, fence_reason)
     return message
 
 
@@ -84,4 +96,17 @@ def _encode_flexible(out: bytearray, message: InitProducerIdResponse, version: i
     out += _pack_ihqh(message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch)
     if version >= 6:
         out += _pack_qh(message.ongoing_txn_producer_id, message.ongoing_txn_producer_epoch)
-    out += b"\x00"
+    if message.fence_reason is not None:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.fence_reason is not None:
+            out = bytearray()
+            if message.fence_reason is None:
+                out.append(0)
+            else:
+                write_compact_string(out, message.fence_reason)
+            tags.append((9000, out))
+        out = outer
+        write_tags(out, tags)
+    else:
+        out.append(0)

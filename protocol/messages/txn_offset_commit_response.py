@@ -10,12 +10,15 @@ from stuntbroker.protocol.primitives import (
     DecodeError,
     Message,
     ZERO_UUID,
+    read_compact_nullable_string,
     read_compact_string,
     read_string,
+    read_tags,
     read_uvarint,
     skip_tags,
     write_compact_string,
     write_string,
+    write_tags,
     write_uvarint,
 )
 
@@ -55,15 +58,17 @@ class TxnOffsetCommitResponseTopic(Message):
 
 
 class TxnOffsetCommitResponse(Message):
-    __slots__ = ("throttle_time_ms", "topics")
+    __slots__ = ("throttle_time_ms", "topics", "fence_reason")
 
     def __init__(
         self,
         throttle_time_ms: int = 0,
         topics: Sequence[TxnOffsetCommitResponseTopic] = (),
+        fence_reason: str | None = None,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.topics = topics
+        self.fence_reason = fence_reason
 
     @classmethod
     def decode(cls, buf: Buffer, version: int, pos: int = 0) -> TxnOffsetCommitResponse:
@@ -110,7 +115,7 @@ def _decode_classic(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitRespo
         t = TxnOffsetCommitResponseTopic(t_name, ZERO_UUID, t_partitions)
         topics_list.append(t)
     topics: Sequence[TxnOffsetCommitResponseTopic] = topics_list
-    message = TxnOffsetCommitResponse(throttle_time_ms, topics)
+    message = TxnOffsetCommitResponse(throttle_time_ms, topics, None)
     return message
 
 
@@ -177,11 +182,18 @@ def _decode_flexible(buf: Buffer, pos: int, version: int) -> TxnOffsetCommitResp
         t = TxnOffsetCommitResponseTopic(t_name, t_topic_id, t_partitions)
         topics_list.append(t)
     topics: Sequence[TxnOffsetCommitResponseTopic] = topics_list
+    fence_reason: str | None = None
     if buf[pos]:
-        pos = skip_tags(buf, pos)
+        tags, after = read_tags(buf, pos)
+        if 9000 in tags:
+            pos, stop = tags[9000]
+            fence_reason, pos = read_compact_nullable_string(buf, pos)
+            if pos != stop:
+                raise DecodeError("tagged field FenceReason is not of the size given", pos)
+        pos = after
     else:
         pos += 1
-    message = TxnOffsetCommitResponse(throttle_time_ms, topics)
+    message = TxnOffsetCommitResponse(throttle_time_ms, topics, fence_reason)
     return message
 
 
@@ -205,4 +217,17 @@ def _encode_flexible(out: bytearray, message: TxnOffsetCommitResponse, version: 
         for t_p in t.partitions:
             out += _pack_ihx(t_p.partition_index, t_p.error_code)
         out += b"\x00"
-    out += b"\x00"
+    if message.fence_reason is not None:
+        tags: list[tuple[int, bytearray]] = []
+        outer = out
+        if message.fence_reason is not None:
+            out = bytearray()
+            if message.fence_reason is None:
+                out.append(0)
+            else:
+                write_compact_string(out, message.fence_reason)
+            tags.append((9000, out))
+        out = outer
+        write_tags(out, tags)
+    else:
+        out.append(0)

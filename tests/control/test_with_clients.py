@@ -70,7 +70,8 @@ def test_an_id_may_have_slashes_and_its_requests_of_all_versions_are_told(broker
 
     shown = transaction(broker.control, "eu/west/pay 1?")
     assert shown["phase"] == "CompleteCommit"
-    apis = [request["api"] for request in shown["requests"]]
+    # On a slow machine librdkafka looks for the coordinator twice.
+    apis = list(dict.fromkeys(request["api"] for request in shown["requests"]))
     assert apis == ["FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"]
 
 

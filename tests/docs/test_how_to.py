@@ -119,7 +119,7 @@ async def test_the_functions_and_the_test_of_the_page_about_the_client_work(tmp_
         exec(compile(block, "client.md", "exec"), own)
         page |= own
     rounds = itertools.count()
-    with run_broker(topics={"orders": 2, "bills": 1, "payments": 1}) as broker:
+    with run_broker(topics={"orders": 2, "bills": 1, "payments": 1, "report": 2}) as broker:
         await page["write"](broker.bootstrap)
         assert sorted(broker.values("orders")) == [b"order 0", b"order 1", b"order 2"]
         await page["process"](broker.bootstrap, lambda: next(rounds) < 30 and len(broker.values("bills")) < 3)
@@ -127,6 +127,11 @@ async def test_the_functions_and_the_test_of_the_page_about_the_client_work(tmp_
 
         await asyncio.to_thread(page["write_blocking"], broker.bootstrap)
         assert b"order 5" in broker.values("orders")
+
+        await page["write_many"](broker.bootstrap, ["a", "b", "c"])
+        assert {b"a", b"b", b"c"} <= set(broker.values("orders"))
+        await page["write_together"](broker.bootstrap)
+        assert sorted(broker.values("report")) == [b"part 0", b"part 1"]
 
         with contextlib.closing(sqlite3.connect(tmp_path / "payments.db")) as database:
             await page["pay"](broker.bootstrap, database, [1, 2])

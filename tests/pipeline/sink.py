@@ -8,9 +8,9 @@ from live_broker import batch
 
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.decisions import Decision, Decisions, Stored, Transaction, is_decided
 from stuntbroker.pipeline.recovery import Settled, before_batch, commit_batch, settle, transactional_id
+from stuntbroker.pipeline.writer import TransactionalWriter
 
 SINK = "orders"
 QUERY = "query-1"

@@ -18,7 +18,6 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.reader import read_partition
 from stuntbroker.client.topics import create_topic
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (
     KEPT,
@@ -42,6 +41,7 @@ from stuntbroker.pipeline.decisions import (
     open_decisions,
     writes_after,
 )
+from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.batches.records import build_batch
 
 A, B = Transaction("s-0-0", 1, 2), Transaction("s-1-0", 3, 4)

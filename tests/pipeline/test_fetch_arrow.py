@@ -15,10 +15,10 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, NotFound, TimedOut
 from stuntbroker.client.fetching import FetchSizes, PartitionFetch, TopicPartition, find_topics, list_offsets
 from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, read_partition
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.decode import find_batches
 from stuntbroker.pipeline.encode import encode
 from stuntbroker.pipeline.fetch_arrow import Wanted, fetch_range
+from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,

@@ -20,10 +20,10 @@ from stuntbroker.client.cluster import parse_bootstrap
 from stuntbroker.client.errors import BrokerError, ProducerFenced, UnsupportedVersion
 from stuntbroker.client.reader import read_partition
 from stuntbroker.client.transactions import End, end_all, init_producer
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import Superseded
 from stuntbroker.pipeline.encode import encode
+from stuntbroker.pipeline.writer import TransactionalWriter
 from tests.peers.kafka_broker import apache_kafka
 
 pytestmark = pytest.mark.timeout(300)
@@ -115,13 +115,13 @@ def test_columns_that_were_encoded_are_the_rows_that_are_read(
 
 def test_who_comes_later_fences_who_was_before(cluster: ChannelCluster, topic: str, two_phase: bool) -> None:
     old = TransactionalWriter(cluster, f"{topic}-0-0")
-    pair = old.init(two_phase).pair
+    old.init(two_phase)
     old.produce(topic, 0, batch("old"))
     old.flush()
     new = TransactionalWriter(cluster, f"{topic}-0-0")
     new.init(two_phase)
     old.produce(topic, 0, batch("late"))
-    for step in (old.flush, old.commit, lambda: old.init(owner=pair)):
+    for step in (old.flush, old.commit):
         with pytest.raises(ProducerFenced):
             step()
     new.produce(topic, 0, batch("new"))

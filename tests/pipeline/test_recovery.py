@@ -15,7 +15,6 @@ from stuntbroker.client.admin import TWO_PHASE_TIMEOUT_MS, Description
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError, ProducerFenced
 from stuntbroker.client.transactions import End, end_all, init_producer
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (
     BatchWentBack,
@@ -28,6 +27,7 @@ from stuntbroker.pipeline.decisions import (
     Transaction,
 )
 from stuntbroker.pipeline.recovery import DecisionLost, Plan, pattern, plan, settle, transactional_id
+from stuntbroker.pipeline.writer import TransactionalWriter
 
 FIRST, SECOND = rows("first", 10), rows("second", 10)
 

@@ -34,9 +34,9 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline import recovery
 from stuntbroker.pipeline.spark import StuntbrokerDataSource
+from stuntbroker.pipeline.writer import TransactionalWriter
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -20,9 +20,9 @@ from spark_cluster import java_options
 from stuntbroker.client.admin import RUNNING, Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset, read_partition
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.recovery import pattern
 from stuntbroker.pipeline.spark import StuntbrokerDataSource
+from stuntbroker.pipeline.writer import TransactionalWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from live_broker import batch
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.writer import TransactionalWriter
+from stuntbroker.pipeline.writer import TransactionalWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,6 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError, ProducerFenced, TimedOut
 from stuntbroker.client.topics import create_topic
 from stuntbroker.client.transactions import End, end_all
-from stuntbroker.client.writer import TransactionalWriter, now_ms
 from stuntbroker.pipeline.decisions import BatchWentBack, Decision, DecisionError
 from stuntbroker.pipeline.spark import connections, single_sink, two_phase_sink
 from stuntbroker.pipeline.spark.rows import BadRows
@@ -25,6 +24,7 @@ from stuntbroker.pipeline.spark.sink import sink_of
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
 from stuntbroker.pipeline.spark.two_phase_sink import TooLate, TwoPhaseSink
 from stuntbroker.pipeline.spark.writing import Sink, write_once
+from stuntbroker.pipeline.writer import TransactionalWriter, now_ms
 from stuntbroker.protocol.batches.records import build_batch
 
 if TYPE_CHECKING:

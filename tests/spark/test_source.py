@@ -13,8 +13,8 @@ from pyspark.errors import AnalysisException
 from pyspark.testing import assertDataFrameEqual
 
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.encode import encode
+from stuntbroker.pipeline.writer import TransactionalWriter
 
 if TYPE_CHECKING:
     from live_broker import LiveBroker

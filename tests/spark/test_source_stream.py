@@ -17,12 +17,12 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.fetching import TopicPartition
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset
-from stuntbroker.client.writer import TransactionalWriter
 from stuntbroker.pipeline.spark import source
 from stuntbroker.pipeline.spark.data_source import COLUMNS
 from stuntbroker.pipeline.spark.offsets import DataLoss
 from stuntbroker.pipeline.spark.progress import offsets_behind_latest
 from stuntbroker.pipeline.spark.source import StreamReader
+from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from stuntbroker.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState

@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 
 CALLS: dict[Call, Callable[[TransactionalProducer], Awaitable[object]]] = {
     Call.INIT_TRANSACTIONS: lambda producer: producer.init_transactions(),
+    Call.JOIN_TRANSACTION: lambda producer: producer.join_transaction(SOMEBODY),
     Call.BEGIN_TRANSACTION: lambda producer: producer.begin_transaction(),
     Call.SEND: lambda producer: producer.send("t", b"value"),
     Call.FLUSH: lambda producer: producer.flush(),
@@ -83,6 +84,10 @@ async def _bring_into(
     if state is State.INITIALIZING and by in (None, Call.INIT_TRANSACTIONS):
         faults["InitProducerId"] = Fault(COORDINATOR_LOADING)
         await _until(producer, state, producer.init_transactions)
+        return
+    if by is Call.JOIN_TRANSACTION:
+        faults["FindCoordinator"] = Fault(COORDINATOR_LOADING)
+        await _until(producer, state, lambda: producer.join_transaction(SOMEBODY))
         return
     await _repeat(producer.init_transactions)
     if state is State.READY:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection, CloseReason
@@ -27,6 +29,7 @@ SOFTWARE_VERSION: Final = "0"
 VERSION_MAX: Final = 0x7FFF
 _FAULTS: Final = (KafkaError, OSError, EOFError, DecodeError, IndexError)
 """What aiokafka lets through when a connection breaks or a response cannot be read."""
+_numbers = itertools.count(1)
 
 
 class Link:
@@ -74,13 +77,37 @@ def _send(connection: AIOKafkaConnection, send: Callable[..., Any], *arguments: 
         raise KafkaConnectionError(f"connection to {connection.host}:{connection.port} broken: {fault}") from fault
 
 
-class Wire:
-    """The brokers of a cluster. All requests to a broker go over one connection, in order."""
+class SharedConnections(Protocol):
+    """Connections that producers can share: `Connections`, of this package or of `client.blocking`."""
 
-    def __init__(self, **options: Any) -> None:
-        """Take the options of aiokafka's client by their names there."""
-        self._client = AIOKafkaClient(**options)
+    @property
+    def is_open(self) -> bool:
+        """Whether they are started, and not closed."""
+
+
+class Connections:
+    """Connections to the brokers of a cluster, one each, which producers may share. Requests go over them in order.
+
+        async with Connections(bootstrap_servers="localhost:9092") as connections:
+            producer = TransactionalProducer(connections=connections, transactional_id="orders-1")
+
+    Not for more than one event loop, nor across a fork.
+    """
+
+    def __init__(
+        self, *, bootstrap_servers: str | list[str] = "localhost", client_id: str | None = None, **options: Any
+    ) -> None:
+        """Take the options; nothing is connected before `start`. An event loop has to run.
+
+        `options`: request_timeout_ms, retry_backoff_ms, metadata_max_age_ms, connections_max_idle_ms, and those of security,
+        as TransactionalProducer has them.
+        """
+        self._client = AIOKafkaClient(
+            bootstrap_servers=bootstrap_servers, client_id=client_id or f"stuntbroker-{next(_numbers)}", **options
+        )
         guard_connections(self._client)
+        self.is_open = False
+        """Whether they are started, and not closed."""
         self._links: dict[int, Link] = {}
         self._partitions: dict[str, tuple[int, ...]] = {}
         self._partitions_of_ms = 0.0
@@ -88,10 +115,25 @@ class Wire:
     async def start(self) -> None:
         """Connect to a bootstrap server and read the metadata. Raises aiokafka's KafkaConnectionError."""
         await self._client.bootstrap()
+        self.is_open = True
 
     async def stop(self) -> None:
         """Close all connections."""
+        self.is_open = False
         await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
 
     # --- metadata
 
@@ -126,6 +168,10 @@ class Wire:
         """Read the metadata anew, in the background."""
         future: asyncio.Future[Any] = self._client.force_metadata_update()
         return future
+
+    async def read_metadata(self) -> None:
+        """Read the metadata anew."""
+        await self.refresh()
 
     def any_node(self) -> int | None:
         """Return a broker of the cluster at random; None when none is known."""

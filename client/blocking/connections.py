@@ -1,0 +1,81 @@
+"""Connections that several blocking producers share, and the thread that serves them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from stuntbroker.client.blocking.loop_thread import LoopThread
+from stuntbroker.client.producer import connections as asynchronous
+from stuntbroker.client.producer.errors import IllegalStateError
+
+
+class Connections:
+    """Connections to the brokers of a cluster, one each, which producers of a process may share.
+
+        with Connections(bootstrap_servers="localhost:9092") as connections:
+            producer = TransactionalProducer(connections=connections, transactional_id="orders-1")
+
+    Options are those of the class of the same name for asyncio. They are checked by `start`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._thread: LoopThread | None = None
+        self._twin: asynchronous.Connections | None = None
+
+    def start(self) -> None:
+        """Connect to a bootstrap server. Raises aiokafka's KafkaConnectionError when none answers."""
+        if self._thread is not None:
+            raise IllegalStateError("the connections were started before")
+        thread = LoopThread("stuntbroker connections")
+
+        async def begin() -> asynchronous.Connections:
+            return await asynchronous.Connections(**self._options).__aenter__()
+
+        try:
+            self._twin = thread.call(begin)
+        except BaseException:
+            thread.stop()
+            raise
+        self._thread = thread
+        thread.closers.append(self._twin.stop)
+
+    def stop(self) -> None:
+        """Close the connections. May be called twice. Producers that use them have to be stopped before."""
+        thread, twin = self._thread, self._twin
+        if thread is None or twin is None or not thread.is_running:
+            return
+        self._twin = None
+        try:
+            thread.call(twin.stop)
+        finally:
+            thread.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether they are started, and not closed."""
+        return self._twin is not None
+
+    @property
+    def thread(self) -> LoopThread:
+        """The thread that serves the connections. Raises IllegalStateError before `start` and after `stop`."""
+        if self._thread is None or self._twin is None:
+            raise IllegalStateError("the connections are not started, or closed")
+        return self._thread
+
+    @property
+    def twin(self) -> asynchronous.Connections:
+        """The connections in that thread. Raises IllegalStateError before `start` and after `stop`."""
+        if self._twin is None:
+            raise IllegalStateError("the connections are not started, or closed")
+        return self._twin

@@ -1,0 +1,167 @@
+"""From what an application sends to batches of partitions: serializers, partitioner, sizes, metadata of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeAlias
+
+from aiokafka.errors import KafkaError
+from aiokafka.producer.message_accumulator import BatchBuilder
+
+from stuntbroker.client.producer.batches import Headers, RecordFuture, encoded
+from stuntbroker.client.producer.calls import Calls
+from stuntbroker.client.producer.connections import Connections
+from stuntbroker.client.producer.errors import FailureType, ProduceFailedError, ProducerError
+from stuntbroker.client.producer.options import Partitioner, Serializer, StickyPartitioner
+from stuntbroker.client.producer.sender import BATCH_OVERHEAD, Sender
+from stuntbroker.client.producer.session import Session
+from stuntbroker.client.producer.states import Call, State
+from stuntbroker.client.telemetry import ProducerTelemetry
+from stuntbroker.protocol.errors import ErrorCode
+
+EncodedRecords: TypeAlias = BatchBuilder | bytes | bytearray | memoryview
+
+
+class Dispatcher:
+    """Hands records to the sender, each to the partition that it belongs to."""
+
+    def __init__(
+        self,
+        session: Session,
+        calls: Calls,
+        connections: Connections,
+        sender: Sender,
+        *,
+        partitioner: Partitioner | None,
+        max_batch_size: int,
+        max_request_size: int,
+        codec: int,
+        telemetry: ProducerTelemetry | None,
+    ) -> None:
+        self._session = session
+        self._calls = calls
+        self._connections = connections
+        self._sender = sender
+        self._partitioner = partitioner
+        self._sticky = StickyPartitioner(sender.has_open_batch)
+        self._max_batch_size = max_batch_size
+        self._max_request_size = max_request_size
+        self._codec = codec
+        self._telemetry = telemetry
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers | None,
+    ) -> RecordFuture:
+        """Add a record that is serialized; wait for metadata and for room."""
+        while True:
+            future = self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
+            if future is not None:
+                return future
+            await self._wait(topic, partition)
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers | None,
+    ) -> RecordFuture | None:
+        """Add a record that is serialized, unless `send` would have to wait: then return None, and nothing is done."""
+        partitions = self._ready_partitions(topic)
+        if not partitions or (partition is not None and partition not in partitions):
+            return None
+        size = len(key or b"") + len(value or b"") + BATCH_OVERHEAD
+        if size > self._max_request_size:
+            return self._rejected(topic, partition, size)
+        if partition is None:
+            partition = self._choose(topic, key, partitions)
+        if self._telemetry is None or self._telemetry.tracer is None:
+            return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
+        span, headers = self._telemetry.begin_record(topic, partition, headers or [])
+        future = self._sender.append(topic, partition, timestamp_ms, key, value, headers)
+        future.add_done_callback(partial(self._telemetry.end_record, span))
+        return future
+
+    def create_batch(self, key_serializer: Serializer | None, value_serializer: Serializer | None) -> BatchBuilder:
+        """Return an empty batch, with the compression and size of the producer's own."""
+        return BatchBuilder(
+            self._max_batch_size,
+            self._codec,
+            is_transactional=1,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+        )
+
+    async def send_batch(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture:
+        """Add a batch that is encoded; wait for metadata and for room. Raises ValueError."""
+        while True:
+            future = self.send_batch_nowait(batch, topic, partition)
+            if future is not None:
+                return future
+            await self._wait(topic, partition)
+
+    def send_batch_nowait(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
+        """Add a batch that is encoded, unless `send_batch` would have to wait. Raises ValueError."""
+        if partition not in self._ready_partitions(topic):
+            return None
+        return self._sender.append_batch(topic, partition, *encoded(batch))
+
+    def _ready_partitions(self, topic: str) -> Sequence[int]:
+        """Return the partitions of a topic; none if its metadata or room has to be waited for. Raises what the state says."""
+        if self._session.state is not State.IN_TRANSACTION or self._calls.pending is not None:
+            self._calls.check(Call.SEND)
+        return () if self._sender.is_full else self._connections.partitions(topic)
+
+    async def _wait(self, topic: str, partition: int | None) -> None:
+        """Wait for room, or for the metadata of a topic. That there is none makes the transaction one to be aborted.
+
+        Raises ValueError for a partition that newer metadata does not have either.
+        """
+        partitions = self._connections.partitions(topic)
+        if partitions and (partition is None or partition in partitions):
+            await self._calls.within("send", self._sender.room())
+            return
+        if partitions:
+            await self._calls.within("send", self._connections.read_metadata())
+            partitions = self._connections.partitions(topic)
+            if partitions and partition not in partitions:
+                raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
+            return
+        try:
+            await self._calls.within("send", self._connections.wait_for_topic(topic))
+        except KafkaError as fault:
+            cause = ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None))
+            cause.__cause__ = fault
+            self.fail(cause)
+
+    def fail(self, cause: ProducerError) -> None:
+        """Make the transaction one that has to be aborted, because a record of it was not taken."""
+        self._session.fail_abortable(cause)
+        self._sender.drop()
+
+    def _rejected(self, topic: str, partition: int | None, size: int) -> RecordFuture:
+        """A record that is too large fails, and the transaction with it, as in Apache Kafka's producer."""
+        cause = ProducerError(
+            f"a record of {size} bytes for topic {topic!r} is larger than max_request_size, {self._max_request_size}",
+            ErrorCode.MESSAGE_TOO_LARGE,
+        )
+        error = ProduceFailedError(cause.args[0], FailureType.MESSAGE_REJECTED, cause.code)
+        error.__cause__ = cause
+        self.fail(cause)
+        return self._sender.failed_record(topic, partition or 0, error)
+
+    def _choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
+        available = self._connections.available_partitions
+        if self._partitioner is not None:
+            return self._partitioner(key, partitions, available(topic))
+        return self._sticky.choose(topic, key, partitions, available)
+

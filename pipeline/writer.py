@@ -1,0 +1,216 @@
+"""Encoded batches into the transactions of one transactional id: the client's producer, as the pipeline uses it.
+
+    writer = TransactionalWriter(cluster, "sink-0-0")
+    writer.init(two_phase=True)
+    writer.produce("topic", 0, batch)        # returns while the batch is on its way
+    state = str(writer.prepare())            # everything is in the log; store this where it is decided
+
+All rules of Kafka are those of `client.blocking.TransactionalProducer`. Here are the names and the errors that the rest of the
+pipeline has (`client.errors`), and the offsets that were written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+from stuntbroker.client.blocking import SentRecord, TransactionalProducer
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import (
+    BrokerError,
+    ClientError,
+    ConnectionFailed,
+    ProducerFenced,
+    ProducerUnknown,
+    TimedOut,
+    TransactionAbortable,
+    UnsupportedVersion,
+)
+from stuntbroker.client.producer.errors import (
+    IllegalStateError,
+    OperationTimedOutError,
+    ProducerError,
+    ResponseError,
+    TransactionAbortableError,
+    UnsupportedVersionError,
+)
+from stuntbroker.client.producer.states import State
+from stuntbroker.client.transactions import NOBODY, PreparedState
+from stuntbroker.protocol.batches.records import read_header
+from stuntbroker.protocol.errors import ErrorCode
+
+TIMEOUT_MS: Final = 60_000
+BUFFER_BYTES: Final = 20 << 20
+"""Batches that are on their way: they are kept in memory."""
+FAULTS: Final[dict[int, type[BrokerError]]] = {
+    ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFenced,
+    ErrorCode.PRODUCER_FENCED: ProducerFenced,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ProducerUnknown,
+    ErrorCode.UNKNOWN_PRODUCER_ID: ProducerUnknown,
+}
+"""What an error code says of the producer, whether or not its transaction can still be aborted."""
+
+TopicPartition = tuple[str, int]
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Written(NamedTuple):
+    """What a transaction has put into one partition."""
+
+    first_offset: int
+    last_offset: int
+    records: int
+
+
+class TransactionalWriter:
+    """One transactional id. Not for more than one thread, nor across a fork.
+
+    After TransactionAbortable only abort() is left, after any other error nothing but a new init().
+    """
+
+    def __init__(self, cluster: ChannelCluster, transactional_id: str, timeout_ms: int = TIMEOUT_MS) -> None:
+        """`cluster`: its connections for producers are used, and its time-out."""
+        self.transactional_id = transactional_id
+        self._cluster = cluster
+        self._timeout_ms = timeout_ms
+        self._producer: TransactionalProducer | None = None
+        self._sent: list[tuple[TopicPartition, SentRecord, int]] = []
+
+    @property
+    def pair(self) -> PreparedState:
+        """Producer id and epoch."""
+        return NOBODY if self._producer is None else self._producer.identity
+
+    @property
+    def written(self) -> dict[TopicPartition, Written]:
+        """What of this transaction is acknowledged, by partition."""
+        written: dict[TopicPartition, Written] = {}
+        for where, sent, records in self._sent:
+            if not sent.done() or sent.exception() is not None:
+                continue
+            first = sent.result().offset
+            if first < 0:  # The broker knows of the batch, and no longer where it is.
+                continue
+            before = written.get(where, Written(first, -1, 0))
+            written[where] = Written(
+                min(before.first_offset, first),
+                max(before.last_offset, first + records - 1),
+                before.records + records,
+            )
+        return written
+
+    # --- begin
+
+    def init(self, two_phase: bool = False, keep: bool = False) -> bool:
+        """Take the id over: nobody who had it can go on. Return whether a transaction of it was kept, as `keep` asks (KIP-939).
+
+        One that was kept takes no more records. Raises ProducerFenced, UnsupportedVersion, TimedOut.
+        """
+        options = {"enable_2pc": True} if two_phase else {"transaction_timeout_ms": self._timeout_ms}
+        with self._translated("InitProducerId"):
+            producer = self._start(options)
+            producer.init_transactions(keep_prepared_txn=keep)
+        return producer.state is State.PREPARED_TRANSACTION
+
+    def join(self, pair: PreparedState) -> None:
+        """Take part in the transaction of a producer that another process has initialised, with partitions of its own."""
+        with self._translated("joining"):
+            self._start({}).join_transaction(pair)
+
+    def _start(self, options: dict[str, Any]) -> TransactionalProducer:
+        self.close()
+        self._producer = self._cluster.producer(self.transactional_id, buffer_memory=BUFFER_BYTES, **options)
+        return self._producer
+
+    # --- records
+
+    def produce(self, topic: str, partition: int, batches: bytearray | Iterable[bytearray]) -> None:
+        """Send batches, which are stamped in place. Waits while too many are on their way.
+
+        Raises ProducerFenced, ProducerUnknown, TransactionAbortable, TimedOut.
+        """
+        producer = self._ready()
+        with self._translated(f"writing to {topic}-{partition}"):
+            if producer.state is State.READY:
+                self._sent.clear()
+                producer.begin_transaction()
+            for batch in (batches,) if isinstance(batches, bytearray) else batches:
+                sent = producer.send_batch(batch, topic, partition=partition)
+                self._sent.append(((topic, partition), sent, read_header(batch).count))
+
+    def flush(self) -> None:
+        """Wait until every batch is acknowledged."""
+        with self._translated("writing"):
+            self._ready().flush()
+
+    def prepare(self) -> PreparedState:
+        """Wait for all records; from now on the transaction can only be completed (KIP-939)."""
+        with self._translated("preparing"):
+            return self._ready().prepare_transaction()
+
+    # --- end
+
+    def commit(self) -> None:
+        """Raises TransactionAbortable: then it has to be aborted. After TimedOut it may or may not be committed."""
+        self._end(commit=True)
+
+    def abort(self) -> None:
+        """Abort the transaction, with what was refused in it. Raises the error that made the writer unusable."""
+        self._end(commit=False)
+
+    def _end(self, commit: bool) -> None:
+        producer = self._ready()
+        if producer.state is State.READY:
+            return  # There is no transaction.
+        with self._translated("commit" if commit else "abort"):
+            if commit:
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+        self._sent.clear()
+
+    def close(self) -> None:
+        """Leave what is open as it is, and end the producer."""
+        producer, self._producer = self._producer, None
+        self._sent.clear()
+        if producer is not None:
+            producer.stop(leave_open=True)
+
+    # --- errors
+
+    def _ready(self) -> TransactionalProducer:
+        if self._producer is None:
+            raise ClientError(f"{self.transactional_id!r}: init() comes first")
+        return self._producer
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        """Raise the pipeline's errors instead of the producer's."""
+        try:
+            yield
+        except (KafkaError, IllegalStateError) as fault:
+            raise self._translation(what, fault) from fault
+
+    def _translation(self, what: str, fault: KafkaError | IllegalStateError) -> ClientError:
+        cause = fault.__cause__ if isinstance(fault.__cause__, ResponseError) else None
+        code = fault.code if isinstance(fault, ProducerError) else None
+        if code:
+            kind = TransactionAbortable if isinstance(fault, TransactionAbortableError) else BrokerError
+            text = f"{self.transactional_id!r}: {what if cause is None else cause.request}"
+            return FAULTS.get(code, kind)(text, code, None if cause is None else cause.reason)
+        kinds = {
+            UnsupportedVersionError: UnsupportedVersion,
+            OperationTimedOutError: TimedOut,
+            TransactionAbortableError: TimedOut,  # No broker refused anything: records were on their way for too long.
+            KafkaConnectionError: ConnectionFailed,
+        }
+        translation = next((kinds[cls] for cls in type(fault).__mro__ if cls in kinds), ClientError)
+        return translation(f"{self.transactional_id!r} {what}: {fault}")

@@ -1,0 +1,151 @@
+"""Ends of many transactions at once, what a topic's committed values are, and the text of a prepared state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_broker import FakeBroker, HandClock
+from live_broker import LiveBroker, batch, committed, held_back, make_topic
+
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import ClientError
+from stuntbroker.client.reader import LastValues, read_partition
+from stuntbroker.client.transactions import END_TXN, End, PreparedState, end_all
+from stuntbroker.protocol.batches.records import build_batch
+from stuntbroker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
+from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
+    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return "".join(letter if letter.isalnum() else "." for letter in request.node.name)
+
+
+@pytest.fixture
+def cluster(live: LiveBroker, topic: str) -> Iterator[ChannelCluster]:
+    with live.cluster() as cluster:
+        make_topic(cluster, topic, 2)
+        yield cluster
+
+
+def test_ends_may_be_repeated_and_each_has_a_result(cluster: ChannelCluster, topic: str) -> None:
+    ends = []
+    for number in range(40):
+        producer = cluster.producer(f"{topic}-{number}", enable_2pc=True)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"%02d" % number, partition=number % 2)
+        ends.append(End(producer.transactional_id, *producer.prepare_transaction(), number % 4 != 0))
+    unknown = [End(f"{topic}-none", 1, 1, True), End(f"{topic}-0", 10**9, 0, True)]
+
+    for _ in range(2):
+        ended = end_all(cluster, [*ends, *unknown])
+        assert [each.end for each in ended] == [*ends, *unknown]
+        assert [each.code for each in ended] == [0] * 40 + [49, 49]
+    assert [each.code for each in end_all(cluster, [end._replace(commit=not end.commit) for end in ends])] == [48] * 40
+    assert held_back(cluster, topic, 2) == []
+    assert committed(cluster, topic, 2) == [f"{number:02d}" for number in range(40) if number % 4]
+
+
+def coordinator(broker: FakeBroker, level: int, codes: list[int | None]) -> None:
+    """Answer EndTxn with these error codes, one after the other; None breaks the connection."""
+
+    def end(request: Any, version: int) -> EndTxnResponse | None:
+        assert (version >= 5) is (level == 2)
+        code = codes.pop(0)
+        return None if code is None else EndTxnResponse(0, code, *((7, 1) if version >= 5 else ()))
+
+    known = [ApiVersion(key, *versions) for key, versions in broker.versions.items()]
+    features = [FinalizedFeatureKey("transaction.version", level, level)]
+    broker.handlers[18] = lambda request, version: ApiVersionsResponse(0, known, finalized_features=features)
+    broker.handlers[END_TXN] = end
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("codes", [[51, 14, 15, 16, 0], [None, 0], [51] * 10 + [0], [7, 48], [90]], ids=str)
+def test_an_end_is_asked_for_until_it_is_answered_for_good(
+    codes: list[int | None], level: int, broker: FakeBroker
+) -> None:
+    clock, left = HandClock(), list(codes)
+    coordinator(broker, level, left)
+    with ChannelCluster([broker.address], 30.0, clock.now_s, clock.sleep) as cluster:
+        (ended,) = end_all(cluster, [End("w", 7, 0, True)])
+    assert (left, ended.code) == ([], codes[-1])
+    assert ended.pair == ((7, 1) if level == 2 else (-1, -1))
+
+
+def test_an_end_that_is_never_answered_is_a_time_out(broker: FakeBroker) -> None:
+    clock = HandClock()
+    coordinator(broker, 2, [14] * 1_000)
+    with (
+        ChannelCluster([broker.address], 5.0, clock.now_s, clock.sleep) as cluster,
+        pytest.raises(ClientError, match="1 of 1 transactions are not known to have ended"),
+    ):
+        end_all(cluster, [End("w", 7, 0, True)])
+    assert 4 < clock.s < 6
+
+
+def test_the_last_committed_value_of_every_key(cluster: ChannelCluster, topic: str) -> None:
+    producer = cluster.producer(topic)
+    producer.init_transactions()
+    last = LastValues(cluster, topic, 0)
+    steps: list[tuple[list[tuple[bytes | None, bytes | None]], bool, dict[bytes, bytes]]] = [
+        ([(b"a", b"1"), (b"b", b"1")], True, {b"a": b"1", b"b": b"1"}),
+        ([(b"a", b"2")], False, {b"a": b"1", b"b": b"1"}),
+        ([(b"a", b"3"), (None, b"x")], True, {b"a": b"3", b"b": b"1"}),
+        ([(b"b", None)], True, {b"a": b"3"}),
+    ]
+    for pairs, commit, expected in steps:
+        producer.begin_transaction()
+        producer.send_batch(build_batch(pairs, 0), topic, partition=0)
+        producer.flush()
+        (producer.commit_transaction if commit else producer.abort_transaction)()
+        last.refresh()
+        assert last.values == expected
+    fresh = LastValues(cluster, topic, 0)
+    fresh.refresh()
+    assert fresh.values == last.values
+
+
+def test_a_long_partition_is_read_to_its_end(
+    cluster: ChannelCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stuntbroker.client.reader.FETCH_BYTES_MAX", 3_000)
+    producer = cluster.producer(topic)
+    producer.init_transactions()
+    for number in range(30):
+        producer.begin_transaction()
+        producer.send_batch(batch(*[f"{number}-{index}" * 10 for index in range(10)]), topic, partition=0)
+        producer.flush()
+        (producer.commit_transaction if number % 3 else producer.abort_transaction)()
+    rows = read_partition(cluster, topic, 0)
+
+    assert [row.value for row in rows] == [
+        (f"{number}-{index}" * 10).encode() for number in range(30) if number % 3 for index in range(10)
+    ]
+    assert len(read_partition(cluster, topic, 0, isolation=0)) == 300
+
+
+STATES = {"": (-1, -1), "1:0": (1, 0), "9223372036854775:32767": (9223372036854775, 32767)}
+
+
+@pytest.mark.parametrize("text", STATES)
+def test_a_prepared_state_is_text_and_back(text: str) -> None:
+    state = PreparedState.parse(text)
+
+    assert state == STATES[text]
+    assert str(state) == text
+
+
+@pytest.mark.parametrize("text", ["1", ":", "1:", "-1:-1", "1:32768", "a:1", "1:2:3", "\u0661:1", "9" * 19 + ":1"])
+def test_what_is_no_prepared_state_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no prepared state"):
+        PreparedState.parse(text)

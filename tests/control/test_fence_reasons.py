@@ -1,0 +1,123 @@
+"""Answers that tell a producer that it is fenced say why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
+from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.producer.batches import stamp
+from stuntbroker.client.transactions import PreparedState
+from stuntbroker.control.messages import response_class
+from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.batches.records import build_batch
+from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from stuntbroker.protocol.primitives import Message
+
+ID = "pay"
+
+
+def produce_request(pair: PreparedState) -> ProduceRequest:
+    batch = build_batch([(None, b"late")], 1)
+    stamp(batch, pair, 0)
+    return ProduceRequest(ID, -1, 1000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])])
+
+
+def offsets_request(pair: PreparedState) -> TxnOffsetCommitRequest:
+    topic = TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1, -1, "")])
+    return TxnOffsetCommitRequest(ID, "group", *pair, -1, "", None, [topic])
+
+
+REQUESTS: dict[str, tuple[int, int, Callable[[PreparedState], Message]]] = {
+    "Produce, version 1": (0, 11, produce_request),
+    "Produce, version 2": (0, 12, produce_request),
+    "InitProducerId": (22, 5, lambda pair: InitProducerIdRequest(ID, 1000, *pair)),
+    "AddPartitionsToTxn": (
+        24,
+        3,
+        lambda pair: AddPartitionsToTxnRequest((), ID, *pair, [AddPartitionsToTxnTopic("t", [0])]),
+    ),
+    "AddOffsetsToTxn": (25, 4, lambda pair: AddOffsetsToTxnRequest(ID, *pair, "group")),
+    "EndTxn, version 1": (26, 4, lambda pair: EndTxnRequest(ID, *pair, True)),
+    "EndTxn, version 2": (26, 5, lambda pair: EndTxnRequest(ID, *pair, True)),
+    "TxnOffsetCommit, version 1": (28, 4, offsets_request),
+    "TxnOffsetCommit, version 2": (28, 5, offsets_request),
+}
+
+
+def fence(broker: Broker) -> PreparedState:
+    """Return producer id and epoch of a producer with an open transaction that another one has fenced."""
+    broker.create_topic("t")
+    options = {"bootstrap.servers": broker.bootstrap, "transactional.id": ID, "client.id": "old"}
+    old = Producer(options)
+    old.init_transactions(10)
+    old.begin_transaction()
+    old.produce("t", b"open")
+    old.flush(10)
+    state = broker.transactions()[0]
+    new = Producer(options | {"client.id": "new"})
+    new.init_transactions(10)
+    with pytest.raises(KafkaException):  # Tags that it does not know are no trouble to another client.
+        old.commit_transaction(10)
+    return PreparedState(state.producer_id, state.producer_epoch)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_answer_to_a_fenced_producer_says_who_fenced_it(name: str, stuntbroker: Broker) -> None:
+    pair = fence(stuntbroker)
+    key, version, request = REQUESTS[name]
+    with Cluster(parse_bootstrap(stuntbroker.bootstrap)) as cluster:
+        answer: Any = cluster.ask(1, key, request(pair), response_class(key), version, version)
+    last = stuntbroker.fences()[-1]
+    text = answer.responses[0].partition_responses[0].error_message if key == 0 else answer.fence_reason
+    assert last["request"] == APIS[key].name
+    assert text.startswith("newer_instance by 'new' at 127.0.0.1:")
+    assert last["advice"] in text and text.endswith(f"({last['id']})")
+
+
+def test_an_answer_to_nobody_who_is_fenced_says_nothing(stuntbroker: Broker) -> None:
+    fence(stuntbroker)
+    with Cluster(parse_bootstrap(stuntbroker.bootstrap)) as cluster:
+        answer: Any = cluster.ask(1, 22, InitProducerIdRequest("another", 1000), response_class(22), 5, 5)
+    assert (answer.error_code, answer.fence_reason) == (0, None)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_our_producers_error_carries_the_reason(version: int, stuntbroker_factory: Any) -> None:
+    broker = stuntbroker_factory(**{"transaction.version": version})
+    options = {"bootstrap_servers": broker.bootstrap, "transactional_id": ID}
+    async with (
+        TransactionalProducer(client_id="old", **options) as old,
+        TransactionalProducer(client_id="new", **options) as new,
+    ):
+        await old.init_transactions()
+        await old.begin_transaction()
+        await old.send_and_wait("t", b"1")
+        await new.init_transactions()
+        with pytest.raises(ProduceFailedError) as failed:
+            await old.send_and_wait("t", b"2")
+        with pytest.raises(TransactionAbortableError) as abortable:
+            await old.flush()
+        with pytest.raises(ProducerFencedError) as fatal:
+            await old.abort_transaction()
+    for raised in (failed, abortable, fatal):
+        error = raised.value
+        assert error.reason is not None and error.reason.startswith("newer_instance by 'new'")
+        assert error.reason in str(error)

@@ -1,0 +1,285 @@
+"""Encoded batches in transactions, against our broker; errors against one that answers as the test says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_broker import LiveBroker, batch, committed, held_back, make_topic, rows
+from model_broker import Fault, ModelBroker
+
+from stuntbroker.client.admin import Admin
+from stuntbroker.client.channel import ChannelCluster
+from stuntbroker.client.errors import (
+    BrokerError,
+    ClientError,
+    ProducerFenced,
+    ProducerUnknown,
+    TimedOut,
+    TransactionAbortable,
+)
+from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset
+from stuntbroker.client.transactions import End, end_all
+from stuntbroker.pipeline.writer import TransactionalWriter
+
+TOPIC = "t"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
+    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as made:
+        yield made
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return "".join(one if one.isalnum() else "." for one in request.node.name)
+
+
+@pytest.fixture
+def cluster(live: LiveBroker, topic: str) -> Iterator[ChannelCluster]:
+    with live.cluster() as made:
+        make_topic(made, topic, 2)
+        yield made
+
+
+def check_exactly(cluster: ChannelCluster, topic: str, expected: list[str]) -> None:
+    assert held_back(cluster, topic, 2) == []
+    assert committed(cluster, topic, 2) == sorted(expected)
+
+
+def test_a_batch_is_on_its_way_when_produce_returns(live: LiveBroker, cluster: ChannelCluster, topic: str) -> None:
+    """The producer does nothing more than that."""
+    writer = TransactionalWriter(cluster, topic)
+    writer.init()
+    writer.produce(topic, 0, batch("early"))
+    with live.cluster() as another:
+        while not end_offset(another, topic, 0, READ_UNCOMMITTED):
+            pass
+    writer.commit()
+    check_exactly(cluster, topic, ["early"])
+
+
+def test_two_producers_of_one_transaction(live: LiveBroker, cluster: ChannelCluster, topic: str) -> None:
+    """With one pair, over two connections, each for its own partition; the end is one for both."""
+    owner = TransactionalWriter(cluster, topic)
+    owner.init()
+    pair = owner.pair
+    with live.cluster() as another:
+        for index, (one, some) in enumerate([(cluster, "a"), (another, "b")]):
+            guest = TransactionalWriter(one, topic)
+            guest.join(pair)
+            for number in range(3):
+                guest.produce(topic, index, batch(f"{some}{number}"))
+            guest.flush()
+    assert committed(cluster, topic, 2) == []
+    assert [one.code for one in end_all(cluster, [End(topic, *pair, True)])] == [0]
+    check_exactly(cluster, topic, ["a0", "a1", "a2", "b0", "b1", "b2"])
+
+
+def test_a_second_producer_for_the_same_partition_is_refused(cluster: ChannelCluster, topic: str) -> None:
+    owner = TransactionalWriter(cluster, topic)
+    owner.init()
+    pair = owner.pair
+    owner.produce(topic, 0, batch("a", "b"))
+    owner.flush()
+    guest = TransactionalWriter(cluster, topic)
+    guest.join(pair)
+    guest.produce(topic, 0, batch("c"))
+    with pytest.raises(TransactionAbortable, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        guest.flush()
+    owner.abort()
+    check_exactly(cluster, topic, [])
+
+
+@pytest.mark.parametrize("two_phase", [False, True])
+def test_transactions_one_after_the_other(two_phase: bool, cluster: ChannelCluster, topic: str) -> None:
+    writer = TransactionalWriter(cluster, topic)
+    writer.init(two_phase)
+    expected = []
+    for number in range(4):
+        some = rows(f"{number}", 12)
+        for at in range(0, 12, 3):
+            writer.produce(topic, at % 2, batch(*some[at : at + 3]))
+        if number % 2:
+            writer.commit()
+            expected += some
+        else:
+            writer.abort()
+
+    check_exactly(cluster, topic, expected)
+
+
+def test_what_was_written_is_told_with_its_offsets(cluster: ChannelCluster, topic: str) -> None:
+    writer = TransactionalWriter(cluster, topic)
+    writer.init()
+    writer.produce(topic, 0, [batch("a", "b"), batch("c")])
+    writer.flush()
+
+    assert writer.written == {(topic, 0): (0, 2, 3)}
+    writer.commit()
+    assert writer.written == {}
+
+
+def test_an_empty_transaction_is_no_request(cluster: ChannelCluster, topic: str) -> None:
+    writer = TransactionalWriter(cluster, topic)
+    writer.init(two_phase=True)
+    pair = writer.pair
+    writer.commit()
+    writer.abort()
+    assert writer.pair == pair
+
+
+def test_an_instance_that_was_replaced_is_fenced_in_all_it_does(cluster: ChannelCluster, topic: str) -> None:
+    old = TransactionalWriter(cluster, topic)
+    old.init()
+    old.produce(topic, 0, batch("old"))
+    old.flush()
+    new = TransactionalWriter(cluster, topic)
+    new.init()
+
+    old.produce(topic, 0, batch("late"))
+    for step in (old.flush, old.commit, old.abort, lambda: old.produce(topic, 0, batch("later"))):
+        with pytest.raises(ProducerFenced):
+            step()
+    new.produce(topic, 0, batch("new"))
+    new.commit()
+    check_exactly(cluster, topic, ["new"])
+
+
+def test_a_batch_that_is_too_large_leaves_a_transaction_to_abort(cluster: ChannelCluster, topic: str) -> None:
+    writer = TransactionalWriter(cluster, topic)
+    writer.init()
+    writer.produce(topic, 0, batch("a"))
+    writer.produce(topic, 0, batch("x" * 1_100_000))
+    for step in (writer.flush, writer.commit):
+        with pytest.raises(TransactionAbortable, match=r"Produce to .*-0: (MESSAGE_TOO_LARGE|RECORD_LIST_TOO_LARGE)"):
+            step()
+    writer.abort()
+    writer.produce(topic, 0, batch("b"))
+    writer.commit()
+    check_exactly(cluster, topic, ["b"])
+
+
+def test_a_transaction_that_an_admin_aborted_cannot_be_committed(cluster: ChannelCluster, topic: str) -> None:
+    writer = TransactionalWriter(cluster, topic)
+    writer.init(two_phase=True)
+    writer.produce(topic, 0, batch("a"))
+    writer.prepare()
+    Admin(cluster).force_terminate(topic)
+    with pytest.raises(ProducerFenced):
+        writer.commit()
+    check_exactly(cluster, topic, [])
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_both_transaction_versions(level: int, tmp_path: Path) -> None:
+    """Under version 1 partitions are added by a request, and the pair stays; under 2 it is new after every end."""
+    with LiveBroker(tmp_path, f"transaction.version={level}") as one, one.cluster() as cluster:
+        make_topic(cluster, TOPIC, 2)
+        writer = TransactionalWriter(cluster, "w")
+        writer.init(two_phase=True)
+        pairs = {writer.pair}
+        for number in range(3):
+            writer.produce(TOPIC, 0, batch(f"{number}"))
+            writer.produce(TOPIC, 1, batch(f"{number}"))
+            assert writer.prepare() == writer.pair
+            (writer.abort if number == 1 else writer.commit)()
+            pairs.add(writer.pair)
+        check_exactly(cluster, TOPIC, ["0", "0", "2", "2"])
+    assert len(pairs) == (1 if level == 1 else 4)
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_a_transaction_is_kept_for_who_asks_for_it(is_prepared: bool, cluster: ChannelCluster, topic: str) -> None:
+    """KIP-939: whoever comes back finds what was open, and can add nothing."""
+    writer = TransactionalWriter(cluster, topic)
+    writer.init(two_phase=True)
+    writer.produce(topic, 1, batch("a"))
+    (writer.prepare if is_prepared else writer.flush)()
+
+    after = TransactionalWriter(cluster, topic)
+    assert after.init(two_phase=True, keep=True)
+    with pytest.raises(ClientError, match="in a prepared transaction"):
+        after.produce(topic, 1, batch("more"))
+    after.commit()
+    check_exactly(cluster, topic, ["a"])
+    assert not TransactionalWriter(cluster, topic).init(two_phase=True, keep=True)
+
+
+def test_who_ends_leaves_the_transaction_as_it_is(live: LiveBroker, cluster: ChannelCluster, topic: str) -> None:
+    with live.cluster() as another:
+        writer = TransactionalWriter(another, topic)
+        writer.init()
+        writer.produce(topic, 0, batch("a"))
+        writer.flush()
+        pair = writer.pair
+    assert held_back(cluster, topic, 2) == [0]
+    assert [one.code for one in end_all(cluster, [End(topic, *pair, True)])] == [0]
+    check_exactly(cluster, topic, ["a"])
+
+
+def test_init_comes_first(cluster: ChannelCluster, topic: str) -> None:
+    with pytest.raises(ClientError, match=r"init\(\) comes first"):
+        TransactionalWriter(cluster, topic).produce(topic, 0, batch("a"))
+
+
+@pytest.fixture(params=[1, 2])
+def model(request: pytest.FixtureRequest) -> Iterator[ModelBroker]:
+    with ModelBroker(request.param) as broker:
+        yield broker
+
+
+ANSWERS: dict[tuple[str, int], type[ClientError]] = {
+    ("Produce", 10): TransactionAbortable,
+    ("Produce", 45): TransactionAbortable,
+    ("Produce", 47): ProducerFenced,
+    ("Produce", 49): ProducerUnknown,
+    ("Produce", 59): ProducerUnknown,
+    ("Produce", 53): BrokerError,
+    ("Produce", 7): TimedOut,
+    ("EndTxn (commit)", 90): ProducerFenced,
+    ("EndTxn (commit)", 47): ProducerFenced,
+    ("EndTxn (commit)", 49): ProducerUnknown,
+    ("EndTxn (commit)", 120): TransactionAbortable,
+    ("EndTxn (commit)", 53): BrokerError,
+    ("EndTxn (commit)", 51): TimedOut,
+}
+"""(request, error code of every response to it) -> what the writer raises."""
+
+
+@pytest.mark.parametrize(("request_kind", "code"), ANSWERS)
+def test_an_error_of_a_broker_is_the_pipelines_own(model: ModelBroker, request_kind: str, code: int) -> None:
+    model.script = lambda kind, count: Fault(code) if kind == request_kind else None
+    expected = ANSWERS[request_kind, code]
+    with ChannelCluster([model.address], 0.2 if expected is TimedOut else 10.0) as cluster:
+        writer = TransactionalWriter(cluster, "w")
+        writer.init()
+        with pytest.raises(ClientError) as raised:
+            writer.produce("t", 0, batch("a"))
+            writer.commit()
+    assert type(raised.value) is expected
+    assert getattr(raised.value, "code", code) == code
+    assert str(raised.value).startswith("'w'")
+
+
+def test_a_process_that_forks_gets_an_error_instead_of_its_parents_connections(
+    cluster: ChannelCluster, topic: str
+) -> None:
+    writer = TransactionalWriter(cluster, topic)
+    writer.init()
+    child = os.fork()
+    if not child:  # No exception, and no handler of pytest's, may leave the child.
+        status = 1
+        try:
+            writer.produce(topic, 0, batch("of the child"))
+        except ClientError:
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    writer.produce(topic, 0, batch("of the parent"))
+    writer.commit()
+    check_exactly(cluster, topic, ["of the parent"])
