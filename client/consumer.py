@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.client import ConnectionGroup
+from aiokafka.errors import IllegalStateError as AiokafkaIllegalStateError
+from aiokafka.errors import NoOffsetForPartitionError
 from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.group import SyncGroupRequest
 from aiokafka.structs import TopicPartition
 
 from stuntbroker.client.producer.connections import guard_connections
 from stuntbroker.client.producer.coordination import GroupMetadata
-from stuntbroker.client.producer.errors import UnsupportedVersionError
+from stuntbroker.client.producer.errors import OperationTimedOutError, UnsupportedVersionError
 from stuntbroker.client.requests import Call
 from stuntbroker.client.telemetry import ConsumerTelemetry, OnMeasurement
 from stuntbroker.protocol.errors import ErrorCode
@@ -85,6 +88,10 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         if tracer is not None or on_measurement is not None:
             self._telemetry = ConsumerTelemetry(tracer, on_measurement, self._client._client_id, group_id)
         self._group_name = group_id
+        self._membership = GroupMetadata(group_id)
+        """The member that has the present assignment. aiokafka forgets it at once when the coordinator does."""
+        self._member_of_records: GroupMetadata | None = None
+        """The member as which the last records were returned."""
         self._begins_at = auto_offset_reset
         guard_connections(self._client)
         # aiokafka's coordinator sends everything by the client's `send`, and has no OffsetFetch that could wait.
@@ -95,6 +102,7 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         """Return the next record, however long it takes."""
         since_ns = time.time_ns()
         record = await super().getone(*partitions)
+        self._member_of_records = self._membership
         if self._telemetry is not None:
             self._telemetry.received([[record]], since_ns)
         return record
@@ -107,43 +115,67 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = await super().getmany(
             *partitions, timeout_ms=timeout_ms, max_records=max_records
         )
+        if records:
+            self._member_of_records = self._membership
         if self._telemetry is not None:
             self._telemetry.received(list(records.values()), since_ns)
         return records
 
     def group_metadata(self) -> GroupMetadata:
-        """Return group, generation, member and instance as they are now: a later generation fences the offsets (KIP-447)."""
-        coordinator = self._coordinator
-        return GroupMetadata(
-            self._group_name,
-            getattr(coordinator, "generation", -1),
-            getattr(coordinator, "member_id", ""),
-            self._group_instance_id,
-        )
+        """Return group, generation, member and instance as they were when the last records were returned (KIP-447).
+
+        The group may have been rebalanced since: then the coordinator refuses the offsets, because another member may have
+        read the same records already.
+        """
+        return self._member_of_records or self._membership
 
     @staticmethod
     def next_offsets(records: dict[TopicPartition, list[Any]]) -> dict[TopicPartition, int]:
         """Return what to commit for records that `getmany` returned: by partition, the offset of the next record."""
         return {partition: batch[-1].offset + 1 for partition, batch in records.items() if batch}
 
-    async def reset_to_committed(self) -> None:
-        """Go back to the committed offset in every partition, after a transaction that was not committed.
+    async def reset_to_committed(self, timeout_ms: int = 60_000) -> None:
+        """Go back to the committed offset in every partition, after a transaction that was aborted.
 
-        A partition without one begins where `auto_offset_reset` says. Unlike `seek_to_committed` it goes back to offset 0 too.
+        Abort it first: offsets that are part of an open transaction are waited for. A partition without a committed offset
+        begins where `auto_offset_reset` says; one that another member has by now is left alone. Unlike `seek_to_committed`
+        it goes back to offset 0 too. Raises OperationTimedOutError, and aiokafka's NoOffsetForPartitionError.
         """
-        for partition in sorted(self.assignment()):
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                for partition in sorted(self.assignment()):
+                    await self._reset(partition)
+        except TimeoutError:
+            raise OperationTimedOutError(
+                f"reset_to_committed() of group {self._group_name!r} has not ended within {timeout_ms / 1000:g} s: "
+                "is a transaction open that has offsets of the group? Abort it first"
+            ) from None
+
+    async def _reset(self, partition: TopicPartition) -> None:
+        try:
             offset = await self.committed(partition)
             if offset is not None and offset >= 0:
                 self.seek(partition, offset)
+            elif self._begins_at == "none":
+                raise NoOffsetForPartitionError(partition)
             elif self._begins_at == "latest":
                 await self.seek_to_end(partition)
             else:
                 await self.seek_to_beginning(partition)
+        except AiokafkaIllegalStateError:
+            if partition in self.assignment():
+                raise
 
     async def _send(self, node_id: int, request: Any, *, group: int = ConnectionGroup.DEFAULT) -> Any:
         if isinstance(request, OffsetFetchRequest):
             return await self._fetch_stable_offsets(node_id, request, group)
-        return await self._send_plainly(node_id, request, group=group)
+        answer = await self._send_plainly(node_id, request, group=group)
+        if isinstance(request, SyncGroupRequest) and not answer.error_code:
+            # No records are returned until the assignment that the response has is in use.
+            self._membership = GroupMetadata(
+                self._group_name, request._generation_id, request._member_id, self._group_instance_id
+            )
+        return answer
 
     async def _fetch_stable_offsets(self, node_id: int, request: OffsetFetchRequest, group: int) -> StableOffsets:
         """Ask until no offset is part of an open transaction. Raises UnsupportedVersionError, errors of aiokafka."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.client.producer.batches import Headers, RecordFuture
-from stuntbroker.client.producer.errors import ProducerError
+from stuntbroker.client.producer.errors import NAMES, ProducerError
 from stuntbroker.client.producer.states import State
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class ProducerTelemetry(Telemetry):
             return
         from opentelemetry.trace import StatusCode
 
-        self._span.set_attribute("error.type", type(error).__name__)
+        self._span.set_attribute("error.type", error_type(error))
         self._span.set_status(StatusCode.ERROR, str(error.args[0]))
 
     def _end(self, outcome: str) -> None:
@@ -144,8 +144,16 @@ class ProducerTelemetry(Telemetry):
         if error is None:
             span.set_attribute("messaging.kafka.offset", record.result().offset)
         else:
-            span.set_attribute("error.type", type(error).__name__)
+            span.set_attribute("error.type", error_type(error))
             span.set_status(StatusCode.ERROR, str(error.args[0]))
+        span.end()
+
+    def end_unsent(self, span: Span, fault: BaseException) -> None:
+        """End the span of a record that was not taken."""
+        from opentelemetry.trace import StatusCode
+
+        span.set_attribute("error.type", error_type(fault))
+        span.set_status(StatusCode.ERROR, str(fault))
         span.end()
 
     def batch_ended(
@@ -158,9 +166,15 @@ class ProducerTelemetry(Telemetry):
             "messaging.destination.partition.id": str(partition),
         }
         if error is not None:
-            attributes["error.type"] = type(error).__name__
+            attributes["error.type"] = error_type(error)
         self.measure(SENT, records, attributes)
         self.measure(DURATION, seconds, attributes)
+
+
+def error_type(error: BaseException) -> str:
+    """Return Kafka's name of an error, or that of the class which says most."""
+    code = error.code if isinstance(error, ProducerError) else None
+    return type(error.__cause__ or error).__name__ if code is None else NAMES.get(code, str(code))
 
 
 class ConsumerTelemetry(Telemetry):

@@ -117,15 +117,15 @@ class TransactionalConsumer:
     # --- transactions
 
     def group_metadata(self) -> GroupMetadata:
-        """Return group, generation, member and instance as they are now: a later generation fences the offsets (KIP-447)."""
+        """Return group, generation, member and instance as they were when the last records were returned (KIP-447)."""
         metadata: GroupMetadata = self._do(lambda twin: twin.group_metadata())
         return metadata
 
     next_offsets = staticmethod(asynchronous.TransactionalConsumer.next_offsets)
 
-    def reset_to_committed(self) -> None:
-        """Go back to the committed offset in every partition, after a transaction that was not committed."""
-        self._call(lambda twin: twin.reset_to_committed())
+    def reset_to_committed(self, timeout_ms: int = 60_000) -> None:
+        """Go back to the committed offset in every partition, after a transaction that was aborted. Abort it first."""
+        self._call(lambda twin: twin.reset_to_committed(timeout_ms))
 
     def committed(self, partition: TopicPartition) -> int | None:
         """Return the committed offset of a partition, None if there is none."""

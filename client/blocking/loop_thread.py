@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
@@ -53,6 +53,9 @@ class LoopThread:
         self.closers: list[Closer] = []
         """Called in the loop at the end of the process, the last first: they close what nobody has stopped."""
         self._pid = os.getpid()
+        self._handing_over = threading.Lock()
+        """Held while work is given to the loop, and when no more is taken."""
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         atexit.register(self._stop_at_exit)
@@ -77,12 +80,17 @@ class LoopThread:
     def call(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float | None = None) -> Result:
         """Run a coroutine in the loop; return its result or raise its error. Whoever stops waiting cancels it.
 
-        Raises TimeoutError after `timeout_s`.
+        Raises TimeoutError after `timeout_s`, IllegalStateError when the thread is stopped by another one meanwhile.
         """
         self.check()
-        future: Future[Result] = asyncio.run_coroutine_threadsafe(work(), self.loop)
+        with self._handing_over:
+            if self._is_stopping:
+                raise IllegalStateError(f"{self.name} is closed")
+            future: Future[Result] = asyncio.run_coroutine_threadsafe(work(), self.loop)
         try:
             return future.result(timeout_s)
+        except CancelledError:
+            raise IllegalStateError(f"{self.name} was closed meanwhile") from None
         except BaseException:
             future.cancel()
             raise
@@ -91,8 +99,14 @@ class LoopThread:
         """End the loop and its thread. Does nothing in a forked process, or when called again."""
         if self.is_running:
             atexit.unregister(self._stop_at_exit)
-            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._stop_loop()
             self._thread.join()
+
+    def _stop_loop(self) -> None:
+        with self._handing_over:
+            if not self._is_stopping:
+                self._is_stopping = True
+                self.loop.call_soon_threadsafe(self.loop.stop)
 
     def _stop_at_exit(self) -> None:
         """Transactions are left open, as if the process were killed; but the thread must not outlive the interpreter."""
@@ -103,7 +117,7 @@ class LoopThread:
                 self.call(closer, EXIT_S_MAX)
             except (TimeoutError, KafkaError, OSError) as fault:
                 log.debug("%s: not closed at the end of the process: %r", self.name, fault)
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._stop_loop()
         self._thread.join(EXIT_S_MAX)
 
     def _run(self) -> None:
@@ -111,4 +125,8 @@ class LoopThread:
         try:
             self.loop.run_forever()
         finally:
+            for task in (tasks := asyncio.all_tasks(self.loop)):
+                task.cancel()
+            if tasks:  # Whoever waits for one of them, in another thread, must learn that it has ended.
+                self.loop.run_until_complete(asyncio.wait(tasks))
             self.loop.close()

@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import Context, copy_context
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -20,7 +21,8 @@ from stuntbroker.client.producer.batches import Headers, RecordFuture, encoded
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher, EncodedRecords
 from stuntbroker.client.producer.errors import FailureType, IllegalStateError, ProduceFailedError, ProducerError
-from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
+from stuntbroker.client.producer.session import log
+from stuntbroker.client.producer.states import State
 from stuntbroker.client.transactions import PreparedState
 
 Result = TypeVar("Result")
@@ -96,15 +98,23 @@ class SentRecord:
         callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             if self._future is None or self._future.done():
-                callback(self)
+                self._call_back(callback)
             else:
-                self._future.add_done_callback(lambda _, callback=callback: callback(self))  # type: ignore[misc]
+                self._future.add_done_callback(lambda _, callback=callback: self._call_back(callback))  # type: ignore[misc]
+
+    def _call_back(self, callback: Callable[[SentRecord], object]) -> None:
+        try:
+            callback(self)
+        except Exception:  # It is the application's, and must not end what goes on in the producer's thread.
+            log.exception("a callback of a record raised an error")
 
 
 class _HandedRecord(NamedTuple):
     """A record on its way from the thread that sends it to the producer's."""
 
     sent: SentRecord
+    context: Context | None
+    """Of the thread that sends it, if there is a tracer: it has the current span."""
     topic: str
     value: bytes | None
     key: bytes | None
@@ -114,11 +124,13 @@ class _HandedRecord(NamedTuple):
 
     def send_nowait(self, dispatcher: Dispatcher) -> RecordFuture | None:
         """Send it, unless that would wait: then return None."""
-        return dispatcher.send_nowait(*self[1:])
+        if self.context is not None:
+            return self.context.run(dispatcher.send_nowait, *self[2:])
+        return dispatcher.send_nowait(*self[2:])
 
     async def send(self, dispatcher: Dispatcher) -> RecordFuture:
         """Send it."""
-        return await dispatcher.send(*self[1:])
+        return await asyncio.get_running_loop().create_task(dispatcher.send(*self[2:]), context=self.context)
 
 
 class _HandedBatch(NamedTuple):
@@ -166,6 +178,7 @@ class TransactionalProducer:
         self._value_serializer = options.get("value_serializer")
         self._hands_over = options.get("partitioner") is None
         """Whether `send` need not wait. It has to, to raise what a partitioner of the application's raises."""
+        self._is_traced = options.get("tracer") is not None
         self._name = f"producer {self._twin.transactional_id!r}"
         self._thread: LoopThread | None = None
         self._turn = threading.Lock()
@@ -242,13 +255,18 @@ class TransactionalProducer:
         """Producer id and epoch, by which another producer can join the transaction; -1 and -1 before they are known."""
         return self._twin.identity
 
+    @property
+    def can_abort(self) -> bool:
+        """Whether there is a transaction that abort_transaction would abort now."""
+        return self._twin.can_abort
+
     # --- transactions
 
     def init_transactions(self, keep_prepared_txn: bool = False) -> None:
         """Take the transactional id over: whoever had it is fenced. Call it once, first."""
         self._call(lambda: self._twin.init_transactions(keep_prepared_txn))
 
-    def join_transaction(self, identity: PreparedState) -> None:
+    def join_transaction(self, identity: PreparedState | str) -> None:
         """Take part in a transaction of another producer with this transactional id, as its `identity` says."""
         self._call(lambda: self._twin.join_transaction(identity))
 
@@ -264,7 +282,7 @@ class TransactionalProducer:
             yield self
             self.commit_transaction()
         except BaseException:
-            if OUTCOMES[self.state, Call.ABORT_TRANSACTION] is Outcome.RUN:
+            if self.can_abort:
                 self.abort_transaction()
             raise
 
@@ -280,7 +298,7 @@ class TransactionalProducer:
         """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939)."""
         return self._end("prepare_transaction", self._behind(self._twin.prepare_transaction))
 
-    def complete_transaction(self, state: PreparedState) -> bool:
+    def complete_transaction(self, state: PreparedState | str) -> bool:
         """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed."""
         return self._end("complete_transaction", lambda: self._twin.complete_transaction(state))
 
@@ -303,11 +321,13 @@ class TransactionalProducer:
         self._running().check()
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
+        key_bytes, value_bytes = _copy(key_bytes), _copy(value_bytes)
+        headers = _checked(headers) if headers else None
+        if timestamp_ms is not None and not isinstance(timestamp_ms, int):
+            raise TypeError(f"timestamp_ms is an int or None, not {type(timestamp_ms).__name__}")
         record = SentRecord(self)
-        for part in (key_bytes, value_bytes):
-            if not isinstance(part, bytes | bytearray | memoryview | None):
-                raise TypeError(f"a key or value is bytes or None, not {type(part).__name__}: use a serializer")
-        handed = _HandedRecord(record, topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
+        context = copy_context() if self._is_traced else None
+        handed = _HandedRecord(record, context, topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
         size = len(key_bytes or b"") + len(value_bytes or b"") + RECORD_OVERHEAD
         if not self._hand_over("send", handed, size):
             self._call(lambda: self._send_and_learn(handed))
@@ -478,4 +498,23 @@ class TransactionalProducer:
 
     async def _send_and_learn(self, handed: _Handed) -> None:
         handed.sent._take(await handed.send(self._running_dispatcher()))
-        self._partitions[handed.topic] = frozenset(await self._twin.partitions_for(handed.topic))
+        self._partitions[handed.topic] = self._running_dispatcher().known_partitions(handed.topic)
+
+
+def _copy(part: Any) -> bytes | None:
+    """Return a key or value as it is now: the application may change a bytearray before the other thread has taken it."""
+    if part is None or isinstance(part, bytes):
+        return part
+    if isinstance(part, bytearray | memoryview):
+        return bytes(part)
+    raise TypeError(f"a key or value is bytes or None, not {type(part).__name__}: use a serializer")
+
+
+def _checked(headers: Headers) -> Headers:
+    """Return a copy of headers. Raises TypeError here, in the application's thread."""
+    for name, value in headers:
+        if not isinstance(name, str) or not isinstance(value, bytes | None):
+            raise TypeError(
+                f"a header is a str and bytes or None, not {type(name).__name__} and {type(value).__name__}"
+            )
+    return list(headers)

@@ -21,8 +21,9 @@ Result = TypeVar("Result")
 class _Pending:
     """A call whose end nobody has seen."""
 
-    def __init__(self, call: Call, work: Coroutine[Any, Any, Any]) -> None:
+    def __init__(self, call: Call, work: Coroutine[Any, Any, Any], argument: object = None) -> None:
         self.call = call
+        self.argument = argument
         self.task: asyncio.Task[Any] = asyncio.create_task(self._run(work))
         self.task.add_done_callback(self._end)
         self._waiters: list[asyncio.Future[bool]] = []
@@ -80,30 +81,57 @@ class Calls:
 
     def check(self, call: Call) -> None:
         """Raise what the state says about a call, and IllegalStateError while another one is under way."""
-        name = self._session.transactional_id
-        if not self.is_open:
-            raise IllegalStateError(f"{call.value}(): producer {name!r} is not started, or closed")
+        self.check_open(call.value)
         if self._pending is not None:
-            before = self._pending.call.value
+            before, name = self._pending.call.value, self._session.transactional_id
             raise IllegalStateError(f"{call.value}(): {before}() of producer {name!r} has not ended; call that again")
         self._session.check(call)
 
-    async def run(self, call: Call, state: State, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Go to a state and do the work of a call there, or wait on for it if it was begun.
+    def check_open(self, name: str) -> None:
+        """Raise IllegalStateError for a producer that is not started, or closed. `name`: of the method."""
+        if not self.is_open:
+            raise IllegalStateError(f"{name}(): producer {self._session.transactional_id!r} is not started, or closed")
+
+    async def run(
+        self, call: Call, state: State, work: Callable[[], Coroutine[Any, Any, Result]], argument: object = None
+    ) -> Result:
+        """Go to a state and do the work of a call there, or wait on for it if it was begun, with the same argument.
 
         Raises OperationTimedOutError, and what the work raises.
         """
         if self._pending is None or self._pending.call is not call:
             self.check(call)
             self._session.move(state)  # At once: until the task runs, the sender may report a failure.
-            self._pending = _Pending(call, self.guard(work()))
+            self._pending = _Pending(call, self.guard(work()), argument)
         pending = self._pending
+        if pending.argument != argument:
+            raise IllegalStateError(f"{call.value}() has not ended, and was called with another argument: repeat that")
         if not await pending.wait(self._max_block_s):
-            raise OperationTimedOutError(self._timed_out(call.value) + ": call it again")
+            raise self._timed_out(call.value, ": call it again")
+        result: Result = self._result(pending)
+        return result
+
+    async def run_alone(self, call: Call, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do the work of a call during which no other may be made. Whoever gives it up ends it. Raises as `run` does."""
+        pending = self._pending = _Pending(call, self.guard(work))
+        try:
+            if not await pending.wait(self._max_block_s):
+                raise self._timed_out(call.value)
+            result: Result = self._result(pending)
+            return result
+        finally:
+            pending.task.cancel()
+            if self._pending is pending:
+                self._pending = None
+
+    def _result(self, pending: _Pending) -> Any:
         if self._pending is pending:
             self._pending = None
-        result: Result = pending.task.result()
-        return result
+        if pending.task.cancelled():
+            raise IllegalStateError(
+                f"{pending.call.value}(): producer {self._session.transactional_id!r} was closed meanwhile"
+            )
+        return pending.task.result()
 
     async def guard(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Make whatever this client did not expect a fatal error."""
@@ -122,15 +150,19 @@ class Calls:
         try:
             return await asyncio.wait_for(work, self._max_block_s)
         except TimeoutError:
-            raise OperationTimedOutError(self._timed_out(name)) from None
+            raise self._timed_out(name) from None
 
-    def _timed_out(self, name: str) -> str:
-        return f"{name}() of {self._session.transactional_id!r} has not ended within {self._max_block_s:g} s"
+    def _timed_out(self, name: str, advice: str = "") -> OperationTimedOutError:
+        text = f"{name}() of {self._session.transactional_id!r} has not ended within {self._max_block_s:g} s{advice}"
+        if self._session.obstacle is not None:
+            text += f" (last: {self._session.obstacle.args[0]})"
+        return OperationTimedOutError(text)
 
     async def wait(self) -> None:
-        """Wait for the end of the call that is under way."""
+        """Wait for the end of the call that is under way, and forget it."""
         if self._pending is not None:
             await asyncio.wait({self._pending.task})
+            self._pending = None
 
     async def close(self) -> None:
         """Cancel the call that is under way. No other can be made."""

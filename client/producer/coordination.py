@@ -10,9 +10,11 @@ from typing import Final, NamedTuple
 from stuntbroker.client.producer.connections import VERSION_MAX, Connections, Link
 from stuntbroker.client.producer.error_table import TIMED_OUT_DRAFT, Kind, Request, kind_of
 from stuntbroker.client.producer.errors import (
+    ApplicationRecoverableError,
     DisconnectedError,
     FatalError,
     ProducerError,
+    ProducerFencedError,
     TransactionAbortableError,
     UnexpectedError,
 )
@@ -91,6 +93,7 @@ class GroupMetadata(NamedTuple):
 _BEGINNING: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS})
 _NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
 """Says only that another partition was refused."""
+FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 _RUNNING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 _OF_TRANSACTION: Final = frozenset({Request.ADD_PARTITIONS, Request.ADD_OFFSETS, Request.TXN_OFFSET_COMMIT})
 
@@ -124,7 +127,7 @@ class Coordination:
         answer = await self._init(request, least, most)
         ongoing = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         self._session.ongoing = None if ongoing == NOBODY else ongoing
-        self._session.started = self._session.ongoing is not None
+        self._session.started = self._session.is_prepared = self._session.ongoing is not None
 
     async def bump(self, timeout_ms: int, two_phase: bool) -> None:
         """InitProducerId with the present pair: get the next epoch, but only if nobody else has the id (KIP-360)."""
@@ -187,7 +190,9 @@ class Coordination:
     async def commit_offsets(self, group: GroupMetadata, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """TxnOffsetCommit, before transaction version 2 with AddOffsetsToTxn before it. `offsets`: (offset, metadata)."""
         level2 = self._session.level >= LEVEL_WITH_BUMPS
+        transaction = self._session.transactions
         async with self._turn:
+            self._check_running(Request.TXN_OFFSET_COMMIT, transaction)
             self._session.started |= level2
             if not level2 and group.group_id not in self._groups_added:
                 await self._ask(
@@ -199,6 +204,7 @@ class Coordination:
                 )
                 self._session.started = True
                 self._groups_added.add(group.group_id)
+                self._check_running(Request.TXN_OFFSET_COMMIT, transaction)
             topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
             for (topic, partition), (offset, metadata) in offsets.items():
                 part = TxnOffsetCommitRequestPartition(partition, offset, -1, metadata)
@@ -222,6 +228,12 @@ class Coordination:
                 least=OFFSETS_V2_FROM if level2 else OFFSETS_WITH_GROUP_FROM,
                 most=OFFSETS_NAMES_MAX if level2 else OFFSETS_V2_FROM - 1,
             )
+            self._check_running(Request.TXN_OFFSET_COMMIT, transaction)
+
+    async def wait_for_requests(self) -> None:
+        """Wait for the responses to all requests that were made before."""
+        async with self._turn:
+            pass
 
     async def end(self, commit: bool) -> bool:
         """EndTxn. Return whether the transaction was ended so; False when its coordinator had aborted it before a commit.
@@ -229,6 +241,8 @@ class Coordination:
         Under transaction version 2 the producer has its next epoch afterwards (KIP-890).
         """
         async with self._turn:
+            if commit and self._session.state is not State.COMMITTING_TRANSACTION:
+                raise StoppedError("EndTxn: the transaction has failed meanwhile")
             answer = await self._commit() if commit else await self._abort()
             if isinstance(answer, ProducerError):
                 answer, commit = await self._abort_after(answer), False
@@ -248,6 +262,8 @@ class Coordination:
         try:
             answer = await self._end(commit=True)
         except TransactionAbortableError as error:
+            if session.is_prepared:
+                raise self._undecided(session.error or error) from error
             if session.draft_codes and error.code == TIMED_OUT_DRAFT:
                 raise  # The coordinator's word that it has aborted the transaction.
             # An earlier request, of which the response was lost, may have committed.
@@ -255,8 +271,25 @@ class Coordination:
         if not answer.error_code:
             return answer
         refusal = session.response_error(Request.END_TXN_COMMIT.value, answer.error_code, answer.fence_reason)
+        if session.is_prepared:
+            raise self._undecided(refusal)
         session.fail_abortable(refusal)
         return refusal
+
+    def _undecided(self, refusal: ProducerError) -> FatalError:
+        """Return the error for a prepared transaction whose commit is refused: elsewhere it is committed already.
+
+        To abort it would break that promise, so nothing is tried: who starts again with `keep_prepared_txn` commits it.
+        """
+        kind = ProducerFencedError if refusal.code in FENCED else ApplicationRecoverableError
+        error = kind(
+            f"{self._session.transactional_id!r}: the prepared transaction is not committed: {refusal.args[0]}; "
+            "start again with init_transactions(keep_prepared_txn=True)",
+            refusal.code,
+        )
+        error.reason = refusal.reason
+        self._session.fail_fatal(error)
+        return error
 
     async def _abort_after(self, refusal: ProducerError) -> EndTxnResponse:
         """Abort after a commit that was refused: this succeeds only if nothing has been committed.
@@ -370,6 +403,7 @@ class Coordination:
                 answer = await attempt()
             except DisconnectedError as fault:
                 log.debug("%r: %s: %s", self._session.transactional_id, kind.value, fault)
+                self._session.obstacle = fault
                 self._nodes.pop(group, None)
             except FatalError as fault:
                 self._session.fail_fatal(fault)
@@ -379,7 +413,9 @@ class Coordination:
                 reason: str | None = getattr(answer, "fence_reason", None)
                 verdict = self._session.judge(kind, code, kind.value, reason)
                 if verdict in (Kind.SUCCESS, Kind.PROBE):
+                    self._session.obstacle = None
                     return answer
+                self._session.obstacle = self._session.response_error(kind.value, code, reason)
                 if verdict is Kind.REFRESH:
                     self._nodes.pop(group, None)
                 elif verdict is not Kind.RETRY:
@@ -404,6 +440,11 @@ class Coordination:
         error.reason = reason
         error.__cause__ = cause
         return error
+
+    def _check_running(self, kind: Request, transaction: int) -> None:
+        """Raise StoppedError when the transaction in which a request was made has failed or ended."""
+        if self._session.transactions != transaction or self._session.state not in _RUNNING:
+            raise StoppedError(f"{kind.value}: the transaction has failed or ended meanwhile")
 
     def _check_wanted(self, kind: Request) -> None:
         """Raise StoppedError when nobody needs the response any more, the fatal error if there is one."""

@@ -12,7 +12,13 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from stuntbroker.client.producer.batches import Headers, RecordFuture, encoded
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
-from stuntbroker.client.producer.errors import FailureType, ProduceFailedError, ProducerError
+from stuntbroker.client.producer.errors import (
+    FailureType,
+    IllegalStateError,
+    OperationTimedOutError,
+    ProduceFailedError,
+    ProducerError,
+)
 from stuntbroker.client.producer.options import Partitioner, Serializer, StickyPartitioner
 from stuntbroker.client.producer.sender import BATCH_OVERHEAD, Sender
 from stuntbroker.client.producer.session import Session
@@ -60,11 +66,12 @@ class Dispatcher:
         headers: Headers | None,
     ) -> RecordFuture:
         """Add a record that is serialized; wait for metadata and for room."""
+        transaction = self._session.transactions
         while True:
             future = self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
             if future is not None:
                 return future
-            await self._wait(topic, partition)
+            await self._wait(topic, partition, transaction)
 
     def send_nowait(
         self,
@@ -80,6 +87,8 @@ class Dispatcher:
         if not partitions or (partition is not None and partition not in partitions):
             return None
         size = len(key or b"") + len(value or b"") + BATCH_OVERHEAD
+        if headers:
+            size += sum(len(name) + len(content or b"") for name, content in headers)
         if size > self._max_request_size:
             return self._rejected(topic, partition, size)
         if partition is None:
@@ -87,7 +96,11 @@ class Dispatcher:
         if self._telemetry is None or self._telemetry.tracer is None:
             return self._sender.append(topic, partition, timestamp_ms, key, value, headers or [])
         span, headers = self._telemetry.begin_record(topic, partition, headers or [])
-        future = self._sender.append(topic, partition, timestamp_ms, key, value, headers)
+        try:
+            future = self._sender.append(topic, partition, timestamp_ms, key, value, headers)
+        except BaseException as fault:
+            self._telemetry.end_unsent(span, fault)
+            raise
         future.add_done_callback(partial(self._telemetry.end_record, span))
         return future
 
@@ -103,11 +116,12 @@ class Dispatcher:
 
     async def send_batch(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture:
         """Add a batch that is encoded; wait for metadata and for room. Raises ValueError."""
+        transaction = self._session.transactions
         while True:
             future = self.send_batch_nowait(batch, topic, partition)
             if future is not None:
                 return future
-            await self._wait(topic, partition)
+            await self._wait(topic, partition, transaction)
 
     def send_batch_nowait(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
         """Add a batch that is encoded, unless `send_batch` would have to wait. Raises ValueError."""
@@ -115,33 +129,40 @@ class Dispatcher:
             return None
         return self._sender.append_batch(topic, partition, *encoded(batch))
 
+    def known_partitions(self, topic: str) -> frozenset[int]:
+        """Return the partitions of a topic, none while its metadata is not known."""
+        return frozenset(self._connections.partitions(topic))
+
     def _ready_partitions(self, topic: str) -> Sequence[int]:
         """Return the partitions of a topic; none if its metadata or room has to be waited for. Raises what the state says."""
         if self._session.state is not State.IN_TRANSACTION or self._calls.pending is not None:
             self._calls.check(Call.SEND)
         return () if self._sender.is_full else self._connections.partitions(topic)
 
-    async def _wait(self, topic: str, partition: int | None) -> None:
+    async def _wait(self, topic: str, partition: int | None, transaction: int) -> None:
         """Wait for room, or for the metadata of a topic. That there is none makes the transaction one to be aborted.
 
-        Raises ValueError for a partition that newer metadata does not have either.
+        Raises ValueError for a partition that newer metadata does not have either; IllegalStateError when the transaction
+        has ended meanwhile: the record must not come into the next.
         """
-        partitions = self._connections.partitions(topic)
-        if partitions and (partition is None or partition in partitions):
-            await self._calls.within("send", self._sender.room())
-            return
-        if partitions:
-            await self._calls.within("send", self._connections.read_metadata())
-            partitions = self._connections.partitions(topic)
-            if partitions and partition not in partitions:
-                raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
-            return
         try:
-            await self._calls.within("send", self._connections.wait_for_topic(topic))
+            await self._calls.within("send", self._ready(topic, partition))
+        except OperationTimedOutError as fault:
+            self.fail(fault)
         except KafkaError as fault:
-            cause = ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None))
-            cause.__cause__ = fault
-            self.fail(cause)
+            self.fail(ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None)))
+        if self._session.transactions != transaction:
+            raise IllegalStateError(f"send(): the transaction of {self._session.transactional_id!r} ended meanwhile")
+
+    async def _ready(self, topic: str, partition: int | None) -> None:
+        """Wait until a record for a partition can be taken."""
+        partitions = self._connections.partitions(topic) or await self._connections.wait_for_topic(topic)
+        if partition is not None and partition not in partitions:
+            await self._connections.read_metadata()  # Partitions may have been added.
+            partitions = self._connections.partitions(topic)
+            if partition not in partitions:
+                raise ValueError(f"topic {topic!r} has no partition {partition}: it has {len(partitions)}")
+        await self._sender.wait_for_room()
 
     def fail(self, cause: ProducerError) -> None:
         """Make the transaction one that has to be aborted, because a record of it was not taken."""
@@ -162,6 +183,10 @@ class Dispatcher:
     def _choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
         available = self._connections.available_partitions
         if self._partitioner is not None:
-            return self._partitioner(key, partitions, available(topic))
+            partition = self._partitioner(key, partitions, available(topic))
+            if partition not in partitions:
+                raise ValueError(
+                    f"the partitioner chose {partition!r}: topic {topic!r} has {len(partitions)} partitions"
+                )
+            return partition
         return self._sticky.choose(topic, key, partitions, available)
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from aiokafka import codec
@@ -37,6 +37,37 @@ Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 Serializer = Callable[[Any], bytes]
 
 
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+def check_at_least(least: int, **values: int) -> None:
+    """Raise ValueError for a number that is too small to make sense."""
+    for name, value in values.items():
+        if value < least:
+            raise ValueError(f"{name} is {value}: it has to be at least {least}")
+
+
+def check_security(options: Mapping[str, Any]) -> None:
+    """Raise TypeError for an option that is not one of SECURITY, ValueError for those that do not go together."""
+    for name in options:
+        if name not in SECURITY:
+            raise TypeError(f"unknown option {name!r} of TransactionalProducer")
+    protocol = options.get("security_protocol", "PLAINTEXT")
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"security_protocol {protocol!r} is none of {', '.join(PROTOCOLS)}")
+    if protocol.endswith("SSL") and options.get("ssl_context") is None:
+        raise ValueError(
+            f"security_protocol {protocol} needs an ssl_context: aiokafka.helpers.create_ssl_context makes one"
+        )
+    mechanism = options.get("sasl_mechanism", "PLAIN")
+    needed = {"OAUTHBEARER": ("sasl_oauth_token_provider",), "GSSAPI": ()}.get(
+        mechanism, ("sasl_plain_username", "sasl_plain_password")
+    )
+    missing = [name for name in needed if options.get(name) is None]
+    if protocol.startswith("SASL") and missing:
+        raise ValueError(f"sasl_mechanism {mechanism} needs {' and '.join(missing)}")
+
+
 def codec_number(compression_type: str | None) -> int:
     """Return the number of a codec in batches. Raises ValueError, and RuntimeError when its library is not installed."""
     if compression_type not in CODECS:
@@ -46,13 +77,6 @@ def codec_number(compression_type: str | None) -> int:
     if not has_library():
         raise RuntimeError(f"the library for compression_type {compression_type!r} is not installed")
     return number
-
-
-def reject_unknown(names: Iterable[str]) -> None:
-    """Raise TypeError for an option that is not one of SECURITY."""
-    for name in names:
-        if name not in SECURITY:
-            raise TypeError(f"unknown option {name!r} of TransactionalProducer")
 
 
 class StickyPartitioner:

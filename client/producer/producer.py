@@ -26,7 +26,7 @@ from stuntbroker.client.producer.errors import (
     TransactionAbortableError,
     UnexpectedError,
 )
-from stuntbroker.client.producer.options import Partitioner, Serializer, codec_number, reject_unknown
+from stuntbroker.client.producer.options import Partitioner, Serializer, check_at_least, check_security, codec_number
 from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, log
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
@@ -36,6 +36,7 @@ from stuntbroker.client.transactions import PreparedState
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
+BACKOFF_MS_MIN: Final = 1
 BOOTSTRAP_SERVERS: Final = "localhost"
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_TWO_PHASE: Final = 0x7FFF_FFFF
@@ -103,7 +104,20 @@ class TransactionalProducer:
             )
         if enable_2pc and transaction_timeout_ms is not None:
             raise ValueError("transaction_timeout_ms cannot be set with enable_2pc: such transactions do not time out")
-        reject_unknown(security)
+        if transaction_timeout_ms is not None:
+            check_at_least(1, transaction_timeout_ms=transaction_timeout_ms)
+        check_at_least(0, linger_ms=linger_ms, retry_backoff_ms=retry_backoff_ms)
+        check_at_least(
+            1,
+            max_batch_size=max_batch_size,
+            max_request_size=max_request_size,
+            buffer_memory=buffer_memory,
+            max_block_ms=max_block_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+        )
+        check_security(security)
+        retry_backoff_ms = max(retry_backoff_ms, BACKOFF_MS_MIN)
         if connections is not None and (bootstrap_servers != BOOTSTRAP_SERVERS or security):
             raise ValueError("bootstrap_servers and options of security are those of the connections: give them there")
         if connections is not None and not isinstance(connections, Connections):
@@ -147,6 +161,8 @@ class TransactionalProducer:
         }
         self._retry_backoff_ms = retry_backoff_ms
         self._shared = connections
+        self._is_started = False
+        self._stopping: asyncio.Task[None] | None = None
         self._connections: Connections
         self._sender: Sender
         self._dispatcher: Dispatcher
@@ -157,8 +173,16 @@ class TransactionalProducer:
 
     async def start(self) -> None:
         """Connect to the cluster. Raises aiokafka's KafkaConnectionError when none of the bootstrap servers answers."""
-        if self._calls.is_open or self._session.state is State.CLOSED:
+        if self._is_started or self._session.state is State.CLOSED:
             raise IllegalStateError(f"producer {self.transactional_id!r} was started before")
+        self._is_started = True
+        try:
+            await self._start()
+        except BaseException:
+            self._is_started = False
+            raise
+
+    async def _start(self) -> None:
         connections = self._shared
         if connections is not None and not connections.is_open:
             raise IllegalStateError(f"the connections of producer {self.transactional_id!r} are not started, or closed")
@@ -169,6 +193,9 @@ class TransactionalProducer:
             except BaseException:
                 await connections.stop()
                 raise
+            if self.state is State.CLOSED:
+                await connections.stop()
+                raise IllegalStateError(f"producer {self.transactional_id!r} was stopped while it started")
         self._connections = connections
         self._sender = Sender(self._session, connections, telemetry=self._telemetry, **self._sending)
         self._coordination = Coordination(self._session, connections, self._retry_backoff_ms)
@@ -184,16 +211,20 @@ class TransactionalProducer:
         `leave_open`: do not abort, as if the process had ended: the transaction is left to its time-out. May be called
         twice. Connections that were given stay open.
         """
-        if self._session.state is State.CLOSED:
-            return
-        if self._calls.is_open:
-            try:
-                if not leave_open:
-                    await self._end_for_stop()
-            finally:
-                await self._close()
-        else:
-            self._session.move(State.CLOSED)
+        if self._stopping is None:
+            if not self._calls.is_open:
+                if self.state is not State.CLOSED:
+                    self._session.move(State.CLOSED)
+                return
+            self._stopping = asyncio.create_task(self._stop(leave_open))
+        await asyncio.shield(self._stopping)  # It goes on when whoever waits for it gives up.
+
+    async def _stop(self, leave_open: bool) -> None:
+        try:
+            if not leave_open:
+                await self._end_for_stop()
+        finally:
+            await self._close()
 
     async def _end_for_stop(self) -> None:
         """Let a commit or abort that goes on come to its end, or abort."""
@@ -201,7 +232,7 @@ class TransactionalProducer:
             async with asyncio.timeout(self._max_block_s):
                 if self._calls.pending not in (None, Call.INIT_TRANSACTIONS, Call.JOIN_TRANSACTION):
                     await self._calls.wait()
-                elif self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and not self._session.is_joined:
+                if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and not self._session.is_joined:
                     await self.abort_transaction()
         except (KafkaError, TimeoutError) as fault:
             log.warning("%r was closed with an open transaction: %s", self.transactional_id, fault)
@@ -210,7 +241,7 @@ class TransactionalProducer:
         if self._session.state is not State.CLOSED:
             self._session.move(State.CLOSED)
         await self._calls.close()
-        self._sender.close()
+        await self._sender.close()
         if self._adding is not None:
             self._adding.cancel()
             await asyncio.wait({self._adding})
@@ -241,6 +272,11 @@ class TransactionalProducer:
         """Producer id and epoch, by which another producer can join the transaction; -1 and -1 before they are known."""
         return self._session.owner
 
+    @property
+    def can_abort(self) -> bool:
+        """Whether there is a transaction that abort_transaction would abort now."""
+        return OUTCOMES[self.state, Call.ABORT_TRANSACTION] is Outcome.RUN and self._calls.pending is None
+
     # --- transactions
 
     async def init_transactions(self, keep_prepared_txn: bool = False) -> None:
@@ -249,7 +285,9 @@ class TransactionalProducer:
         An open transaction of the id is aborted. With `keep_prepared_txn` it stays open, and `complete_transaction` has to
         follow (KIP-939). Raises FatalError, OperationTimedOutError; TransactionAbortableError, after which it may be repeated.
         """
-        await self._calls.run(Call.INIT_TRANSACTIONS, State.INITIALIZING, lambda: self._init(keep_prepared_txn))
+        await self._calls.run(
+            Call.INIT_TRANSACTIONS, State.INITIALIZING, lambda: self._init(keep_prepared_txn), keep_prepared_txn
+        )
 
     async def _init(self, keep: bool) -> None:
         try:
@@ -260,14 +298,15 @@ class TransactionalProducer:
         self._sender.start_epoch()
         self._session.move(State.PREPARED_TRANSACTION if self._session.ongoing else State.READY)
 
-    async def join_transaction(self, identity: PreparedState) -> None:
+    async def join_transaction(self, identity: PreparedState | str) -> None:
         """Take part in a transaction of another producer with this transactional id, as its `identity` says.
 
         It is one transaction for both, and for any process that joins it: each writes to partitions that no other writes
         to, and one of them commits or aborts when all have flushed. `stop` leaves it open. That two write to one
         partition is found out, and costs the transaction. Raises FatalError, OperationTimedOutError.
         """
-        await self._calls.run(Call.JOIN_TRANSACTION, State.INITIALIZING, lambda: self._join(identity))
+        identity = _identity(identity)
+        await self._calls.run(Call.JOIN_TRANSACTION, State.INITIALIZING, lambda: self._join(identity), identity)
 
     async def _join(self, identity: PreparedState) -> None:
         session = self._session
@@ -297,7 +336,7 @@ class TransactionalProducer:
             yield self
             await self.commit_transaction()
         except BaseException:
-            if OUTCOMES[self._session.state, Call.ABORT_TRANSACTION] is Outcome.RUN and self._calls.pending is None:
+            if self.can_abort:
                 await self.abort_transaction()
             raise
 
@@ -362,17 +401,32 @@ class TransactionalProducer:
         """
         if not self._two_phase:
             raise IllegalStateError("prepare_transaction() needs enable_2pc=True")
-        self._calls.check(Call.PREPARE_TRANSACTION)
-        await self._calls.within("prepare_transaction", self._sender.flush())
-        self._calls.check(Call.PREPARE_TRANSACTION)
-        self._session.move(State.PREPARED_TRANSACTION)
+        call = Call.PREPARE_TRANSACTION
+        self._calls.check(call)
+        try:
+            await self._calls.run_alone(call, self._prepare())
+        except OperationTimedOutError as fault:
+            self._session.fail_abortable(fault, bump=True)
+            self._sender.drop()
+            self._calls.check(call)
         return self._session.owner
 
-    async def complete_transaction(self, state: PreparedState) -> bool:
+    async def _prepare(self) -> None:
+        """Nothing may be on its way when the transaction is prepared: what comes later could not be refused any more."""
+        await self._sender.flush()
+        await self._coordination.wait_for_requests()
+        self._session.check(Call.PREPARE_TRANSACTION)
+        self._session.is_prepared = True
+        self._session.move(State.PREPARED_TRANSACTION)
+
+    async def complete_transaction(self, state: PreparedState | str) -> bool:
         """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed.
 
-        After init_transactions(keep_prepared_txn=True) `state` is what was stored; False if there is no transaction.
+        `state`: what prepare_transaction returned, or its text; after init_transactions(keep_prepared_txn=True) what was
+        stored. False if there is no transaction. Raises ValueError for a text that is no state. A commit that is refused
+        is fatal and aborts nothing: a new producer that keeps the transaction can commit it.
         """
+        state = _identity(state)
         session, call = self._session, Call.COMPLETE_TRANSACTION
         if self._calls.pending is not call:
             self._calls.check(call)
@@ -380,7 +434,7 @@ class TransactionalProducer:
                 return False
         is_commit = (session.ongoing or session.owner) == state
         target = State.COMMITTING_TRANSACTION if is_commit else State.ABORTING_TRANSACTION
-        result: bool = await self._calls.run(call, target, lambda: self._complete(is_commit))
+        result: bool = await self._calls.run(call, target, lambda: self._complete(is_commit), state)
         return result
 
     async def _complete(self, is_commit: bool) -> bool:
@@ -439,8 +493,17 @@ class TransactionalProducer:
         self._calls.check(Call.FLUSH)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic."""
-        return set(self._connections.partitions(topic) or await self._connections.wait_for_topic(topic))
+        """Return the partitions of a topic. Raises OperationTimedOutError, ProducerError."""
+        self._calls.check_open("partitions_for")
+        partitions = self._connections.partitions(topic)
+        if not partitions:
+            try:
+                partitions = await self._calls.within("partitions_for", self._connections.wait_for_topic(topic))
+            except ProducerError:
+                raise
+            except KafkaError as fault:
+                raise ProducerError(f"no metadata of topic {topic!r}: {fault}", getattr(fault, "errno", None)) from None
+        return set(partitions)
 
     async def send_offsets_to_transaction(self, offsets: Offsets, group_metadata: GroupMetadata | str) -> None:
         """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read.
@@ -464,9 +527,11 @@ class TransactionalProducer:
             self._session.fail_abortable(ProducerError("send_offsets_to_transaction() was cancelled"), bump=True)
             self._sender.drop()
             raise
-        except StoppedError:
-            self._calls.check(Call.SEND_OFFSETS)
-            raise
+        except StoppedError as fault:
+            self._session.check(Call.SEND_OFFSETS)
+            raise IllegalStateError(
+                f"send_offsets_to_transaction() of {self.transactional_id!r}: {fault.args[0]}"
+            ) from None
         except ProducerError:
             self._sender.drop()
             raise
@@ -481,11 +546,20 @@ class TransactionalProducer:
             needed.clear()
             try:
                 await self._calls.guard(self._coordination.add_partitions(self._sender.missing_partitions))
-            except ProducerError as fault:
+            except (ProducerError, IllegalStateError) as fault:
                 log.debug("%r: %s", self.transactional_id, fault)
                 self._sender.drop()
             else:
                 self._sender.pump()
+
+
+def _identity(value: PreparedState | str) -> PreparedState:
+    """Return a state that was given itself or as text. Raises ValueError, TypeError."""
+    if isinstance(value, str):
+        return PreparedState.parse(value)
+    if not isinstance(value, PreparedState):
+        raise TypeError(f"a PreparedTxnState or its text is needed, not {type(value).__name__}")
+    return value
 
 
 def _offset(value: int | OffsetAndMetadata | tuple[int, str]) -> tuple[int, str]:

@@ -46,6 +46,8 @@ PRODUCE_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
 BATCH_OVERHEAD: Final = 128
 """Bytes of a batch's header and of its place in the request, generously."""
+EXPIRY_S_MIN: Final = 0.05
+"""Between two looks at records that are on their way for too long."""
 SENDING_STATES: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
 
 
@@ -157,7 +159,7 @@ class Sender:
         """Whether records have to wait for others to be resolved."""
         return self.buffered >= self._buffer_memory
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until there is room for records."""
         while self.is_full and self._session.state in SENDING_STATES:
             waiter = self._loop.create_future()
@@ -359,7 +361,9 @@ class Sender:
         """Put two batches in the place of one that is too large."""
         place = batch.queue.batches.index(batch)
         del batch.queue.batches[place]
+        self.buffered -= batch.size
         for offset, part in enumerate(batch.split(self._session.owner, self._codec)):
+            self.buffered += part.size
             batch.queue.batches.insert(place + offset, part)
         batch.queue.resend = True
 
@@ -461,7 +465,7 @@ class Sender:
                 self._expire(batch, ProducerError(f"not delivered within {self._delivery_timeout_s:g} s"))
         if self._active:
             oldest_s = min(queue.batches[0].created_s for queue in self._active.values())
-            due_s = max(self._retry_backoff_s, oldest_s + self._delivery_timeout_s - now_s)
+            due_s = max(EXPIRY_S_MIN, oldest_s + self._delivery_timeout_s - now_s)
             self._expiry = self._loop.call_later(due_s, self._check_expiry)
 
     def _expire(self, batch: Batch, cause: ProducerError) -> None:
@@ -469,13 +473,16 @@ class Sender:
         self._resolve(batch, _failed(cause, FailureType.DELIVERY_FAILED))
         self.drop()
 
-    def close(self) -> None:
-        """Stop the timers and cancel the requests."""
+    async def close(self) -> None:
+        """Stop the timers and cancel the requests. Records that are not resolved fail."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
-        for task in tuple(self._tasks):
+        tasks = tuple(self._tasks)
+        for task in tasks:
             task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         self.drop()
 
 

@@ -39,6 +39,12 @@ class Session:
         """In ABORTABLE_ERROR the root cause, in FATAL_ERROR what is raised."""
         self.owner = NOBODY
         """(producer id, epoch) that requests carry."""
+        self.transactions = 0
+        """Counts transactions: what was called in one of them must not be done in the next."""
+        self.is_prepared = False
+        """Whether the transaction may be decided elsewhere already: only its end as it was decided is allowed (KIP-939)."""
+        self.obstacle: ProducerError | None = None
+        """Why a request is being repeated at the moment, for the message of a time-out."""
         self.is_joined = False
         """Whether the transaction is another producer's, of which other processes write other partitions."""
         self.ongoing: PreparedState | None = None
@@ -87,6 +93,8 @@ class Session:
 
     def begin(self) -> None:
         """Forget what the last transaction touched."""
+        self.transactions += 1
+        self.is_prepared = False
         self.added.clear()
         self.started = False
         self.may_have_started = False

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -250,6 +250,97 @@ def test_a_producer_that_cannot_connect_leaves_no_thread() -> None:
     with pytest.raises(Exception, match="bootstrap"):
         producer.start()
     assert not any("nobody" in thread.name for thread in threading.enumerate())
+
+
+def test_what_was_sent_is_what_the_application_had_then(broker: ModelBroker) -> None:
+    with ready(broker) as producer, producer.transaction():
+        producer.send("t", b"first", partition=0)
+        buffer = bytearray(b"one")
+        for value in (b"one", b"two", b"six"):
+            buffer[:] = value
+            producer.send("t", buffer, partition=0)
+            producer.send("t", memoryview(buffer), partition=0)
+
+    assert broker.committed == [b"first", b"one", b"one", b"two", b"two", b"six", b"six"]
+
+
+@pytest.mark.parametrize("headers", [[("h", "text")], [(b"h", b"v")], [("h", 5)]])
+def test_a_header_that_is_none_is_refused_where_it_is_sent_and_costs_nothing(
+    broker: ModelBroker, headers: list[tuple[Any, Any]]
+) -> None:
+    with ready(broker) as producer, producer.transaction():
+        for _ in range(3):
+            with pytest.raises(TypeError):
+                producer.send("t", b"refused", partition=0, headers=headers)
+            producer.send("t", b"value", partition=0, headers=[("h", b"v"), ("h", None)])
+
+    assert broker.committed == [b"value"] * 3
+
+
+@pytest.mark.parametrize("end", ["abort_transaction", "stop"])
+def test_a_callback_that_raises_an_error_ends_nothing(
+    broker: ModelBroker, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = threading.Event()
+    with ready(broker, buffer_memory=10) as producer:
+        producer.begin_transaction()
+        broker.script = lambda request, count: gate.wait(20) and None if request == "Produce" else None
+        producer.send("t", b"x" * 20, partition=0)
+        waiting = producer.send("t", b"waiting", partition=0) if producer._partitions else None
+        record = waiting or producer.send("t", b"more", partition=0)
+        record.add_done_callback(lambda record: 1 / 0)
+        gate.set()
+        getattr(producer, end)()
+        assert producer.state in (State.READY, State.CLOSED)
+
+    assert "a callback of a record raised an error" in caplog.text
+
+
+def test_a_thread_that_waits_is_told_that_another_has_stopped_the_producer(broker: ModelBroker) -> None:
+    gate = threading.Event()
+    metadata = broker.handlers[3]
+    with ready(broker) as producer:
+        producer.begin_transaction()
+        is_asked = threading.Event()
+
+        def held(request: Any, version: int) -> Any:
+            is_asked.set()
+            gate.wait(20)
+            return metadata(request, version)
+
+        broker.handlers[3] = held
+        raised: list[BaseException] = []
+
+        def send() -> None:
+            try:
+                producer.send("unknown", b"value")
+            except BaseException as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        assert is_asked.wait(20)
+        producer.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+        gate.set()
+
+    assert [type(error) for error in raised] == [IllegalStateError]
+
+
+def test_a_block_whose_commit_takes_too_long_says_so(broker: ModelBroker) -> None:
+    gate = threading.Event()
+    broker.script = lambda request, count: gate.wait(20) and None if request == "EndTxn (commit)" else None
+    with ready(broker, max_block_ms=50) as producer:
+        with pytest.raises(OperationTimedOutError), producer.transaction():
+            producer.send("t", b"value")
+        gate.set()
+        while True:
+            with suppress(OperationTimedOutError):
+                producer.commit_transaction()
+                break
+
+    assert broker.committed == [b"value"]
 
 
 FORKS = """

@@ -55,13 +55,11 @@ class Application:
                         await producer.commit_transaction()
                         self.commits.append(position)
                         position += 1
-                    else:
-                        position = self._committed_position()
-                        await producer.abort_transaction()
+                        continue
                 except CommitFailedError as error:
                     self.abortable.append(error)
-                    position = self._committed_position()
-                    await producer.abort_transaction()
+                await producer.abort_transaction()
+                position = self._committed_position()
 
     async def _init(self, producer: TransactionalProducer) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from model_broker import Fault, ModelBroker
 from stuntbroker.client import (
     CommitFailedError,
     FailureType,
+    IllegalStateError,
     OperationTimedOutError,
     ProduceFailedError,
     State,
@@ -21,7 +23,7 @@ from stuntbroker.client import (
     TransactionalProducer,
 )
 
-NOT_LEADER, OUT_OF_ORDER, INVALID_RECORD, LOADING = 6, 45, 87, 14
+NOT_LEADER, TOO_LARGE, OUT_OF_ORDER, INVALID_RECORD, LOADING = 6, 10, 45, 87, 14
 
 
 @pytest.fixture(params=[1, 2], ids=["level 1", "level 2"])
@@ -119,14 +121,77 @@ async def test_send_waits_while_the_buffer_is_full(broker: ModelBroker) -> None:
     assert len(broker.committed) == 300
 
 
-async def test_a_full_buffer_that_does_not_empty_is_a_time_out_of_send(broker: ModelBroker) -> None:
+async def test_a_record_for_which_there_is_no_room_in_time_costs_the_transaction(broker: ModelBroker) -> None:
+    """Else it would be committed without the record."""
     broker.script = lambda request, count: Fault(NOT_LEADER) if request == "Produce" else None
     async with in_transaction(broker, buffer_memory=100, max_block_ms=30) as producer:
         await producer.send("t", b"x" * 200, partition=0)
-        with pytest.raises(OperationTimedOutError):
+        with pytest.raises(TransactionAbortableError, match="send\\(\\) of 'id' has not ended") as raised:
             await producer.send("t", b"x" * 200, partition=0)
-        assert producer.state is State.IN_TRANSACTION
+        assert type(raised.value.__cause__) is OperationTimedOutError
+        assert producer.state is State.ABORTABLE_ERROR
         broker.script = lambda request, count: None
+
+
+async def test_a_record_that_is_on_its_way_at_the_end_fails(broker: ModelBroker) -> None:
+    async with in_transaction(broker, max_block_ms=50) as producer:
+        gate = threading.Event()
+        broker.script = lambda request, count: gate.wait(20) and None if request == "Produce" else None
+        record = await producer.send("t", b"value", partition=0)
+        while not broker.counts["Produce"]:
+            await asyncio.sleep(0)
+        await producer.stop(leave_open=True)
+        assert isinstance(record.exception(), ProduceFailedError)
+        assert producer._sender.buffered == 0
+        gate.set()
+
+
+async def test_what_is_split_counts_as_much_as_it_did(broker: ModelBroker) -> None:
+    broker.script = lambda request, count: Fault(TOO_LARGE) if (request, count) == ("Produce", 1) else None
+    async with in_transaction(broker) as producer:
+        for n in range(1000):
+            await producer.send("t", b"%d" % n, partition=0)
+        await producer.commit_transaction()
+        assert producer._sender.buffered == 0
+
+
+async def test_partitions_that_were_added_meanwhile_can_be_sent_to(broker: ModelBroker) -> None:
+    async with in_transaction(broker) as producer:
+        await producer.send("t", b"0", partition=0)
+        with pytest.raises(ValueError, match="has no partition 2: it has 2"):
+            await producer.send("t", b"2", partition=2)
+        broker.leaders[2] = 1
+        await producer.send("t", b"2", partition=2)
+        await producer.commit_transaction()
+
+    assert sorted(broker.committed) == [b"0", b"2"]
+
+
+async def test_a_record_that_waits_while_its_transaction_ends_is_not_written_by_the_next(broker: ModelBroker) -> None:
+    async with in_transaction(broker, buffer_memory=100, max_batch_size=1) as producer:
+        gate = threading.Event()
+        broker.script = lambda request, count: gate.wait(20) and None if (request, count) == ("Produce", 1) else None
+        await producer.send("t", b"x" * 200, partition=0)
+        waiting = asyncio.create_task(producer.send("t", b"of the aborted transaction", partition=0))
+        while not broker.counts["Produce"]:
+            await asyncio.sleep(0)
+        abort = asyncio.create_task(producer.abort_transaction())
+        await asyncio.sleep(0)
+        gate.set()
+        await abort
+        await producer.begin_transaction()
+        with pytest.raises(IllegalStateError):
+            await waiting
+        await producer.send("t", b"next", partition=0)
+        await producer.commit_transaction()
+
+    assert broker.committed == [b"next"]
+
+
+async def test_headers_count_for_the_size_of_a_record(broker: ModelBroker) -> None:
+    async with in_transaction(broker, max_request_size=1000) as producer:
+        record = await producer.send("t", b"value", headers=[("name", b"x" * 1000)])
+        assert getattr(record.exception(), "failure_type", None) is FailureType.MESSAGE_REJECTED
 
 
 async def test_what_send_returns_works_with_the_tools_of_asyncio(broker: ModelBroker) -> None:
@@ -209,6 +274,10 @@ async def test_an_error_of_a_serializer_or_partitioner_is_raised_and_costs_nothi
             await producer.send("t", "a", partition=9)
         with pytest.raises(TypeError):
             await producer.send("t", "a", key="no bytes", partition=0)
+        producer._dispatcher._partitioner = lambda key, partitions, _: 7
+        with pytest.raises(ValueError, match="the partitioner chose 7: topic 't' has 2 partitions"):
+            await producer.send("t", "a")
+        producer._dispatcher._partitioner = lambda key, partitions, _: partitions[len(key)]
         await producer.send("t", "a", key=b"1")
         await producer.commit_transaction()
 
@@ -265,6 +334,16 @@ async def test_a_cluster_that_goes_on_to_version_2_is_followed_with_a_new_epoch(
         ({"enable_2pc": True, "transaction_timeout_ms": 1}, ValueError, "transaction_timeout_ms cannot be set"),
         ({"compression_type": "brotli"}, ValueError, "'brotli' is none of gzip, snappy, lz4, zstd, None"),
         ({"acks": 1}, TypeError, "unknown option 'acks'"),
+        ({"transaction_timeout_ms": 0}, ValueError, "transaction_timeout_ms is 0: it has to be at least 1"),
+        ({"buffer_memory": 0}, ValueError, "buffer_memory is 0"),
+        ({"linger_ms": -1}, ValueError, "linger_ms is -1: it has to be at least 0"),
+        ({"security_protocol": "TLS"}, ValueError, "'TLS' is none of PLAINTEXT, SSL"),
+        ({"security_protocol": "SSL"}, ValueError, "SSL needs an ssl_context"),
+        (
+            {"security_protocol": "SASL_PLAINTEXT"},
+            ValueError,
+            "PLAIN needs sasl_plain_username and sasl_plain_password",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:

@@ -33,7 +33,9 @@ CALLS: dict[Call, Callable[[TransactionalProducer], Awaitable[object]]] = {
     Call.FLUSH: lambda producer: producer.flush(),
     Call.SEND_OFFSETS: lambda producer: producer.send_offsets_to_transaction({("t", 0): 1}, "group"),
     Call.PREPARE_TRANSACTION: lambda producer: producer.prepare_transaction(),
-    Call.COMPLETE_TRANSACTION: lambda producer: producer.complete_transaction(SOMEBODY),
+    Call.COMPLETE_TRANSACTION: lambda producer: producer.complete_transaction(
+        SOMEBODY if producer.state is State.ABORTING_TRANSACTION else producer.identity
+    ),
     Call.COMMIT_TRANSACTION: lambda producer: producer.commit_transaction(),
     Call.ABORT_TRANSACTION: lambda producer: producer.abort_transaction(),
 }

@@ -138,9 +138,9 @@ async def test_what_fails_is_an_error_in_its_span(broker: ModelBroker, spans: Sp
         StatusCode.ERROR,
     )
     assert attributes(fatal)["stuntbroker.transaction.outcome"] == "failed"
-    assert attributes(fatal)["error.type"] == "AuthorizationError"
+    assert attributes(fatal)["error.type"] == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     refused, written = spans.named("send t")
-    assert attributes(refused)["error.type"] == "ProduceFailedError"
+    assert attributes(refused)["error.type"] == "INVALID_RECORD"
     assert "error.type" not in attributes(written)
 
 
@@ -225,6 +225,32 @@ def test_the_blocking_twin_has_spans_too(broker: ModelBroker, spans: Spans) -> N
     (request,), (transaction,) = spans.named("request"), spans.named("transaction id")
     assert transaction.parent is not None and transaction.parent.span_id == request.context.span_id
     assert len(spans.named("send t")) == 1
+
+
+def test_the_current_span_of_the_thread_that_sends_is_the_parent(broker: ModelBroker, spans: Spans) -> None:
+    with blocking.TransactionalProducer(
+        bootstrap_servers=str(broker.address), transactional_id="id", tracer=spans.tracer
+    ) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            for number in range(50):
+                with spans.tracer.start_as_current_span(f"work {number}"):
+                    producer.send("t", b"value", partition=0)
+
+    works = {number: spans.named(f"work {number}")[0].get_span_context().span_id for number in range(50)}
+    assert [span.parent and span.parent.span_id for span in spans.named("send t")] == list(works.values())
+
+
+async def test_every_span_of_a_record_ends(broker: ModelBroker, spans: Spans) -> None:
+    async with producer_of(broker, spans) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            with pytest.raises(TypeError):
+                await producer.send("t", "no bytes", partition=0)
+            await producer.send("t", b"value", partition=0)
+
+    refused, written = spans.named("send t")
+    assert (attributes(refused)["error.type"], "error.type" in attributes(written)) == ("TypeError", False)
 
 
 def test_without_a_tracer_nothing_of_opentelemetry_is_imported() -> None:

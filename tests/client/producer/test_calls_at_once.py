@@ -1,0 +1,351 @@
+"""Calls of several tasks at the same time, and calls that are given up: what is committed is what was reported."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from model_broker import Fault, ModelBroker, Script
+
+from stuntbroker.client import (
+    ApplicationRecoverableError,
+    CommitFailedError,
+    IllegalStateError,
+    OperationTimedOutError,
+    PreparedTxnState,
+    State,
+    TransactionAbortableError,
+    TransactionalProducer,
+)
+
+ILLEGAL_GENERATION, TRANSACTION_ABORTABLE, INVALID_RECORD, LOADING = 22, 120, 87, 14
+
+
+@pytest.fixture(params=[1, 2], ids=["level 1", "level 2"])
+def level(request: pytest.FixtureRequest) -> int:
+    assert isinstance(request.param, int)
+    return request.param
+
+
+class Gate:
+    """A script that holds the first request of a kind until it is opened, and answers it then."""
+
+    def __init__(self, kind: str, fault: Fault | None = None) -> None:
+        self._kind = kind
+        self._fault = fault
+        self._open = threading.Event()
+        self.is_reached = False
+
+    def __call__(self, request: str, count: int) -> Fault | None:
+        if request != self._kind or count > 1:
+            return None
+        self.is_reached = True
+        self._open.wait(20)
+        return self._fault
+
+    async def reached(self) -> None:
+        """Wait until a request is held."""
+        while not self.is_reached:
+            await asyncio.sleep(0.001)
+
+    def open(self) -> None:
+        """Let it go on."""
+        self._open.set()
+
+
+@asynccontextmanager
+async def in_transaction(
+    level: int, script: Script = lambda request, count: None, **options: Any
+) -> AsyncIterator[tuple[TransactionalProducer, ModelBroker]]:
+    with ModelBroker(level, script) as broker:
+        producer = TransactionalProducer(
+            bootstrap_servers=str(broker.address), transactional_id="id", retry_backoff_ms=1, **options
+        )
+        async with producer:
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            yield producer, broker
+
+
+def offsets(producer: TransactionalProducer) -> asyncio.Task[None]:
+    return asyncio.create_task(producer.send_offsets_to_transaction({("t", 0): 5}, "group"))
+
+
+async def turns(count: int = 5) -> None:
+    """Let other tasks go on."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_commit_waits_for_offsets_and_fails_when_they_are_refused(level: int) -> None:
+    gate = Gate("TxnOffsetCommit", Fault(ILLEGAL_GENERATION))
+    async with in_transaction(level, gate) as (producer, broker):
+        await producer.send_and_wait("t", b"record", partition=0)
+        sending = offsets(producer)
+        await gate.reached()
+        commit = asyncio.create_task(producer.commit_transaction())
+        await turns()
+        gate.open()
+        with pytest.raises(TransactionAbortableError):
+            await sending
+        with pytest.raises(CommitFailedError):
+            await commit
+        assert broker.counts["EndTxn (commit)"] == 0
+        await producer.abort_transaction()
+        assert (broker.committed, broker.is_ongoing) == ([], False)
+        async with producer.transaction():
+            await producer.send("t", b"next", partition=0)
+
+    assert broker.committed == [b"next"]
+
+
+@pytest.mark.parametrize("is_applied", [True, False])
+@pytest.mark.parametrize("kind", ["AddPartitionsToTxn", "AddOffsetsToTxn"])
+async def test_an_abort_ends_what_a_request_on_its_way_begins(kind: str, is_applied: bool) -> None:
+    """Else the coordinator has a transaction that nobody ends."""
+    gate = Gate(kind, None if is_applied else Fault(None))
+    async with in_transaction(1, gate) as (producer, broker):
+        if kind == "AddPartitionsToTxn":
+            await producer.send("t", b"record", partition=0)
+        else:
+            sending = offsets(producer)
+        await gate.reached()
+        abort = asyncio.create_task(producer.abort_transaction())
+        await turns()
+        gate.open()
+        await abort
+        assert broker.is_ongoing is False
+        if kind == "AddOffsetsToTxn":
+            with pytest.raises(IllegalStateError):
+                await sending
+        async with producer.transaction():
+            await producer.send("t", b"next", partition=0)
+
+    assert broker.committed == [b"next"]
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out"])
+@pytest.mark.parametrize("kind", ["AddOffsetsToTxn", "TxnOffsetCommit"])
+async def test_offsets_that_were_given_up_cost_the_transaction_and_not_the_producer(
+    level: int, kind: str, how: str
+) -> None:
+    if (level, kind) == (2, "AddOffsetsToTxn"):
+        kind = "TxnOffsetCommit"  # The only request for offsets under version 2.
+    gate = Gate(kind)
+    async with in_transaction(level, gate, max_block_ms=100 if how == "timed out" else 9000) as (producer, broker):
+        sending = offsets(producer)
+        await gate.reached()
+        if how == "cancelled":
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+        else:
+            with pytest.raises(TransactionAbortableError):
+                await sending
+        gate.open()
+        while True:
+            with suppress(OperationTimedOutError):
+                await producer.abort_transaction()
+                break
+        assert broker.is_ongoing is False
+        async with producer.transaction():
+            await producer.send("t", b"next", partition=0)
+
+    assert (broker.committed, broker.committed_offset) == ([b"next"], 0)
+
+
+@pytest.mark.parametrize("what", ["offsets", "a record"])
+async def test_nothing_is_prepared_before_everything_is_written(what: str, level: int) -> None:
+    gate = (
+        Gate("TxnOffsetCommit", Fault(ILLEGAL_GENERATION))
+        if what == "offsets"
+        else Gate("Produce", Fault(INVALID_RECORD))
+    )
+    async with in_transaction(level, gate, enable_2pc=True) as (producer, broker):
+        if what == "offsets":
+            sending = offsets(producer)
+        else:
+            await producer.send("t", b"refused", partition=0)
+        await gate.reached()
+        prepare = asyncio.create_task(producer.prepare_transaction())
+        await turns()
+        for call in (
+            lambda: producer.send("t", b"late", partition=0),
+            lambda: producer.send_offsets_to_transaction({("t", 0): 5}, "group"),
+            producer.commit_transaction,
+        ):
+            with pytest.raises(IllegalStateError, match="prepare_transaction"):
+                await call()
+        gate.open()
+        with pytest.raises(TransactionAbortableError):
+            await prepare
+        if what == "offsets":
+            with pytest.raises(TransactionAbortableError):
+                await sending
+        assert producer.state is State.ABORTABLE_ERROR
+        await producer.abort_transaction()
+        assert broker.committed == []
+
+
+async def test_a_transaction_that_cannot_be_prepared_in_time_has_to_be_aborted(level: int) -> None:
+    gate = Gate("Produce")
+    async with in_transaction(level, gate, enable_2pc=True, max_block_ms=50) as (producer, broker):
+        await producer.send("t", b"slow", partition=0)
+        with pytest.raises(TransactionAbortableError, match=r"prepare_transaction.* has not ended"):
+            await producer.prepare_transaction()
+        gate.open()
+        while True:
+            with suppress(OperationTimedOutError):
+                await producer.abort_transaction()
+                break
+        assert (broker.committed, broker.is_ongoing) == ([], False)
+
+
+@pytest.mark.parametrize("code", [TRANSACTION_ABORTABLE, 48, 90])
+async def test_a_prepared_transaction_whose_commit_is_refused_is_not_aborted(code: int) -> None:
+    """The database has committed. Who comes next keeps the transaction, and commits it."""
+
+    def script(request: str, count: int) -> Fault | None:
+        return Fault(code) if (request, count) == ("EndTxn (commit)", 1) else None
+
+    async with in_transaction(2, script, enable_2pc=True) as (producer, broker):
+        await producer.send("t", b"record", partition=0)
+        state = await producer.prepare_transaction()
+        with pytest.raises(ApplicationRecoverableError, match="keep_prepared_txn=True"):
+            await producer.complete_transaction(state)
+        await producer.stop()
+        assert broker.counts["EndTxn (abort)"] == 0
+        assert broker.is_ongoing is True
+
+
+async def test_a_state_may_be_given_as_its_text_and_nothing_else(level: int) -> None:
+    async with in_transaction(level, enable_2pc=True) as (producer, broker):
+        await producer.send("t", b"record", partition=0)
+        text = str(await producer.prepare_transaction())
+        for wrong, error in ((None, TypeError), (5, TypeError), ("text", ValueError)):
+            with pytest.raises(error):
+                await producer.complete_transaction(wrong)  # type: ignore[arg-type]
+        assert producer.state is State.PREPARED_TRANSACTION
+        assert await producer.complete_transaction(text) is True
+
+    assert broker.committed == [b"record"]
+
+
+async def test_a_call_that_timed_out_is_repeated_with_its_argument(level: int) -> None:
+    gate = Gate("EndTxn (commit)")
+    async with in_transaction(level, gate, enable_2pc=True, max_block_ms=50) as (producer, broker):
+        await producer.send("t", b"record", partition=0)
+        state = await producer.prepare_transaction()
+        with pytest.raises(OperationTimedOutError):
+            await producer.complete_transaction(state)
+        with pytest.raises(IllegalStateError, match="another argument"):
+            await producer.complete_transaction(PreparedTxnState(1, 1))
+        gate.open()
+        while True:
+            with suppress(OperationTimedOutError):
+                assert await producer.complete_transaction(state) is True
+                break
+
+    assert broker.committed == [b"record"]
+
+
+async def test_a_time_out_says_what_was_in_the_way(level: int) -> None:
+    def script(request: str, count: int) -> Fault | None:
+        return Fault(LOADING) if request == "EndTxn (commit)" and not is_over else None
+
+    is_over = False
+    async with in_transaction(level, script, max_block_ms=100) as (producer, _):
+        await producer.send("t", b"record", partition=0)
+        with pytest.raises(OperationTimedOutError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            await producer.commit_transaction()
+        is_over = True
+
+
+async def test_stop_aborts_when_a_commit_that_timed_out_fails_after_all(level: int) -> None:
+    gate = Gate("Produce", Fault(INVALID_RECORD))
+    async with in_transaction(level, gate, max_block_ms=200) as (producer, broker):
+        await producer.send("t", b"refused", partition=0)
+        await gate.reached()
+        with pytest.raises(OperationTimedOutError):
+            await producer.commit_transaction()
+        stopping = asyncio.create_task(producer.stop())
+        await turns()
+        gate.open()
+        await stopping
+        assert broker.is_ongoing is False
+
+
+async def test_stop_that_is_cancelled_goes_on_and_the_next_waits_for_it(level: int) -> None:
+    before = asyncio.all_tasks()
+    gate = Gate("EndTxn (abort)")
+    async with in_transaction(level, gate) as (producer, broker):
+        await producer.send_and_wait("t", b"record", partition=0)
+        stopping = asyncio.create_task(producer.stop())
+        await gate.reached()
+        stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+        gate.open()
+        await producer.stop()
+        assert (producer.state, broker.is_ongoing) == (State.CLOSED, False)
+    await turns()
+    assert asyncio.all_tasks() == before
+
+
+async def test_who_waits_for_a_call_is_told_that_the_producer_was_closed(level: int) -> None:
+    gate = Gate("InitProducerId")
+    with ModelBroker(level, gate) as broker:
+        producer = TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id")
+        await producer.start()
+        starting = asyncio.create_task(producer.init_transactions())
+        await gate.reached()
+        await producer.stop()
+        with pytest.raises(IllegalStateError, match="was closed meanwhile"):
+            await starting
+        gate.open()
+
+
+async def test_a_producer_is_started_once(level: int) -> None:
+    before = asyncio.all_tasks()
+    with ModelBroker(level) as broker:
+        producer = TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id")
+        results = await asyncio.gather(producer.start(), producer.start(), return_exceptions=True)
+        assert [type(result) for result in results] == [type(None), IllegalStateError]
+        await producer.stop()
+
+        other = TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id")
+        starting = asyncio.create_task(other.start())
+        await turns(2)
+        await other.stop()
+        with pytest.raises(IllegalStateError, match="was stopped while it started"):
+            await starting
+    await turns()
+    assert asyncio.all_tasks() == before
+
+
+async def test_partitions_for_needs_a_producer_that_is_open_and_takes_its_time_out(level: int) -> None:
+    with ModelBroker(level) as broker:
+        producer = TransactionalProducer(
+            bootstrap_servers=str(broker.address), transactional_id="id", max_block_ms=50, retry_backoff_ms=1
+        )
+        with pytest.raises(IllegalStateError):
+            await producer.partitions_for("t")
+        async with producer:
+            assert await producer.partitions_for("t") == {0, 1}
+            gate = threading.Event()
+            original: Callable[..., Any] = broker.handlers[3]
+
+            def held(request: Any, version: int) -> Any:
+                gate.wait(20)
+                return original(request, version)
+
+            broker.handlers[3] = held
+            with pytest.raises(OperationTimedOutError):
+                await producer.partitions_for("unknown")
+            gate.set()
+        with pytest.raises(IllegalStateError):
+            await producer.partitions_for("t")
