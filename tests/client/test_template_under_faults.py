@@ -1,0 +1,139 @@
+"""The loop that docs/how-to/client.md shows, under faults of every kind: each record is processed once, by one process."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stuntbroker.client import ApplicationRecoverableError
+from stuntbroker.control.plan import PLANS
+from stuntbroker.fixture.broker import Broker
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "client.md"
+RECORDS = 12
+APIS = {
+    1: ("InitProducerId", "AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
+    2: ("InitProducerId", "Produce", "TxnOffsetCommit", "EndTxn"),
+}
+VERBS: dict[str, dict[str, Any]] = {
+    "its answer is lost": {"lose_answer": True},
+    "its connection breaks": {"close": True},
+    "it comes twice": {"duplicate": True},
+    "it has to be aborted": {"error": "TRANSACTION_ABORTABLE"},
+    "it comes to the wrong broker": {"error": "NOT_COORDINATOR"},
+}
+MORE = 30
+SLOW = "rebalance-during-transaction"
+"""Waits for a third heartbeat: nine seconds. tests/peers/client/test_rebalances.py has rebalances."""
+DEATH = "broker-dies-while-it-commits"
+
+
+def loop_of_the_page() -> Callable[..., Any]:
+    """Return `process` as the page has it."""
+    for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        if "async def process(" in block:
+            names: dict[str, Any] = {}
+            exec(compile(block, PAGE.name, "exec"), names)
+            process: Callable[..., Any] = names["process"]
+            return process
+    raise AssertionError("the page has no loop")
+
+
+async def run(broker: Broker, count: int = RECORDS) -> int:
+    """Run the loop until everything is processed; return how many processes that took, as its operator would start them."""
+    loop = loop_of_the_page()
+    processes = 0
+    async with asyncio.timeout(60):
+        while True:
+            processes += 1
+            try:
+                await loop(broker.bootstrap, lambda: len(broker.values("bills")) < count)
+            except ApplicationRecoverableError:
+                continue
+            return processes
+
+
+def prepare(broker: Broker) -> None:
+    broker.create_topic("orders", 2)
+    broker.create_topic("bills")
+    for number in range(RECORDS):
+        broker.produce("orders", b"order %02d" % number, partition=number % 2)
+
+
+def check(broker: Broker, count: int = RECORDS) -> None:
+    assert sorted(broker.values("bills")) == [b"ORDER %02d" % number for number in range(count)]
+    assert [
+        each.state for each in broker.transactions() if each.state not in ("Empty", "CompleteCommit", "CompleteAbort")
+    ] == []
+
+
+FATAL = {("InitProducerId", "it comes twice")}
+"""What fences the producer, as the coordinator takes the second one for another instance: a new process goes on."""
+NOT_OF_THE_LOOP = {("InitProducerId", "it has to be aborted", 1), ("InitProducerId", "it has to be aborted", 2)} | {
+    ("EndTxn", "it has to be aborted", 2)
+}
+"""An error before the loop, and an abort that is refused, for which Kafka's clients have no way to go on either."""
+CASES = [
+    (level, api, name, count)
+    for level, apis in APIS.items()
+    for api in apis
+    for name in VERBS
+    for count in (1, 2)
+    if (api, name, count) not in NOT_OF_THE_LOOP
+]
+
+
+@pytest.mark.parametrize(("level", "api", "name", "count"), CASES)
+async def test_a_request_that_fails_costs_no_record_and_doubles_none(
+    level: int, api: str, name: str, count: int, stuntbroker_factory: Callable[..., Broker]
+) -> None:
+    """`count`: the first one, or the first two of the producer."""
+    verb = VERBS[name]
+    if (api, name) == ("Produce", "it comes to the wrong broker"):
+        verb = {"error": "NOT_LEADER_OR_FOLLOWER"}
+    broker = stuntbroker_factory(**{"transaction.version": level})
+    await asyncio.to_thread(prepare, broker)
+    fault = await asyncio.to_thread(broker.faults.add, api, transactional_id="billing-1", times=count, **verb)
+    processes = await run(broker)
+    assert processes == (1 + count if (api, name) in FATAL else 1)
+    assert fault.fired
+    check(broker)
+
+
+@pytest.mark.parametrize("plan", sorted(set(PLANS) - {DEATH, SLOW}))
+async def test_no_plan_costs_a_record_or_doubles_one(plan: str, stuntbroker: Broker) -> None:
+    await asyncio.to_thread(prepare, stuntbroker)
+    await asyncio.to_thread(stuntbroker.apply_plan, plan)
+    feeder = asyncio.create_task(feed(stuntbroker, MORE))
+    assert await run(stuntbroker, RECORDS + MORE) == 1
+    await feeder
+    check(stuntbroker, RECORDS + MORE)
+
+
+async def feed(broker: Broker, count: int) -> None:
+    """Write more records, each when those before it are processed: so each has a transaction of its own."""
+    for number in range(RECORDS, RECORDS + count):
+        while len(broker.values("bills")) < number:  # In this thread, as the loop asks too.
+            await asyncio.sleep(0.005)
+        broker.produce("orders", b"order %02d" % number, partition=number % 2)
+
+
+async def test_a_broker_that_dies_within_a_commit_costs_nothing(stuntbroker: Broker) -> None:
+    await asyncio.to_thread(prepare, stuntbroker)
+    await asyncio.to_thread(stuntbroker.apply_plan, DEATH)
+    is_over = False
+    process = asyncio.create_task(loop_of_the_page()(stuntbroker.bootstrap, lambda: not is_over))
+    async with asyncio.timeout(60):
+        while await asyncio.to_thread(lambda: stuntbroker.is_running):
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(stuntbroker.restart)
+        while len(await asyncio.to_thread(stuntbroker.values, "bills")) < RECORDS:
+            await asyncio.sleep(0.01)
+        is_over = True
+        await process
+    check(stuntbroker)
