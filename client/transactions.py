@@ -52,7 +52,7 @@ class PreparedState(NamedTuple):
         return cls(int(producer_id), int(epoch))
 
 
-NOBODY: Final = PreparedState(-1, -1)
+NO_PRODUCER: Final = PreparedState(-1, -1)
 
 
 class Initialised(NamedTuple):
@@ -106,7 +106,7 @@ def init_producer(
     *,
     two_phase: bool = False,
     keep: bool = False,
-    owner: PreparedState = NOBODY,
+    owner: PreparedState = NO_PRODUCER,
 ) -> Initialised:
     """InitProducerId until it is answered for good. Without `keep` an open transaction of the id is aborted.
 
@@ -117,7 +117,7 @@ def init_producer(
     if two_phase or keep:
         least, most = TWO_PHASE_FROM, 0x7FFF
     else:
-        least, most = PAIR_FROM if owner != NOBODY else 0, TWO_PHASE_FROM - 1
+        least, most = PAIR_FROM if owner != NO_PRODUCER else 0, TWO_PHASE_FROM - 1
 
     def attempt() -> Initialised:
         node_id = cluster.coordinators([transactional_id])[transactional_id]
@@ -126,7 +126,7 @@ def init_producer(
             raise producer_fault(f"InitProducerId of {transactional_id!r}", answer.error_code)
         ongoing = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         pair = PreparedState(answer.producer_id, answer.producer_epoch)
-        return Initialised(pair, None if ongoing == NOBODY else ongoing)
+        return Initialised(pair, None if ongoing == NO_PRODUCER else ongoing)
 
     return cluster.retrying(attempt)
 

@@ -39,7 +39,7 @@ from stuntbroker.client.producer.errors import (
     UnsupportedVersionError,
 )
 from stuntbroker.client.producer.states import State
-from stuntbroker.client.transactions import NOBODY, PreparedState
+from stuntbroker.client.transactions import NO_PRODUCER, PreparedState
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.errors import ErrorCode
 
@@ -87,7 +87,7 @@ class TransactionalWriter:
     @property
     def pair(self) -> PreparedState:
         """Producer id and epoch."""
-        return NOBODY if self._producer is None else self._producer.identity
+        return NO_PRODUCER if self._producer is None else self._producer.identity
 
     @property
     def written(self) -> dict[TopicPartition, Written]:

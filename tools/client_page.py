@@ -49,7 +49,7 @@ LETTERS: Final = {
     Kind.ABORTABLE: "A",
     Kind.ABORTABLE_WITH_BUMP: "A+",
     Kind.SPLIT: "S",
-    Kind.PROBE: "P",
+    Kind.ABORT_TO_LEARN: "P",
     Kind.RECOVERABLE: "F new",
     Kind.CONFIGURATION: "F set-up",
     Kind.FATAL: "F",

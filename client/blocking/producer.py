@@ -33,7 +33,7 @@ RECORD_OVERHEAD: Final = 64
 
 
 class SentRecord:
-    """The fate of one record, for any thread. It need not be asked: commit_transaction fails if a record did."""
+    """The result of one `send`, for any thread. It need not be looked at: commit_transaction fails if a record did."""
 
     __slots__ = ("_callbacks", "_future", "_producer", "_refusal")
 
@@ -227,7 +227,7 @@ class TransactionalProducer:
             return
         try:
             if self._twin.state is not State.CLOSED:
-                thread.call(self._give_up_and(lambda: self._twin.stop(leave_open=leave_open)))
+                thread.call(self._after_dropping_records(lambda: self._twin.stop(leave_open=leave_open)))
         finally:
             self._leave(thread)
 
@@ -263,7 +263,7 @@ class TransactionalProducer:
     # --- transactions
 
     def init_transactions(self, keep_prepared_txn: bool = False) -> None:
-        """Take the transactional id over: whoever had it is fenced. Call it once, first."""
+        """Initialise the transactional id: every other producer that has it is fenced. Call it once, first."""
         self._call(lambda: self._twin.init_transactions(keep_prepared_txn))
 
     def join_transaction(self, identity: PreparedState | str) -> None:
@@ -288,15 +288,15 @@ class TransactionalProducer:
 
     def commit_transaction(self) -> None:
         """Wait for all records, and commit. Raises CommitFailedError, FatalError, OperationTimedOutError (KIP-691)."""
-        self._end("commit_transaction", self._behind(self._twin.commit_transaction))
+        self._end("commit_transaction", self._after_records(self._twin.commit_transaction))
 
     def abort_transaction(self) -> None:
         """Abort the transaction: none of its records will be read by read_committed consumers."""
-        self._end("abort_transaction", self._give_up_and(self._twin.abort_transaction))
+        self._end("abort_transaction", self._after_dropping_records(self._twin.abort_transaction))
 
     def prepare_transaction(self) -> PreparedState:
         """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939)."""
-        return self._end("prepare_transaction", self._behind(self._twin.prepare_transaction))
+        return self._end("prepare_transaction", self._after_records(self._twin.prepare_transaction))
 
     def complete_transaction(self, state: PreparedState | str) -> bool:
         """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed."""
@@ -313,7 +313,7 @@ class TransactionalProducer:
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
     ) -> SentRecord:
-        """Add a record to the transaction, and return what tells where it was written. Do not wait for each.
+        """Add a record to the transaction; return a future of where it is written. Do not wait for each.
 
         Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
         IllegalStateError; whatever a serializer raises.
@@ -338,7 +338,7 @@ class TransactionalProducer:
         return self._running_dispatcher().create_batch(self._key_serializer, self._value_serializer)
 
     def send_batch(self, batch: EncodedRecords, topic: str, *, partition: int) -> SentRecord:
-        """Add a batch to the transaction, and return what tells where its first record was written.
+        """Add a batch to the transaction; return a future of where its first record is written.
 
         `batch`: what `create_batch` returned, or the bytes of one record batch v2; a bytearray is changed in place.
         """
@@ -418,22 +418,24 @@ class TransactionalProducer:
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, Result]], timeout_s: float | None = None) -> Result:
         """Do something in the other thread, behind every record that was handed over before."""
-        return self._running().call(self._behind(work), timeout_s)
+        return self._running().call(self._after_records(work), timeout_s)
 
-    def _behind(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Callable[[], Coroutine[Any, Any, Result]]:
-        async def behind() -> Result:
+    def _after_records(
+        self, work: Callable[[], Coroutine[Any, Any, Result]]
+    ) -> Callable[[], Coroutine[Any, Any, Result]]:
+        async def after_records() -> Result:
             while self._handed:
                 self._take_over()
                 if self._waiting is not None:
                     await asyncio.wait({self._waiting})  # It goes on when whoever waits for it gives up.
             return await work()
 
-        return behind
+        return after_records
 
-    def _give_up_and(
+    def _after_dropping_records(
         self, work: Callable[[], Coroutine[Any, Any, Result]]
     ) -> Callable[[], Coroutine[Any, Any, Result]]:
-        async def give_up() -> Result:
+        async def drop_records() -> Result:
             if self._waiting is not None:
                 self._waiting.cancel()
                 await asyncio.wait({self._waiting})
@@ -441,7 +443,7 @@ class TransactionalProducer:
                 self._handed.popleft().sent._refuse(ProducerError("the transaction was aborted"))
             return await work()
 
-        return give_up
+        return drop_records
 
     def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """Make a call that no record may overtake."""

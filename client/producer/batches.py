@@ -1,4 +1,4 @@
-"""Records on their way to partitions: batches, a queue of them per partition, and what `send` returns for a record.
+"""Records on their way to partitions: batches, a queue of them per partition, and the futures that `send` returns.
 
 A batch is built here from records, by aiokafka's builder, or was encoded by the application.
 """
@@ -30,7 +30,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class RecordFuture:
-    """The fate of one record. Awaiting it gives RecordMetadata, or raises ProduceFailedError.
+    """The result of one `send`. Awaiting it gives RecordMetadata, or raises ProduceFailedError.
 
     It need not be awaited: commit_transaction waits for every record, and fails if one of them did. Unlike an
     asyncio.Future it cannot be cancelled, and an error that nobody looks at is not logged.

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class _Pending:
-    """A call whose end nobody has seen."""
+    """A call that has not ended, or whose result was not returned yet."""
 
     def __init__(self, call: Call, work: Coroutine[Any, Any, Any], argument: object = None) -> None:
         self.call = call
@@ -76,7 +76,7 @@ class Calls:
 
     @property
     def pending(self) -> Call | None:
-        """The call that has not ended, or whose end nobody has seen."""
+        """The call that has not ended, or whose result was not returned yet."""
         return None if self._pending is None else self._pending.call
 
     def check(self, call: Call) -> None:

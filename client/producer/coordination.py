@@ -18,14 +18,14 @@ from stuntbroker.client.producer.errors import (
     TransactionAbortableError,
     UnexpectedError,
 )
-from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, TopicPartition, log
+from stuntbroker.client.producer.session import TRANSACTION_VERSION_2, Session, TopicPartition, log
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.requests import Answer
 from stuntbroker.client.transactions import (
     END_TXN,
     END_TXN_V2_FROM,
     INIT_PRODUCER_ID,
-    NOBODY,
+    NO_PRODUCER,
     PAIR_FROM,
     PRODUCE,
     PRODUCE_V2_FROM,
@@ -113,25 +113,25 @@ class Coordination:
         self._groups_added: set[str] = set()
         self._link: Link | None = None
         """The one whose broker has said what it can do."""
-        self._turn = asyncio.Lock()
+        self._request_lock = asyncio.Lock()
 
     # --- what a producer asks for
 
     async def init(self, timeout_ms: int, two_phase: bool, keep: bool) -> None:
-        """InitProducerId: take the transactional id over. Whoever had it is fenced, and its transaction is aborted.
+        """InitProducerId: every other producer with the transactional id is fenced, and its transaction is aborted.
 
         With `keep`, a transaction that was prepared stays open, and `session.ongoing` names it (KIP-939).
         """
-        request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *NOBODY, two_phase, keep)
+        request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *NO_PRODUCER, two_phase, keep)
         least, most = (TWO_PHASE_FROM, VERSION_MAX) if two_phase or keep else (0, TWO_PHASE_FROM - 1)
         answer = await self._init(request, least, most)
         ongoing = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
-        self._session.ongoing = None if ongoing == NOBODY else ongoing
-        self._session.started = self._session.is_prepared = self._session.ongoing is not None
+        self._session.ongoing = None if ongoing == NO_PRODUCER else ongoing
+        self._session.has_started = self._session.is_prepared = self._session.ongoing is not None
 
     async def bump(self, timeout_ms: int, two_phase: bool) -> None:
         """InitProducerId with the present pair: get the next epoch, but only if nobody else has the id (KIP-360)."""
-        owner = self._session.owner
+        owner = self._session.identity
         request = InitProducerIdRequest(self._session.transactional_id, timeout_ms, *owner, two_phase, False)
         least, most = (TWO_PHASE_FROM, VERSION_MAX) if two_phase else (PAIR_FROM, TWO_PHASE_FROM - 1)
         while True:
@@ -140,10 +140,10 @@ class Coordination:
                 break
             except TransactionAbortableError:  # The transaction has ended: there is nothing to abort.
                 await asyncio.sleep(self._backoff_s)
-        log.debug("%r: from %s to %s", self._session.transactional_id, owner, self._session.owner)
+        log.debug("%r: from %s to %s", self._session.transactional_id, owner, self._session.identity)
 
     async def _init(self, request: InitProducerIdRequest, least: int, most: int) -> InitProducerIdResponse:
-        async with self._turn:
+        async with self._request_lock:
             answer = await self._ask(
                 Request.INIT_PRODUCER_ID,
                 INIT_PRODUCER_ID,
@@ -153,24 +153,24 @@ class Coordination:
                 least=least,
                 most=most,
             )
-            self._session.owner = PreparedState(answer.producer_id, answer.producer_epoch)
-            self._session.needs_bump = False
-            await self._read_level()
+            self._session.identity = PreparedState(answer.producer_id, answer.producer_epoch)
+            self._session.needs_new_epoch = False
+            await self._read_transaction_version()
         return answer
 
     async def join(self) -> None:
         """Learn the transaction version of the cluster, for a producer id and epoch that another producer was given."""
-        async with self._turn:
+        async with self._request_lock:
             while self._link is None:
-                await self._read_level()
+                await self._read_transaction_version()
                 if self._link is None:
                     await asyncio.sleep(self._backoff_s)
 
     async def add_partitions(self, missing: Callable[[], Sequence[TopicPartition]]) -> None:
         """AddPartitionsToTxn for what `missing` returns. Transaction version 2 does without."""
-        async with self._turn:
+        async with self._request_lock:
             session, partitions = self._session, missing()
-            if not partitions or session.level >= LEVEL_WITH_BUMPS or session.state not in _RUNNING:
+            if not partitions or session.is_version_2 or session.state not in _RUNNING:
                 return
             topics: dict[str, list[int]] = {}
             for topic, partition in partitions:
@@ -179,30 +179,30 @@ class Coordination:
             await self._ask(
                 Request.ADD_PARTITIONS,
                 ADD_PARTITIONS_TO_TXN,
-                AddPartitionsToTxnRequest((), session.transactional_id, *session.owner, added),
+                AddPartitionsToTxnRequest((), session.transactional_id, *session.identity, added),
                 AddPartitionsToTxnResponse,
                 _worst_partition,
                 most=ADD_PARTITIONS_MAX,
             )
-            session.started = True
+            session.has_started = True
             session.added.update(partitions)
 
     async def commit_offsets(self, group: GroupMetadata, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """TxnOffsetCommit, before transaction version 2 with AddOffsetsToTxn before it. `offsets`: (offset, metadata)."""
-        level2 = self._session.level >= LEVEL_WITH_BUMPS
+        is_version_2 = self._session.is_version_2
         transaction = self._session.transactions
-        async with self._turn:
+        async with self._request_lock:
             self._check_running(Request.TXN_OFFSET_COMMIT, transaction)
-            self._session.started |= level2
-            if not level2 and group.group_id not in self._groups_added:
+            self._session.has_started |= is_version_2
+            if not is_version_2 and group.group_id not in self._groups_added:
                 await self._ask(
                     Request.ADD_OFFSETS,
                     ADD_OFFSETS_TO_TXN,
-                    AddOffsetsToTxnRequest(self._session.transactional_id, *self._session.owner, group.group_id),
+                    AddOffsetsToTxnRequest(self._session.transactional_id, *self._session.identity, group.group_id),
                     AddOffsetsToTxnResponse,
                     lambda answer: answer.error_code,
                 )
-                self._session.started = True
+                self._session.has_started = True
                 self._groups_added.add(group.group_id)
                 self._check_running(Request.TXN_OFFSET_COMMIT, transaction)
             topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
@@ -212,7 +212,7 @@ class Coordination:
             request = TxnOffsetCommitRequest(
                 self._session.transactional_id,
                 group.group_id,
-                *self._session.owner,
+                *self._session.identity,
                 group.generation_id,
                 group.member_id,
                 group.group_instance_id,
@@ -225,14 +225,14 @@ class Coordination:
                 TxnOffsetCommitResponse,
                 _worst_offset,
                 group=group.group_id,
-                least=OFFSETS_V2_FROM if level2 else OFFSETS_WITH_GROUP_FROM,
-                most=OFFSETS_NAMES_MAX if level2 else OFFSETS_V2_FROM - 1,
+                least=OFFSETS_V2_FROM if is_version_2 else OFFSETS_WITH_GROUP_FROM,
+                most=OFFSETS_NAMES_MAX if is_version_2 else OFFSETS_V2_FROM - 1,
             )
             self._check_running(Request.TXN_OFFSET_COMMIT, transaction)
 
     async def wait_for_requests(self) -> None:
         """Wait for the responses to all requests that were made before."""
-        async with self._turn:
+        async with self._request_lock:
             pass
 
     async def end(self, commit: bool) -> bool:
@@ -240,7 +240,7 @@ class Coordination:
 
         Under transaction version 2 the producer has its next epoch afterwards (KIP-890).
         """
-        async with self._turn:
+        async with self._request_lock:
             if commit and self._session.state is not State.COMMITTING_TRANSACTION:
                 raise StoppedError("EndTxn: the transaction has failed meanwhile")
             answer = await self._commit() if commit else await self._abort()
@@ -248,12 +248,12 @@ class Coordination:
                 answer, commit = await self._abort_after(answer), False
             self._groups_added.clear()
             if answer is not None and answer.producer_id >= 0:
-                self._session.owner = PreparedState(answer.producer_id, answer.producer_epoch)
-                self._session.needs_bump = False
-            level = self._session.level
-            await self._read_level()
+                self._session.identity = PreparedState(answer.producer_id, answer.producer_epoch)
+                self._session.needs_new_epoch = False
+            was_version_2 = self._session.is_version_2
+            await self._read_transaction_version()
             # KIP-890: the first transaction of version 2 needs an epoch that no request of version 1 carries.
-            self._session.needs_bump |= level < LEVEL_WITH_BUMPS <= self._session.level
+            self._session.needs_new_epoch |= self._session.is_version_2 and not was_version_2
         return commit
 
     async def _commit(self) -> EndTxnResponse | ProducerError:
@@ -309,16 +309,16 @@ class Coordination:
         try:
             return await self._end(commit=False)
         except TransactionAbortableError:
-            self._session.needs_bump = True
+            self._session.needs_new_epoch = True
             return None
 
     async def _end(self, commit: bool) -> EndTxnResponse:
         session = self._session
-        level2 = session.level >= LEVEL_WITH_BUMPS
-        request = EndTxnRequest(session.transactional_id, *session.owner, commit)
+        is_version_2 = session.is_version_2
+        request = EndTxnRequest(session.transactional_id, *session.identity, commit)
 
         def code_of(answer: EndTxnResponse) -> int:
-            if not session.started and answer.error_code == ErrorCode.INVALID_TXN_STATE:
+            if not session.has_started and answer.error_code == ErrorCode.INVALID_TXN_STATE:
                 return 0  # The request that would have begun the transaction was lost.
             return answer.error_code
 
@@ -328,22 +328,22 @@ class Coordination:
             request,
             EndTxnResponse,
             code_of,
-            least=END_TXN_V2_FROM if level2 else 0,
-            most=VERSION_MAX if level2 else END_TXN_V2_FROM - 1,
+            least=END_TXN_V2_FROM if is_version_2 else 0,
+            most=VERSION_MAX if is_version_2 else END_TXN_V2_FROM - 1,
         )
 
     # --- how it is asked for
 
-    async def _read_level(self) -> None:
+    async def _read_transaction_version(self) -> None:
         """Take the cluster's transaction version, and what InitProducerId can do, from the coordinator's connection."""
         with contextlib.suppress(DisconnectedError):  # What was known before holds until there is a connection again.
             link = await self._connections.link(await self._node(None))
             if link is self._link:
                 return
             self._link = link
-            self._session.can_bump = link.versions.get(INIT_PRODUCER_ID, (0, 0))[1] >= PAIR_FROM
+            self._session.can_get_new_epoch = link.versions.get(INIT_PRODUCER_ID, (0, 0))[1] >= PAIR_FROM
             self._session.draft_codes = KIP_588_FEATURE in link.features
-            self._session.level = _level(link)
+            self._session.transaction_version = _transaction_version(link)
 
     async def _node(self, group: GroupKey) -> int:
         """Return the coordinator of the transactional id or of a group, looked up when it is not known."""
@@ -362,7 +362,7 @@ class Coordination:
                 )
 
             kind = Request.FIND_COORDINATOR if group is None else Request.FIND_GROUP_COORDINATOR
-            answer = await self._repeat(kind, attempt, lambda answer: answer.error_code)
+            answer = await self._send_with_retries(kind, attempt, lambda answer: answer.error_code)
             node_id = self._nodes[group] = answer.node_id
         return node_id
 
@@ -383,9 +383,9 @@ class Coordination:
         async def attempt() -> Answer:
             return await self._connections.ask(await self._node(group), key, request, answer, least, most)
 
-        return await self._repeat(kind, attempt, code_of, group)
+        return await self._send_with_retries(kind, attempt, code_of, group)
 
-    async def _repeat(
+    async def _send_with_retries(
         self,
         kind: Request,
         attempt: Callable[[], Coroutine[None, None, Answer]],
@@ -412,22 +412,22 @@ class Coordination:
                 code = code_of(answer)
                 reason: str | None = getattr(answer, "fence_reason", None)
                 verdict = self._session.judge(kind, code, kind.value, reason)
-                if verdict in (Kind.SUCCESS, Kind.PROBE):
+                if verdict in (Kind.SUCCESS, Kind.ABORT_TO_LEARN):
                     self._session.obstacle = None
                     return answer
                 self._session.obstacle = self._session.response_error(kind.value, code, reason)
                 if verdict is Kind.REFRESH:
                     self._nodes.pop(group, None)
                 elif verdict is not Kind.RETRY:
-                    raise self._final(kind, code, verdict, reason)
+                    raise self._final_error(kind, code, verdict, reason)
                 if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                     backoff_s = min(backoff_s, CONCURRENT_BACKOFF_S)
-            self._check_wanted(kind)
+            self._check_still_needed(kind)
             await asyncio.sleep(backoff_s)
-            self._check_wanted(kind)
+            self._check_still_needed(kind)
             backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
-    def _final(self, kind: Request, code: int, verdict: Kind, reason: str | None) -> ProducerError:
+    def _final_error(self, kind: Request, code: int, verdict: Kind, reason: str | None) -> ProducerError:
         """Return the error for a response that ends a request."""
         cause = self._session.response_error(kind.value, code, reason)
         is_abort = self._session.state is State.ABORTING_TRANSACTION and kind not in _OF_TRANSACTION
@@ -446,7 +446,7 @@ class Coordination:
         if self._session.transactions != transaction or self._session.state not in _RUNNING:
             raise StoppedError(f"{kind.value}: the transaction has failed or ended meanwhile")
 
-    def _check_wanted(self, kind: Request) -> None:
+    def _check_still_needed(self, kind: Request) -> None:
         """Raise StoppedError when nobody needs the response any more, the fatal error if there is one."""
         state = self._session.state
         if state is State.FATAL_ERROR and self._session.error is not None:
@@ -455,13 +455,13 @@ class Coordination:
             raise StoppedError(f"{kind.value}: the producer is {state.value}")
 
 
-def _level(link: Link) -> int:
+def _transaction_version(link: Link) -> int:
     """Return the transaction version to use: 2 if the cluster has it and the broker has its requests, else 1."""
     has_requests = all(
         link.versions.get(key, (0, 0))[1] >= first
         for key, first in ((PRODUCE, PRODUCE_V2_FROM), (END_TXN, END_TXN_V2_FROM), (TXN_OFFSET_COMMIT, OFFSETS_V2_FROM))
     )
-    return 2 if link.features.get(TRANSACTION_VERSION, 0) >= LEVEL_WITH_BUMPS and has_requests else 1
+    return 2 if link.features.get(TRANSACTION_VERSION, 0) >= TRANSACTION_VERSION_2 and has_requests else 1
 
 
 def _worst(request: Request, codes: Iterable[int]) -> int:

@@ -50,7 +50,7 @@ class Kind(Enum):
         "as abortable, and asks for a new epoch after the abort; fatal where brokers have no such request"
     )
     SPLIT = "sends the records in smaller batches; abortable for a single record"
-    PROBE = "sends EndTxn (abort): if that succeeds it is abortable, else fatal"
+    ABORT_TO_LEARN = "sends EndTxn (abort): if that succeeds it is abortable, else fatal"
     RECOVERABLE = "raises ApplicationRecoverableError: fatal"
     CONFIGURATION = "raises InvalidConfigurationError: fatal"
     FATAL = "raises UnexpectedError: fatal"
@@ -117,12 +117,12 @@ TABLE: Final[dict[Request, dict[int, Kind]]] = {
     Request.END_TXN_COMMIT: {
         **_COORDINATOR,
         # Abortable, but an earlier request without a response may have committed: then the abort is refused.
-        _E.UNKNOWN_PRODUCER_ID: Kind.PROBE,
-        _E.TRANSACTION_ABORTABLE: Kind.PROBE,
+        _E.UNKNOWN_PRODUCER_ID: Kind.ABORT_TO_LEARN,
+        _E.TRANSACTION_ABORTABLE: Kind.ABORT_TO_LEARN,
         # Unlike Kafka: fatal in Java. A coordinator that aborted the transaction after its time-out says one of these;
         # under transaction version 2, EndTxn (abort) gives the next epoch then, and is refused to a fenced producer.
-        _E.INVALID_TXN_STATE: Kind.PROBE,
-        _E.PRODUCER_FENCED: Kind.PROBE,
+        _E.INVALID_TXN_STATE: Kind.ABORT_TO_LEARN,
+        _E.PRODUCER_FENCED: Kind.ABORT_TO_LEARN,
     },
     Request.END_TXN_ABORT: {
         **_COORDINATOR,

@@ -28,7 +28,7 @@ from stuntbroker.client.producer.errors import (
 )
 from stuntbroker.client.producer.options import Partitioner, Serializer, check_at_least, check_security, codec_number
 from stuntbroker.client.producer.sender import Sender
-from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, log
+from stuntbroker.client.producer.session import Session, log
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
 from stuntbroker.client.telemetry import OnMeasurement, ProducerTelemetry
 from stuntbroker.client.transactions import PreparedState
@@ -270,7 +270,7 @@ class TransactionalProducer:
     @property
     def identity(self) -> PreparedState:
         """Producer id and epoch, by which another producer can join the transaction; -1 and -1 before they are known."""
-        return self._session.owner
+        return self._session.identity
 
     @property
     def can_abort(self) -> bool:
@@ -280,7 +280,7 @@ class TransactionalProducer:
     # --- transactions
 
     async def init_transactions(self, keep_prepared_txn: bool = False) -> None:
-        """Take the transactional id over: whoever had it is fenced. Call it once, first.
+        """Initialise the transactional id: every other producer that has it is fenced. Call it once, first.
 
         An open transaction of the id is aborted. With `keep_prepared_txn` it stays open, and `complete_transaction` has to
         follow (KIP-939). Raises FatalError, OperationTimedOutError; TransactionAbortableError, after which it may be repeated.
@@ -310,18 +310,18 @@ class TransactionalProducer:
 
     async def _join(self, identity: PreparedState) -> None:
         session = self._session
-        session.owner = identity
+        session.identity = identity
         await self._coordination.join()
         self._sender.start_epoch()
-        session.begin()
+        session.reset_transaction()
         # Others know which sequence numbers this epoch has used up; the next transaction needs another epoch.
-        session.is_joined = session.started = session.needs_bump = True
+        session.is_joined = session.has_started = session.needs_new_epoch = True
         session.move(State.IN_TRANSACTION)
 
     async def begin_transaction(self) -> None:
         """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
         self._calls.check(Call.BEGIN_TRANSACTION)
-        self._session.begin()
+        self._session.reset_transaction()
         self._session.move(State.IN_TRANSACTION)
 
     @contextlib.asynccontextmanager
@@ -351,10 +351,10 @@ class TransactionalProducer:
     async def _commit(self) -> None:
         session = self._session
         await self._sender.flush()
-        if session.state is State.COMMITTING_TRANSACTION and session.started:
+        if session.state is State.COMMITTING_TRANSACTION and session.has_started:
             try:
                 if not await self._coordination.end(commit=True):
-                    session.started = session.may_have_started = False  # The coordinator had aborted it.
+                    session.has_started = session.may_have_started = False  # The coordinator had aborted it.
             except (TransactionAbortableError, StoppedError):
                 log.debug("%r: the commit failed", self.transactional_id)
         if session.state is not State.COMMITTING_TRANSACTION:
@@ -372,8 +372,8 @@ class TransactionalProducer:
         await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, self._abort)
 
     async def _abort(self) -> None:
-        await self._sender.settle()
-        if self._session.started or self._session.may_have_started:
+        await self._sender.drop_and_wait()
+        if self._session.has_started or self._session.may_have_started:
             await self._coordination.end(commit=False)
         await self._finish()
 
@@ -382,15 +382,15 @@ class TransactionalProducer:
         session = self._session
         if session.state is State.FATAL_ERROR:
             session.check(Call.BEGIN_TRANSACTION)
-        if session.needs_bump:
+        if session.needs_new_epoch:
             # A late request of the transaction that has ended must not come into the next.
-            if session.level < LEVEL_WITH_BUMPS and not session.can_bump:
+            if not session.is_version_2 and not session.can_get_new_epoch:
                 session.fail_fatal(UnexpectedError("brokers before Kafka 2.5 cannot give a producer a new epoch"))
                 session.check(Call.BEGIN_TRANSACTION)
             session.move(State.INITIALIZING)
             await self._coordination.bump(self._timeout_ms, self._two_phase)
         self._sender.start_epoch()
-        session.begin()
+        session.reset_transaction()
         session.move(State.READY)
 
     async def prepare_transaction(self) -> PreparedState:
@@ -409,7 +409,7 @@ class TransactionalProducer:
             self._session.fail_abortable(fault, bump=True)
             self._sender.drop()
             self._calls.check(call)
-        return self._session.owner
+        return self._session.identity
 
     async def _prepare(self) -> None:
         """Nothing may be on its way when the transaction is prepared: what comes later could not be refused any more."""
@@ -432,7 +432,7 @@ class TransactionalProducer:
             self._calls.check(call)
             if session.state is State.READY:
                 return False
-        is_commit = (session.ongoing or session.owner) == state
+        is_commit = (session.ongoing or session.identity) == state
         target = State.COMMITTING_TRANSACTION if is_commit else State.ABORTING_TRANSACTION
         result: bool = await self._calls.run(call, target, lambda: self._complete(is_commit), state)
         return result
@@ -452,7 +452,7 @@ class TransactionalProducer:
         timestamp_ms: int | None = None,
         headers: Headers | None = None,
     ) -> RecordFuture:
-        """Add a record to the transaction, and return what tells where it was written. Do not wait for each.
+        """Add a record to the transaction; return a future of where it is written. Do not wait for each.
 
         Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
         IllegalStateError; whatever a serializer raises.
@@ -478,7 +478,7 @@ class TransactionalProducer:
         return self._dispatcher.create_batch(self._key_serializer, self._value_serializer)
 
     async def send_batch(self, batch: EncodedRecords, topic: str, *, partition: int) -> RecordFuture:
-        """Add a batch to the transaction, and return what tells where its first record was written.
+        """Add a batch to the transaction; return a future of where its first record is written.
 
         `batch`: what `create_batch` returned, or the bytes of one record batch v2, of any codec. Its producer id, epoch and
         sequence numbers are filled in, in a bytearray in place. It is sent as it is: one that the broker finds too large is

@@ -30,7 +30,7 @@ from stuntbroker.client.producer.errors import (
     ResponseError,
     UnexpectedError,
 )
-from stuntbroker.client.producer.session import LEVEL_WITH_BUMPS, Session, TopicPartition
+from stuntbroker.client.producer.session import Session, TopicPartition
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.client.transactions import PRODUCE, PRODUCE_V2_FROM
@@ -83,7 +83,7 @@ class Sender:
         self._buffer_memory = buffer_memory
         self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
-        self._owner = session.owner
+        self._identity = session.identity
         """Whose sequences the queues have."""
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._active: dict[TopicPartition, PartitionQueue] = {}
@@ -119,7 +119,7 @@ class Sender:
             if future is not None:
                 self.buffered += batch.size - size
                 return future
-            queue.seal(batch, self._session.owner)
+            queue.seal(batch, self._session.identity)
             self.pump_soon()
         batch = Batch(queue, self._codec, self._max_batch_size, self._loop.time())
         future = batch.append(timestamp_ms, key, value, headers)
@@ -140,9 +140,9 @@ class Sender:
             queue = self._queues[where] = PartitionQueue(topic, partition)
         opened = queue.open_batch()
         if opened is not None:
-            queue.seal(opened, self._session.owner)
+            queue.seal(opened, self._session.identity)
         batch = EncodedBatch(queue, data, count, self._loop.time())
-        queue.seal(batch, self._session.owner)  # Sequence numbers are in the order of the queue.
+        queue.seal(batch, self._session.identity)  # Sequence numbers are in the order of the queue.
         self._queue(batch)
         self.pump_soon()
         return RecordFuture(batch, 0, read_header(data).base_timestamp)
@@ -205,15 +205,15 @@ class Sender:
             return None
         if batch.is_lingering and batch.data is None and not self._flushing:
             return None
-        if self._session.level < LEVEL_WITH_BUMPS and (queue.topic, queue.partition) not in self._session.added:
+        if not self._session.is_version_2 and (queue.topic, queue.partition) not in self._session.added:
             self.add_partitions_needed.set()
             return None
-        queue.seal(batch, self._session.owner)
+        queue.seal(batch, self._session.identity)
         return batch
 
     def _is_unproven(self, queue: PartitionQueue) -> bool:
         """A leader that refused the first batch would take the second where it knows no sequence of the producer yet."""
-        return self._session.level < LEVEL_WITH_BUMPS and not queue.acknowledged
+        return not self._session.is_version_2 and not queue.acknowledged
 
     def _split_by_size(self, batches: list[Batch]) -> Iterable[list[Batch]]:
         group: list[Batch] = []
@@ -228,7 +228,7 @@ class Sender:
         yield group
 
     def _start(self, leader: int, batches: list[Batch]) -> None:
-        self._session.started = True
+        self._session.has_started = True
         for batch in batches:
             batch.in_flight = True
             batch.queue.in_flight += 1
@@ -250,9 +250,9 @@ class Sender:
 
     async def _produce(self, leader: int, batches: list[Batch]) -> None:
         request, places = self._request(batches)
-        level2 = self._session.level >= LEVEL_WITH_BUMPS
-        most = PRODUCE_NAMES_MAX if level2 else PRODUCE_V2_FROM - 1
-        least = PRODUCE_V2_FROM if level2 else 3
+        is_version_2 = self._session.is_version_2
+        most = PRODUCE_NAMES_MAX if is_version_2 else PRODUCE_V2_FROM - 1
+        least = PRODUCE_V2_FROM if is_version_2 else 3
         try:
             answer = await self._connections.ask(leader, PRODUCE, request, ProduceResponse, least, most)
         except DisconnectedError as fault:
@@ -318,7 +318,7 @@ class Sender:
         if kind in (Kind.RETRY, Kind.REFRESH):
             self._retry(batch, cause, refresh=kind is Kind.REFRESH)
             return
-        self._session.needs_bump = True  # The leader expects the sequence numbers of this batch.
+        self._session.needs_new_epoch = True  # The leader expects the sequence numbers of this batch.
         if kind in (Kind.SPLIT, Kind.SUCCESS):  # A duplicate in a joined transaction is another producer's batch.
             self._session.fail_abortable(cause)
         else:
@@ -332,7 +332,7 @@ class Sender:
         if batch.is_resolved:
             return
         if self._session.state not in SENDING_STATES:
-            self._session.needs_bump = True
+            self._session.needs_new_epoch = True
             self._resolve(batch, _failed(cause, FailureType.TRANSACTION_FAILED))
         elif self._loop.time() >= batch.created_s + self._delivery_timeout_s:
             self._expire(batch, cause)
@@ -362,7 +362,7 @@ class Sender:
         place = batch.queue.batches.index(batch)
         del batch.queue.batches[place]
         self.buffered -= batch.size
-        for offset, part in enumerate(batch.split(self._session.owner, self._codec)):
+        for offset, part in enumerate(batch.split(self._session.identity, self._codec)):
             self.buffered += part.size
             batch.queue.batches.insert(place + offset, part)
         batch.queue.resend = True
@@ -412,7 +412,7 @@ class Sender:
         for queue in list(self._active.values()):
             for batch in list(queue.batches):
                 if not batch.in_flight:
-                    self._session.needs_bump |= batch.sequence != NO_SEQUENCE
+                    self._session.needs_new_epoch |= batch.sequence != NO_SEQUENCE
                     self._resolve(batch, error)
         while self._waiting_for_room:
             waiter = self._waiting_for_room.popleft()
@@ -420,7 +420,7 @@ class Sender:
                 waiter.set_result(None)
         self.add_partitions_needed.set()
 
-    async def settle(self) -> None:
+    async def drop_and_wait(self) -> None:
         """Give up all records, and wait for the responses to those that are in flight."""
         self.drop()
         while self._tasks:
@@ -429,8 +429,8 @@ class Sender:
 
     def start_epoch(self) -> None:
         """Begin sequences anew if the producer has another epoch by now."""
-        if self._owner != self._session.owner:
-            self._owner = self._session.owner
+        if self._identity != self._session.identity:
+            self._identity = self._session.identity
             self._queues.clear()
 
     def has_open_batch(self, topic: str, partition: int) -> bool:

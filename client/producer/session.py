@@ -16,15 +16,14 @@ from stuntbroker.client.producer.errors import (
     TransactionAbortableError,
 )
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State
-from stuntbroker.client.transactions import NOBODY, PreparedState
+from stuntbroker.client.transactions import NO_PRODUCER, PreparedState
 
 log: Final = logging.getLogger("stuntbroker.client")
 
 TopicPartition = tuple[str, int]
-LEVEL_WITH_BUMPS: Final = 2
-"""The transaction version under which every EndTxn gives a new epoch, and partitions are added by Produce (KIP-890)."""
+TRANSACTION_VERSION_2: Final = 2
 
-_HARMLESS: Final = frozenset({Kind.SUCCESS, Kind.RETRY, Kind.REFRESH, Kind.SPLIT, Kind.PROBE})
+_HARMLESS: Final = frozenset({Kind.SUCCESS, Kind.RETRY, Kind.REFRESH, Kind.SPLIT, Kind.ABORT_TO_LEARN})
 
 
 class Session:
@@ -37,7 +36,7 @@ class Session:
         """Is called after each transition."""
         self.error: ProducerError | None = None
         """In ABORTABLE_ERROR the root cause, in FATAL_ERROR what is raised."""
-        self.owner = NOBODY
+        self.identity = NO_PRODUCER
         """(producer id, epoch) that requests carry."""
         self.transactions = 0
         """Counts transactions: what was called in one of them must not be done in the next."""
@@ -49,20 +48,25 @@ class Session:
         """Whether the transaction is another producer's, of which other processes write other partitions."""
         self.ongoing: PreparedState | None = None
         """The pair of a prepared transaction that init_transactions kept (KIP-939)."""
-        self.level = 0
+        self.transaction_version = 0
         """The cluster's `transaction.version`, as the coordinator said when it was last connected to."""
         self.draft_codes = False
         """Whether the broker says that it follows KIP-588's draft, in which two error codes mean something else."""
-        self.can_bump = False
+        self.can_get_new_epoch = False
         """Whether the coordinator has InitProducerId 3, by which a producer gets a new epoch (KIP-360)."""
-        self.needs_bump = False
+        self.needs_new_epoch = False
         """Whether the next transaction needs a new epoch: a request of this one may still be on its way."""
         self.added: set[TopicPartition] = set()
         """Partitions that the coordinator has added to the transaction by AddPartitionsToTxn."""
-        self.started = False
+        self.has_started = False
         """Whether the coordinator knows of the transaction, or a leader does. When not, there is nothing to end."""
         self.may_have_started = False
         """Whether a request was sent that makes the coordinator know of it, be it answered or not."""
+
+    @property
+    def is_version_2(self) -> bool:
+        """Whether every EndTxn gives a new epoch, and Produce adds partitions to the transaction (KIP-890)."""
+        return self.transaction_version >= TRANSACTION_VERSION_2
 
     def check(self, call: Call) -> None:
         """Raise what the table of states says about a call now; return if it may do its work."""
@@ -91,12 +95,12 @@ class Session:
         if self.on_move is not None:
             self.on_move(before, state, self.error)
 
-    def begin(self) -> None:
+    def reset_transaction(self) -> None:
         """Forget what the last transaction touched."""
         self.transactions += 1
         self.is_prepared = False
         self.added.clear()
-        self.started = False
+        self.has_started = False
         self.may_have_started = False
         self.is_joined = False
         self.ongoing = None
@@ -119,7 +123,7 @@ class Session:
 
     def fail_abortable(self, cause: ProducerError, bump: bool = False) -> None:
         """The transaction has to be aborted. The first cause is kept; while the producer aborts, nothing changes."""
-        self.needs_bump |= bump
+        self.needs_new_epoch |= bump
         if self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION):
             log.info("%r: the transaction has to be aborted: %s", self.transactional_id, cause)
             self.error = cause
@@ -145,7 +149,7 @@ class Session:
         match kind:
             case Kind.ABORTABLE:
                 self.fail_abortable(cause)
-            case Kind.ABORTABLE_WITH_BUMP if self.level >= LEVEL_WITH_BUMPS or self.can_bump:
+            case Kind.ABORTABLE_WITH_BUMP if self.is_version_2 or self.can_get_new_epoch:
                 self.fail_abortable(cause, bump=True)
             case _:
                 fatal = Kind.RECOVERABLE if kind is Kind.ABORTABLE_WITH_BUMP else kind

@@ -24,7 +24,7 @@ from pyspark import TaskContext
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, ProducerUnknown
-from stuntbroker.client.transactions import NOBODY, PreparedState, init_producer
+from stuntbroker.client.transactions import NO_PRODUCER, PreparedState, init_producer
 from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
 from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, check_query, to_json, writes_after
 from stuntbroker.pipeline.recovery import settle
@@ -148,7 +148,7 @@ class SingleSink:
         options = self._options
         known = str(messages[0].pair) if messages else remembered(options)
         with connected(options) as cluster, suppress(ProducerFenced, ProducerUnknown):
-            owner = NOBODY if known is None else PreparedState.parse(known)
+            owner = NO_PRODUCER if known is None else PreparedState.parse(known)
             init_producer(cluster, self._id, options.transaction_timeout_ms, owner=owner)
 
 

@@ -25,7 +25,7 @@ from pyspark import TaskContext
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, UnsupportedVersion
-from stuntbroker.client.transactions import INIT_PRODUCER_ID, NOBODY, TWO_PHASE_FROM, PreparedState, init_producer
+from stuntbroker.client.transactions import INIT_PRODUCER_ID, NO_PRODUCER, TWO_PHASE_FROM, PreparedState, init_producer
 from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
 from stuntbroker.pipeline.recovery import settle, transactional_id
 from stuntbroker.pipeline.spark.claims import remember, remembered
@@ -150,7 +150,7 @@ class TwoPhaseSink:
         options = self._options
         known = f"{messages[0].claim} {messages[0].pair}" if messages else remembered(options)
         with connected(options) as cluster:
-            store, gate = store_of(cluster, options), NOBODY
+            store, gate = store_of(cluster, options), NO_PRODUCER
             if known is not None:
                 claim, pair = known.split()
                 store.resume(int(claim))

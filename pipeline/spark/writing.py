@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from pyspark.sql.datasource import WriterCommitMessage
 
 from stuntbroker.client.errors import BrokerError
-from stuntbroker.client.transactions import NOBODY, PreparedState
+from stuntbroker.client.transactions import NO_PRODUCER, PreparedState
 from stuntbroker.pipeline.decisions import BatchWentBack, Stored, Transaction, is_decided
 from stuntbroker.pipeline.spark.rows import BadRows
 from stuntbroker.pipeline.writer import Written
@@ -29,7 +29,7 @@ class Taken(NamedTuple):
     claim: int
     last: Stored | None
     """The batch that was decided last."""
-    pair: PreparedState = NOBODY
+    pair: PreparedState = NO_PRODUCER
     """In mode=single that of the transaction that the tasks share; else that of the gate."""
 
 

@@ -11,7 +11,7 @@ from live_broker import batch, committed, held_back, make_topic
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError
-from stuntbroker.client.transactions import NOBODY
+from stuntbroker.client.transactions import NO_PRODUCER
 from stuntbroker.pipeline.decisions import Superseded, Transaction
 from stuntbroker.pipeline.recovery import transactional_id
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
@@ -132,5 +132,5 @@ def test_an_attempt_that_fails_aborts_what_it_began(cluster: ChannelCluster, opt
 
 
 def test_an_attempt_without_rows_begins_nothing(cluster: ChannelCluster, options: SinkOptions) -> None:
-    assert attempt(cluster, options, Taken(1, None, NOBODY)).finish() == {}
+    assert attempt(cluster, options, Taken(1, None, NO_PRODUCER)).finish() == {}
     check(cluster, options)

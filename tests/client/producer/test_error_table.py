@@ -62,7 +62,7 @@ LETTERS = {
     Kind.REFRESH: "C",
     Kind.ABORTABLE: "A",
     Kind.ABORTABLE_WITH_BUMP: "B",
-    Kind.PROBE: "P",
+    Kind.ABORT_TO_LEARN: "P",
     Kind.RECOVERABLE: "F",
     Kind.CONFIGURATION: "F",
     Kind.FATAL: "F",
