@@ -17,16 +17,13 @@ from stuntbroker.cli.shims.arguments import (
     properties_of,
     run_with_cluster,
 )
+from stuntbroker.cli.shims.record_lines import COMMIT_S, NONE_IN_TIME, WAIT_MS, Formatter, deadline_of
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import NotFound
 from stuntbroker.client.groups import Committed, commit_offsets, committed_offsets
 from stuntbroker.client.producing import partition_count
-from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Row, Tail, list_offset
-from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, BatchHeader
-
-WAIT_MS = 500
-COMMIT_S = 5.0
-"""How often a group's offsets are committed, as by a consumer's auto.commit.interval.ms."""
+from stuntbroker.client.reader import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Tail, list_offset
+from stuntbroker.protocol.batches.records import LOG_APPEND_TIME
 
 TopicPartition = tuple[str, int]
 
@@ -67,32 +64,37 @@ def _run(command: str, arguments: list[str]) -> int:
             f"The provided offset value '{options.offset}' is incorrect: earliest, latest or a whole number"
         )
     formatter = Formatter(properties_of(options.formatter))
+    if options.group and options.partition is None:
+        from stuntbroker.cli.shims.group_consumer import consume_as_member
+
+        return run_with_cluster(options, lambda cluster: consume_as_member(cluster, options, consumer, formatter))
     return run_with_cluster(options, lambda cluster: _consume(cluster, options, formatter))
 
 
-# Unlike Kafka: it joins no group, and commits in the name of a group that must have no members.
+# Unlike Kafka: without --group it is in no group at all, where Kafka's is in one whose name it makes up.
 def _consume(cluster: Cluster, options: argparse.Namespace, formatter: Formatter) -> int:
     isolation = READ_COMMITTED if options.isolation_level == "read_committed" else READ_UNCOMMITTED
     places = _places(cluster, options)
     committed = committed_offsets(cluster, options.group) if options.group and options.offset is None else {}
     tail = Tail(cluster, {each: _start(cluster, each, options, committed) for each in places}, isolation)
     printed, records = dict(tail.positions), 0
-    deadline_s = _deadline(options.timeout_ms)
+    deadline_s = deadline_of(options.timeout_ms)
     commit_s = time.monotonic() + COMMIT_S
     try:
         while options.max_messages is None or records < options.max_messages:
             if time.monotonic() >= deadline_s:
-                sys.stderr.write("Error processing message, terminating consumer process: no record came in time\n")
+                sys.stderr.write(NONE_IN_TIME)
                 break
             wait_ms = max(1, int(min(WAIT_MS, (deadline_s - time.monotonic()) * 1000)))
             for topic, partition, batch in tail.poll(wait_ms):
                 for row in batch.rows:
                     if options.max_messages is not None and records >= options.max_messages:
                         break
-                    sys.stdout.buffer.write(formatter.line(partition, row, batch.header))
+                    is_log_append = bool(batch.header.attributes & LOG_APPEND_TIME)
+                    sys.stdout.buffer.write(formatter.line(partition, row, is_log_append))
                     printed[topic, partition] = row.offset + 1
                     records += 1
-                    deadline_s = _deadline(options.timeout_ms)
+                    deadline_s = deadline_of(options.timeout_ms)
                 else:
                     printed[topic, partition] = batch.header.next_offset
             sys.stdout.flush()
@@ -109,10 +111,6 @@ def _consume(cluster: Cluster, options: argparse.Namespace, formatter: Formatter
 
 def _is_offset(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 20 and int(text) < 2**63
-
-
-def _deadline(timeout_ms: int | None) -> float:
-    return float("inf") if timeout_ms is None or timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
 
 
 def _places(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:
@@ -137,37 +135,3 @@ def _start(
         return int(options.offset)
     is_earliest = options.from_beginning or options.offset == "earliest"
     return list_offset(cluster, *place, EARLIEST if is_earliest else LATEST, READ_UNCOMMITTED)
-
-
-class Formatter:
-    """Prints a record by the properties of Kafka's DefaultMessageFormatter."""
-
-    def __init__(self, properties: dict[str, str]) -> None:
-        self._timestamp, self._partition, self._offset, self._headers, self._key = (
-            properties.get(f"print.{name}", "false").lower() == "true"
-            for name in ("timestamp", "partition", "offset", "headers", "key")
-        )
-        self._value = properties.get("print.value", "true").lower() == "true"
-        self._separator = properties.get("key.separator", "\t").encode()
-        self._end = properties.get("line.separator", "\n").encode()
-        self._headers_separator = properties.get("headers.separator", ",").encode()
-        self._null = properties.get("null.literal", "null").encode()
-
-    def line(self, partition: int, row: Row, header: BatchHeader) -> bytes:
-        """The line of a record, with its end."""
-        parts = []
-        if self._timestamp:
-            kind = "LogAppendTime" if header.attributes & LOG_APPEND_TIME else "CreateTime"
-            parts.append(f"{kind}:{row.timestamp_ms}".encode() if row.timestamp_ms >= 0 else b"NO_TIMESTAMP")
-        if self._partition:
-            parts.append(f"Partition:{partition}".encode())
-        if self._offset:
-            parts.append(f"Offset:{row.offset}".encode())
-        if self._headers:
-            shown = (name.encode() + b":" + (self._null if value is None else value) for name, value in row.headers)
-            parts.append(self._headers_separator.join(shown) or b"NO_HEADERS")
-        if self._key:
-            parts.append(self._null if row.key is None else row.key)
-        if self._value:
-            parts.append(self._null if row.value is None else row.value)
-        return self._separator.join(parts) + self._end

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -230,6 +233,43 @@ def test_the_console_consumer_may_wait_for_ever(prepared: str, capfdbinary: pyte
     ]
     assert run(["kafka-console-consumer", *words]) == 0
     assert capfdbinary.readouterr().out.count(b"\n") == 1
+
+
+def test_console_consumers_of_a_group_share_its_partitions_and_go_on_where_it_is(
+    prepared: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    topic, group = "shims-members", "shims-members-group"
+    cluster_words = ["--bootstrap-server", prepared]
+    assert run(["kafka-topics", *cluster_words, "--create", "--topic", topic, "--partitions", "2"]) == 0
+    command = [sys.executable, "-m", "stuntbroker", "kafka-console-consumer", *cluster_words, "--topic", topic]
+    command += ["--group", group, "--from-beginning", "--formatter-property", "print.partition=true"]
+    command += ["--consumer-property", "heartbeat.interval.ms=100"]
+    with contextlib.ExitStack() as stack:
+        members = [stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE)) for _ in range(2)]
+        stack.callback(lambda: [member.kill() for member in members])
+        deadline_s = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline_s:
+            capfdbinary.readouterr()
+            run(["kafka-consumer-groups", *cluster_words, "--describe", "--group", group, "--members"])
+            rows = [line.split() for line in capfdbinary.readouterr().out.decode().splitlines() if group in line]
+            if len(rows) == 2 and all(row[-1] == "1" for row in rows):
+                break
+        else:
+            raise AssertionError(rows)
+        for partition in range(2):
+            words = ["produce", topic, f"value {partition}", "--partition", str(partition), "--bootstrap", prepared]
+            assert run(words) == 0
+        lines = [member.stdout.readline().decode() for member in members if member.stdout is not None]
+        assert sorted(lines) == ["Partition:0\tvalue 0\n", "Partition:1\tvalue 1\n"]
+        for member in members:
+            member.send_signal(signal.SIGINT)
+        assert [member.wait(DEADLINE_S) for member in members] == [130, 130]
+
+    assert run(["produce", topic, "later", "--partition", "1", "--bootstrap", prepared]) == 0
+    words = ["--topic", topic, "--group", group, "--from-beginning", "--max-messages", "1"]
+    capfdbinary.readouterr()
+    assert run(["kafka-console-consumer", *cluster_words, *words]) == 0
+    assert capfdbinary.readouterr().out == b"later\n"
 
 
 def test_rpk_asks_a_cluster(prepared: str, capsys: pytest.CaptureFixture[str]) -> None:

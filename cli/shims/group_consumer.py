@@ -1,0 +1,98 @@
+"""kafka-console-consumer with --group: a member of the group, as any consumer is, by aiokafka's."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError
+
+from stuntbroker.cli.shims.arguments import CommandError, pattern
+from stuntbroker.cli.shims.record_lines import COMMIT_S, NONE_IN_TIME, WAIT_MS, Formatter, deadline_of
+from stuntbroker.client.cluster import Cluster
+from stuntbroker.client.producing import partition_count
+from stuntbroker.client.reader import Row
+
+TIMESTAMP_TYPE_LOG_APPEND = 1
+CLIENT_ID = "console-consumer"
+OPTIONS = {
+    "session.timeout.ms": ("session_timeout_ms", int),
+    "heartbeat.interval.ms": ("heartbeat_interval_ms", int),
+    "max.poll.interval.ms": ("max_poll_interval_ms", int),
+    "fetch.max.wait.ms": ("fetch_max_wait_ms", int),
+    "group.instance.id": ("group_instance_id", str),
+    "client.id": ("client_id", str),
+}
+"""Property of a consumer -> (option of aiokafka's, its type)."""
+
+
+def consume_as_member(
+    cluster: Cluster, options: argparse.Namespace, properties: dict[str, str], formatter: Formatter
+) -> int:
+    """Print records until there are enough, none comes in time, or the command is interrupted; return the exit status.
+
+    Raises CommandError, ClientError. The offsets of what was printed are committed every five seconds and at the end.
+    """
+    if options.offset is not None:
+        raise CommandError("The partition is required when offset is specified.")
+    if options.topic is not None:
+        partition_count(cluster, options.topic)  # It is created if the broker does so.
+    try:
+        return asyncio.run(_consume(options, properties, formatter))
+    except KafkaError as fault:
+        raise CommandError(f"{type(fault).__name__}: {fault}") from fault
+
+
+async def _consume(options: argparse.Namespace, properties: dict[str, str], formatter: Formatter) -> int:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=options.bootstrap,
+        group_id=options.group,
+        isolation_level=options.isolation_level,
+        auto_offset_reset="earliest" if options.from_beginning else "latest",
+        auto_commit_interval_ms=int(COMMIT_S * 1000),
+        **{"client_id": CLIENT_ID, **_options(properties)},
+    )
+    if options.include is not None:
+        consumer.subscribe(pattern=f"^(?:{pattern(options.include).pattern})$")
+    else:
+        consumer.subscribe([options.topic])
+    records = 0
+    try:
+        await consumer.start()
+        deadline_s = deadline_of(options.timeout_ms)
+        while options.max_messages is None or records < options.max_messages:
+            if time.monotonic() >= deadline_s:
+                sys.stderr.write(NONE_IN_TIME)
+                break
+            wait_ms = max(1, int(min(WAIT_MS, (deadline_s - time.monotonic()) * 1000)))
+            left = None if options.max_messages is None else options.max_messages - records
+            batches = await consumer.getmany(timeout_ms=wait_ms, max_records=left)
+            for partition, batch in batches.items():
+                for record in batch:
+                    row = Row(record.offset, record.timestamp, record.key, record.value, record.headers)
+                    is_log_append = record.timestamp_type == TIMESTAMP_TYPE_LOG_APPEND
+                    sys.stdout.buffer.write(formatter.line(partition.partition, row, is_log_append))
+                    records += 1
+            if batches:
+                deadline_s = deadline_of(options.timeout_ms)
+            sys.stdout.flush()
+    finally:
+        sys.stdout.flush()
+        await consumer.stop()
+        sys.stderr.write(f"Processed a total of {records} messages\n")
+    return 0
+
+
+def _options(properties: dict[str, str]) -> dict[str, int | str]:
+    """Return aiokafka's options for a consumer's properties. Raises CommandError for a value that is no number."""
+    given: dict[str, int | str] = {}
+    for name, (option, kind) in OPTIONS.items():
+        if name in properties:
+            try:
+                given[option] = kind(properties[name])
+            except ValueError:
+                raise CommandError(f"{name}={properties[name]} is not a number") from None
+    return given

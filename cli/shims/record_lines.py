@@ -1,0 +1,51 @@
+"""What kafka-console-consumer prints, and how long it waits: with a group and without one."""
+
+from __future__ import annotations
+
+import time
+
+from stuntbroker.client.reader import Row
+
+WAIT_MS = 500
+COMMIT_S = 5.0
+"""How often a group's offsets are committed, as by a consumer's auto.commit.interval.ms."""
+NONE_IN_TIME = "Error processing message, terminating consumer process: no record came in time\n"
+
+
+def deadline_of(timeout_ms: int | None) -> float:
+    """Return when no record has come for too long, by the monotonic clock in seconds."""
+    return float("inf") if timeout_ms is None or timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
+
+
+class Formatter:
+    """Prints a record by the properties of Kafka's DefaultMessageFormatter."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self._timestamp, self._partition, self._offset, self._headers, self._key = (
+            properties.get(f"print.{name}", "false").lower() == "true"
+            for name in ("timestamp", "partition", "offset", "headers", "key")
+        )
+        self._value = properties.get("print.value", "true").lower() == "true"
+        self._separator = properties.get("key.separator", "\t").encode()
+        self._end = properties.get("line.separator", "\n").encode()
+        self._headers_separator = properties.get("headers.separator", ",").encode()
+        self._null = properties.get("null.literal", "null").encode()
+
+    def line(self, partition: int, row: Row, is_log_append: bool) -> bytes:
+        """Return the line of a record, with its end. `is_log_append`: its timestamp is the broker's."""
+        parts = []
+        if self._timestamp:
+            kind = "LogAppendTime" if is_log_append else "CreateTime"
+            parts.append(f"{kind}:{row.timestamp_ms}".encode() if row.timestamp_ms >= 0 else b"NO_TIMESTAMP")
+        if self._partition:
+            parts.append(f"Partition:{partition}".encode())
+        if self._offset:
+            parts.append(f"Offset:{row.offset}".encode())
+        if self._headers:
+            shown = (name.encode() + b":" + (self._null if value is None else value) for name, value in row.headers)
+            parts.append(self._headers_separator.join(shown) or b"NO_HEADERS")
+        if self._key:
+            parts.append(self._null if row.key is None else row.key)
+        if self._value:
+            parts.append(self._null if row.value is None else row.value)
+        return self._separator.join(parts) + self._end
