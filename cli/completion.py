@@ -41,6 +41,7 @@ function __stuntbroker_candidates
     stuntbroker completion candidates $words[2..]
 end
 complete -c stuntbroker -a '(__stuntbroker_candidates)'
+complete -c stuntbroker -n '__stuntbroker_candidates | string match -qv -- "-*"' -f  # No files where a word is due.
 """
 SCRIPTS: Final = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 NOUNS: Final = ("topic", "group", "config", "txn")

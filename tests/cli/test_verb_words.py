@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -112,6 +113,50 @@ def test_candidates_are_commands_then_verbs_then_their_options() -> None:
     assert candidates(["consume", "t", "--isolation"]) == ["read_committed", "read_uncommitted"]
     assert "--exit-with-parent" in candidates(["serve"])
     assert all(candidates([command]) for command in COMMANDS if command not in ("dump", "audit", "version"))
+
+
+@pytest.fixture
+def on_the_path(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `stuntbroker` is a command."""
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "stuntbroker"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m stuntbroker "$@"\n')
+    command.chmod(0o755)
+    return os.environ | {"PATH": f"{command.parent}:{os.environ['PATH']}"}
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish here")
+def test_fish_completes_a_command_and_offers_files_only_where_there_is_nothing_else(
+    tmp_path: Path, on_the_path: dict[str, str]
+) -> None:
+    (tmp_path / "a-file").touch()
+
+    def completed(words: str) -> list[str]:
+        code = f"stuntbroker completion fish | source; complete -C '{words}'"
+        command = ["fish", "--no-config", "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=on_the_path)
+        return sorted(line.split("\t")[0] for line in done.stdout.splitlines())
+
+    assert completed("stuntbroker pro") == ["produce"]
+    assert completed("stuntbroker topic ") == ["create", "delete", "describe", "grow", "list"]
+    assert "a-file" in completed("stuntbroker dump a-")
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
+def test_zsh_completes_a_command(on_the_path: dict[str, str]) -> None:
+    script = r"""
+    zmodload zsh/zpty
+    zpty shell zsh -f -i
+    zpty -w shell 'autoload -Uz compinit; compinit -u -D; eval "$(stuntbroker completion zsh)"; echo is-$((1 + 1))ready'
+    zpty -r shell output '*is-2ready*'
+    zpty -n -w shell $'stuntbroker topic des\t'
+    zpty -r shell output '*describe*'
+    zpty -d shell
+    echo completed
+    """
+    command = ["zsh", "-f", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=on_the_path)
+    assert done.stdout == "completed\n"
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
