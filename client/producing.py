@@ -47,6 +47,11 @@ class Appended(NamedTuple):
     records: int
 
 
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
 def produce(
     cluster: Cluster,
     topic: str,
@@ -100,7 +105,7 @@ def batches_by_partition(
     queues: dict[int, list[NewRecord]] = {}
     sizes: dict[int, int] = {}
     sticky = choose()
-    now_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+    time_ms = now_ms() if timestamp_ms is None else timestamp_ms
     for record in records:
         is_sticky = record.partition is None and record.key is None
         if record.partition is not None:
@@ -113,7 +118,7 @@ def batches_by_partition(
             partition = sticky % partitions
         size = len(record.key or b"") + len(record.value or b"") + 64 * (1 + len(record.headers))
         if queues.get(partition) and sizes[partition] + size > BATCH_BYTES_MAX:
-            yield partition, _batch(queues[partition], now_ms, compression), len(queues.pop(partition))
+            yield partition, _batch(queues[partition], time_ms, compression), len(queues.pop(partition))
             if is_sticky:
                 sticky += 1
                 partition = sticky % partitions
@@ -122,13 +127,13 @@ def batches_by_partition(
         queues[partition].append(record)
         sizes[partition] += size
     for partition, queue in queues.items():
-        yield partition, _batch(queue, now_ms, compression), len(queue)
+        yield partition, _batch(queue, time_ms, compression), len(queue)
 
 
-def _batch(records: Sequence[NewRecord], now_ms: int, compression: str) -> bytearray:
+def _batch(records: Sequence[NewRecord], time_ms: int, compression: str) -> bytearray:
     headers = [record.headers for record in records] if any(record.headers for record in records) else None
     codec = CODECS.index(compression)
-    batch = build_batch(((record.key, record.value) for record in records), now_ms, headers=headers, attributes=codec)
+    batch = build_batch(((record.key, record.value) for record in records), time_ms, headers=headers, attributes=codec)
     if codec:
         from stuntbroker.protocol.batches.compression import compress
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.errors import NotFound, ProducerFenced
+from stuntbroker.client.producing import now_ms
 from stuntbroker.client.reader import LastValues
 from stuntbroker.client.topics import create_topic
 from stuntbroker.pipeline.decisions import (
@@ -28,7 +29,7 @@ from stuntbroker.pipeline.decisions import (
     is_new,
     to_json,
 )
-from stuntbroker.pipeline.writer import TransactionalWriter, now_ms
+from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.batches.records import build_batch
 
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(4 << 20), "min.cleanable.dirty.ratio": "0.1"}

@@ -11,7 +11,6 @@ pipeline has (`client.errors`), and the offsets that were written.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -55,11 +54,6 @@ FAULTS: Final[dict[int, type[BrokerError]]] = {
 """What an error code says of the producer, whether or not its transaction can still be aborted."""
 
 TopicPartition = tuple[str, int]
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class Written(NamedTuple):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from stuntbroker.client.blocking.connections import Connections
 from stuntbroker.client.blocking.consumer import TransactionalConsumer
-from stuntbroker.client.blocking.producer import SentRecord, TransactionalProducer
+from stuntbroker.client.blocking.handover import SentRecord
+from stuntbroker.client.blocking.producer import TransactionalProducer
 
 __all__ = ["Connections", "SentRecord", "TransactionalConsumer", "TransactionalProducer"]

@@ -7,21 +7,21 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
 from stuntbroker.client.blocking.connections import Connections
+from stuntbroker.client.blocking.handover import Handed, HandedBatch, HandedRecord, SentRecord, checked, copied
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.producer import producer as asynchronous
-from stuntbroker.client.producer.batches import Headers, RecordFuture, encoded
+from stuntbroker.client.producer.batches import Headers, encoded
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher, EncodedRecords
-from stuntbroker.client.producer.errors import FailureType, IllegalStateError, ProduceFailedError, ProducerError
-from stuntbroker.client.producer.session import log
+from stuntbroker.client.producer.errors import IllegalStateError, ProducerError
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.transactions import PreparedState
 
@@ -30,127 +30,6 @@ HANDED_OVER_MAX: Final = 1 << 20
 """Bytes of records that `send` hands to the other thread before it waits for it once."""
 RECORD_OVERHEAD: Final = 64
 """Bytes that a record counts for besides its key and value."""
-
-
-class SentRecord:
-    """The result of one `send`, for any thread. It need not be looked at: commit_transaction fails if a record did."""
-
-    __slots__ = ("_callbacks", "_future", "_producer", "_refusal")
-
-    def __init__(self, producer: TransactionalProducer) -> None:
-        self._producer = producer
-        self._future: RecordFuture | None = None
-        self._refusal: ProduceFailedError | None = None
-        self._callbacks: tuple[Callable[[SentRecord], object], ...] = ()
-
-    def done(self) -> bool:
-        """Return whether the record is written, or has failed."""
-        return self._refusal is not None or (self._future is not None and self._future.done())
-
-    def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Wait, and return where the record was written. Raises ProduceFailedError, TimeoutError."""
-        if not self.done():
-            self._producer._wait_for(self, timeout_s)
-        if self._refusal is not None:
-            raise self._refusal.with_traceback(None)
-        assert self._future is not None
-        return self._future.result()
-
-    def exception(self, timeout_s: float | None = None) -> ProduceFailedError | None:
-        """Wait, and return why the record was not written; None if it was. Raises TimeoutError."""
-        try:
-            self.result(timeout_s)
-        except ProduceFailedError as error:
-            return error
-        return None
-
-    def add_done_callback(self, callback: Callable[[SentRecord], object]) -> None:
-        """Call `callback(self)` when the record is written or has failed. It runs in the producer's thread: let it be short."""
-        self._producer._call_soon(self._attach, callback)
-
-    # --- in the producer's thread
-
-    def _take(self, future: RecordFuture) -> None:
-        """The producer has taken the record."""
-        self._future = future
-        self._attach_all()
-
-    def _refuse(self, cause: BaseException) -> None:
-        """The producer did not take the record."""
-        error = ProduceFailedError(f"the record was not taken: {cause}", FailureType.TRANSACTION_FAILED)
-        error.__cause__ = cause
-        self._refusal = error
-        self._attach_all()
-
-    async def _wait(self) -> None:
-        """Wait until it is done."""
-        if self._future is not None and not self._future.done():
-            with contextlib.suppress(ProduceFailedError):
-                await self._future
-
-    def _attach(self, callback: Callable[[SentRecord], object]) -> None:
-        self._callbacks = (*self._callbacks, callback)
-        self._attach_all()
-
-    def _attach_all(self) -> None:
-        if self._future is None and self._refusal is None:
-            return
-        callbacks, self._callbacks = self._callbacks, ()
-        for callback in callbacks:
-            if self._future is None or self._future.done():
-                self._call_back(callback)
-            else:
-                self._future.add_done_callback(lambda _, callback=callback: self._call_back(callback))  # type: ignore[misc]
-
-    def _call_back(self, callback: Callable[[SentRecord], object]) -> None:
-        try:
-            callback(self)
-        except Exception:  # It is the application's, and must not end what goes on in the producer's thread.
-            log.exception("a callback of a record raised an error")
-
-
-class _HandedRecord(NamedTuple):
-    """A record on its way from the thread that sends it to the producer's."""
-
-    sent: SentRecord
-    context: Context | None
-    """Of the thread that sends it, if there is a tracer: it has the current span."""
-    topic: str
-    value: bytes | None
-    key: bytes | None
-    partition: int | None
-    timestamp_ms: int | None
-    headers: Headers | None
-
-    def send_nowait(self, dispatcher: Dispatcher) -> RecordFuture | None:
-        """Send it, unless that would wait: then return None."""
-        if self.context is not None:
-            return self.context.run(dispatcher.send_nowait, *self[2:])
-        return dispatcher.send_nowait(*self[2:])
-
-    async def send(self, dispatcher: Dispatcher) -> RecordFuture:
-        """Send it."""
-        return await asyncio.get_running_loop().create_task(dispatcher.send(*self[2:]), context=self.context)
-
-
-class _HandedBatch(NamedTuple):
-    """An encoded batch on its way from the thread that sends it to the producer's."""
-
-    sent: SentRecord
-    topic: str
-    batch: EncodedRecords
-    partition: int
-
-    def send_nowait(self, dispatcher: Dispatcher) -> RecordFuture | None:
-        """Send it, unless that would wait: then return None."""
-        return dispatcher.send_batch_nowait(self.batch, self.topic, self.partition)
-
-    async def send(self, dispatcher: Dispatcher) -> RecordFuture:
-        """Send it."""
-        return await dispatcher.send_batch(self.batch, self.topic, self.partition)
-
-
-_Handed = _HandedRecord | _HandedBatch
 
 
 class TransactionalProducer:
@@ -186,7 +65,7 @@ class TransactionalProducer:
         self._ending: str | None = None
         """The call that ends the transaction, while it is under way."""
         self._partitions: dict[str, frozenset[int]] = {}
-        self._handed: deque[_Handed] = deque()
+        self._handed: deque[Handed] = deque()
         self._handed_bytes = 0
         self._is_woken = False
         self._waiting: asyncio.Task[None] | None = None
@@ -202,7 +81,7 @@ class TransactionalProducer:
         try:
             thread.call(self._twin.start)
         except BaseException:
-            self._leave(thread)
+            self._end_thread(thread)
             raise
         self._thread = thread
         thread.closers.append(self._close_at_exit)
@@ -210,7 +89,7 @@ class TransactionalProducer:
     async def _close_at_exit(self) -> None:
         await self._twin.stop(leave_open=True)
 
-    def _leave(self, thread: LoopThread) -> None:
+    def _end_thread(self, thread: LoopThread) -> None:
         if self._close_at_exit in thread.closers:
             thread.closers.remove(self._close_at_exit)
         if self._shared is None:
@@ -229,7 +108,7 @@ class TransactionalProducer:
             if self._twin.state is not State.CLOSED:
                 thread.call(self._after_dropping_records(lambda: self._twin.stop(leave_open=leave_open)))
         finally:
-            self._leave(thread)
+            self._end_thread(thread)
 
     def __enter__(self) -> Self:
         self.start()
@@ -321,13 +200,13 @@ class TransactionalProducer:
         self._running().check()
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
-        key_bytes, value_bytes = _copy(key_bytes), _copy(value_bytes)
-        headers = _checked(headers) if headers else None
+        key_bytes, value_bytes = copied(key_bytes), copied(value_bytes)
+        headers = checked(headers) if headers else None
         if timestamp_ms is not None and not isinstance(timestamp_ms, int):
             raise TypeError(f"timestamp_ms is an int or None, not {type(timestamp_ms).__name__}")
         record = SentRecord(self)
         context = copy_context() if self._is_traced else None
-        handed = _HandedRecord(record, context, topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
+        handed = HandedRecord(record, context, topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
         size = len(key_bytes or b"") + len(value_bytes or b"") + RECORD_OVERHEAD
         if not self._hand_over("send", handed, size):
             self._call(lambda: self._send_and_learn(handed))
@@ -344,12 +223,12 @@ class TransactionalProducer:
         """
         self._running().check()
         data, _ = encoded(batch)
-        handed = _HandedBatch(SentRecord(self), topic, data, partition)
+        handed = HandedBatch(SentRecord(self), topic, data, partition)
         if not self._hand_over("send_batch", handed, len(data)):
             self._call(lambda: self._send_and_learn(handed))
         return handed.sent
 
-    def _hand_over(self, name: str, handed: _Handed, size: int) -> bool:
+    def _hand_over(self, name: str, handed: Handed, size: int) -> bool:
         """Leave a record or a batch to the other thread. Return False when it has to be waited for."""
         with self._turn:
             thread = self._running()
@@ -395,11 +274,11 @@ class TransactionalProducer:
         """Commit offsets of a consumer group with the transaction (KIP-447). An offset is that of the next record to read."""
         self._call(lambda: self._twin.send_offsets_to_transaction(offsets, group_metadata))
 
-    def _wait_for(self, record: SentRecord, timeout_s: float | None) -> None:
+    def wait_for(self, record: SentRecord, timeout_s: float | None) -> None:
         """Wait until a record is written or has failed. Raises TimeoutError."""
-        self._call(record._wait, timeout_s)
+        self._call(record.wait, timeout_s)
 
-    def _call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Call something in the producer's thread."""
         thread = self._running()
         thread.check()
@@ -440,7 +319,7 @@ class TransactionalProducer:
                 self._waiting.cancel()
                 await asyncio.wait({self._waiting})
             while self._handed:
-                self._handed.popleft().sent._refuse(ProducerError("the transaction was aborted"))
+                self._handed.popleft().sent.refuse(ProducerError("the transaction was aborted"))
             return await work()
 
         return drop_records
@@ -475,7 +354,7 @@ class TransactionalProducer:
             else:
                 if future is None:
                     return False
-                handed.sent._take(future)
+                handed.sent.take(future)
             self._handed.popleft()
         self._handed_bytes = 0
         return True
@@ -485,38 +364,19 @@ class TransactionalProducer:
             while not self._take_ready():
                 handed = self._handed[0]
                 try:
-                    handed.sent._take(await handed.send(self._running_dispatcher()))
+                    handed.sent.take(await handed.send(self._running_dispatcher()))
                 except Exception as error:
                     self._refuse(handed, error)
                 self._handed.popleft()
         finally:
             self._waiting = None
 
-    def _refuse(self, handed: _Handed, error: Exception) -> None:
+    def _refuse(self, handed: Handed, error: Exception) -> None:
         """Nobody hears of the error but by the record: so the transaction must not be committed without it."""
         cause = error if isinstance(error, ProducerError) else ProducerError(f"send(): {error}")
         self._running_dispatcher().fail(cause)
-        handed.sent._refuse(error)
+        handed.sent.refuse(error)
 
-    async def _send_and_learn(self, handed: _Handed) -> None:
-        handed.sent._take(await handed.send(self._running_dispatcher()))
+    async def _send_and_learn(self, handed: Handed) -> None:
+        handed.sent.take(await handed.send(self._running_dispatcher()))
         self._partitions[handed.topic] = self._running_dispatcher().known_partitions(handed.topic)
-
-
-def _copy(part: Any) -> bytes | None:
-    """Return a key or value as it is now: the application may change a bytearray before the other thread has taken it."""
-    if part is None or isinstance(part, bytes):
-        return part
-    if isinstance(part, bytearray | memoryview):
-        return bytes(part)
-    raise TypeError(f"a key or value is bytes or None, not {type(part).__name__}: use a serializer")
-
-
-def _checked(headers: Headers) -> Headers:
-    """Return a copy of headers. Raises TypeError here, in the application's thread."""
-    for name, value in headers:
-        if not isinstance(name, str) or not isinstance(value, bytes | None):
-            raise TypeError(
-                f"a header is a str and bytes or None, not {type(name).__name__} and {type(value).__name__}"
-            )
-    return list(headers)

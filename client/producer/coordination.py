@@ -71,6 +71,7 @@ GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1
 CONCURRENT_BACKOFF_S: Final = 0.02
 """While the coordinator completes the previous transaction, as in Apache Kafka's producer."""
+BACKOFF_MS_MIN: Final = 1
 BACKOFF_S_MAX: Final = 1.0
 
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -108,7 +109,7 @@ class Coordination:
     def __init__(self, session: Session, connections: Connections, retry_backoff_ms: int) -> None:
         self._session = session
         self._connections = connections
-        self._backoff_s = retry_backoff_ms / 1000
+        self._backoff_s = max(retry_backoff_ms, BACKOFF_MS_MIN) / 1000
         self._nodes: dict[GroupKey, int] = {}
         self._groups_added: set[str] = set()
         self._link: Link | None = None

@@ -19,7 +19,7 @@ from stuntbroker.client.producer.errors import (
     ProduceFailedError,
     ProducerError,
 )
-from stuntbroker.client.producer.options import Partitioner, Serializer, StickyPartitioner
+from stuntbroker.client.producer.options import Partitioner, SendingOptions, Serializer, StickyPartitioner
 from stuntbroker.client.producer.sender import BATCH_OVERHEAD, Sender
 from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import Call, State
@@ -38,11 +38,9 @@ class Dispatcher:
         calls: Calls,
         connections: Connections,
         sender: Sender,
+        options: SendingOptions,
         *,
         partitioner: Partitioner | None,
-        max_batch_size: int,
-        max_request_size: int,
-        codec: int,
         telemetry: ProducerTelemetry | None,
     ) -> None:
         self._session = session
@@ -51,9 +49,9 @@ class Dispatcher:
         self._sender = sender
         self._partitioner = partitioner
         self._sticky = StickyPartitioner(sender.has_open_batch)
-        self._max_batch_size = max_batch_size
-        self._max_request_size = max_request_size
-        self._codec = codec
+        self._max_batch_size = options.max_batch_size
+        self._max_request_size = options.max_request_size
+        self._codec = options.codec
         self._telemetry = telemetry
 
     async def send(

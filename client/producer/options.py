@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka import codec
@@ -45,6 +46,32 @@ def check_at_least(least: int, **values: int) -> None:
     for name, value in values.items():
         if value < least:
             raise ValueError(f"{name} is {value}: it has to be at least {least}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SendingOptions:
+    """Options of a producer about its records, by their names there. Raises ValueError for a number that makes no sense."""
+
+    codec: int
+    """Its number in a batch's attributes."""
+    max_batch_size: int
+    max_request_size: int
+    linger_ms: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    retry_backoff_ms: int
+    buffer_memory: int
+
+    def __post_init__(self) -> None:
+        check_at_least(0, linger_ms=self.linger_ms, retry_backoff_ms=self.retry_backoff_ms)
+        check_at_least(
+            1,
+            max_batch_size=self.max_batch_size,
+            max_request_size=self.max_request_size,
+            request_timeout_ms=self.request_timeout_ms,
+            delivery_timeout_ms=self.delivery_timeout_ms,
+            buffer_memory=self.buffer_memory,
+        )
 
 
 def check_security(options: Mapping[str, Any]) -> None:

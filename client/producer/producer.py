@@ -19,24 +19,28 @@ from stuntbroker.client.producer.connections import Connections, SharedConnectio
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
 from stuntbroker.client.producer.dispatch import Dispatcher, EncodedRecords
 from stuntbroker.client.producer.errors import (
-    FatalError,
     IllegalStateError,
     OperationTimedOutError,
     ProducerError,
-    TransactionAbortableError,
-    UnexpectedError,
 )
-from stuntbroker.client.producer.options import Partitioner, Serializer, check_at_least, check_security, codec_number
+from stuntbroker.client.producer.options import (
+    Partitioner,
+    SendingOptions,
+    Serializer,
+    check_at_least,
+    check_security,
+    codec_number,
+)
 from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import Session, log
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
+from stuntbroker.client.producer.transactions import Transactions
 from stuntbroker.client.telemetry import OnMeasurement, ProducerTelemetry
 from stuntbroker.client.transactions import PreparedState
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-BACKOFF_MS_MIN: Final = 1
 BOOTSTRAP_SERVERS: Final = "localhost"
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 TIMEOUT_MS_TWO_PHASE: Final = 0x7FFF_FFFF
@@ -66,6 +70,13 @@ class TransactionalProducer:
 
     Not for more than one event loop, nor across a fork. Errors: `stuntbroker.client.producer.errors`.
     """
+
+    # What `start` makes.
+    _connections: Connections
+    _sender: Sender
+    _dispatcher: Dispatcher
+    _coordination: Coordination
+    _transactions: Transactions
 
     def __init__(
         self,
@@ -104,26 +115,13 @@ class TransactionalProducer:
             )
         if enable_2pc and transaction_timeout_ms is not None:
             raise ValueError("transaction_timeout_ms cannot be set with enable_2pc: such transactions do not time out")
-        if transaction_timeout_ms is not None:
-            check_at_least(1, transaction_timeout_ms=transaction_timeout_ms)
-        check_at_least(0, linger_ms=linger_ms, retry_backoff_ms=retry_backoff_ms)
-        check_at_least(
-            1,
-            max_batch_size=max_batch_size,
-            max_request_size=max_request_size,
-            buffer_memory=buffer_memory,
-            max_block_ms=max_block_ms,
-            delivery_timeout_ms=delivery_timeout_ms,
-            request_timeout_ms=request_timeout_ms,
-        )
+        timeout_ms = TRANSACTION_TIMEOUT_MS if transaction_timeout_ms is None else transaction_timeout_ms
+        check_at_least(1, transaction_timeout_ms=timeout_ms, max_block_ms=max_block_ms)
         check_security(security)
-        retry_backoff_ms = max(retry_backoff_ms, BACKOFF_MS_MIN)
-        if connections is not None and (bootstrap_servers != BOOTSTRAP_SERVERS or security):
-            raise ValueError("bootstrap_servers and options of security are those of the connections: give them there")
-        if connections is not None and not isinstance(connections, Connections):
-            raise TypeError("connections have to be a stuntbroker.client.Connections")
-        self._timeout_ms = TIMEOUT_MS_TWO_PHASE if enable_2pc else transaction_timeout_ms or TRANSACTION_TIMEOUT_MS
-        self._two_phase = enable_2pc
+        self._ending: dict[str, Any] = {
+            "timeout_ms": TIMEOUT_MS_TWO_PHASE if enable_2pc else timeout_ms,
+            "is_two_phase": enable_2pc,
+        }
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._max_block_s = max_block_ms / 1000
@@ -134,16 +132,16 @@ class TransactionalProducer:
         if tracer is not None or on_measurement is not None:
             self._telemetry = ProducerTelemetry(tracer, on_measurement, client_id, transactional_id)
             self._session.on_move = self._telemetry.on_transition
-        self._sending = {
-            "codec": codec_number(compression_type),
-            "max_batch_size": max_batch_size,
-            "max_request_size": max_request_size,
-            "linger_ms": linger_ms,
-            "request_timeout_ms": request_timeout_ms,
-            "delivery_timeout_ms": delivery_timeout_ms,
-            "retry_backoff_ms": retry_backoff_ms,
-            "buffer_memory": buffer_memory,
-        }
+        self._sending = SendingOptions(
+            codec=codec_number(compression_type),
+            max_batch_size=max_batch_size,
+            max_request_size=max_request_size,
+            linger_ms=linger_ms,
+            request_timeout_ms=request_timeout_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            buffer_memory=buffer_memory,
+        )
         self._connecting = {
             "bootstrap_servers": bootstrap_servers,
             "client_id": client_id,
@@ -153,20 +151,10 @@ class TransactionalProducer:
             "connections_max_idle_ms": connections_max_idle_ms,
             **security,
         }
-        self._dispatching: dict[str, Any] = {
-            "partitioner": partitioner,
-            "max_batch_size": max_batch_size,
-            "max_request_size": max_request_size,
-            "codec": self._sending["codec"],
-        }
-        self._retry_backoff_ms = retry_backoff_ms
-        self._shared = connections
+        self._partitioner = partitioner
+        self._shared = _shared(connections, is_alone=bootstrap_servers == BOOTSTRAP_SERVERS and not security)
         self._is_started = False
         self._stopping: asyncio.Task[None] | None = None
-        self._connections: Connections
-        self._sender: Sender
-        self._dispatcher: Dispatcher
-        self._coordination: Coordination
         self._adding: asyncio.Task[None] | None = None
 
     # --- life
@@ -197,12 +185,19 @@ class TransactionalProducer:
                 await connections.stop()
                 raise IllegalStateError(f"producer {self.transactional_id!r} was stopped while it started")
         self._connections = connections
-        self._sender = Sender(self._session, connections, telemetry=self._telemetry, **self._sending)
-        self._coordination = Coordination(self._session, connections, self._retry_backoff_ms)
+        self._sender = Sender(self._session, connections, self._sending, self._telemetry)
+        self._coordination = Coordination(self._session, connections, self._sending.retry_backoff_ms)
         self._dispatcher = Dispatcher(
-            self._session, self._calls, connections, self._sender, telemetry=self._telemetry, **self._dispatching
+            self._session,
+            self._calls,
+            connections,
+            self._sender,
+            self._sending,
+            partitioner=self._partitioner,
+            telemetry=self._telemetry,
         )
-        self._adding = asyncio.create_task(self._add_partitions())
+        self._transactions = Transactions(self._session, self._calls, self._sender, self._coordination, **self._ending)
+        self._adding = asyncio.create_task(self._transactions.add_partitions())
         self._calls.is_open = True
 
     async def stop(self, *, leave_open: bool = False) -> None:
@@ -286,17 +281,11 @@ class TransactionalProducer:
         follow (KIP-939). Raises FatalError, OperationTimedOutError; TransactionAbortableError, after which it may be repeated.
         """
         await self._calls.run(
-            Call.INIT_TRANSACTIONS, State.INITIALIZING, lambda: self._init(keep_prepared_txn), keep_prepared_txn
+            Call.INIT_TRANSACTIONS,
+            State.INITIALIZING,
+            lambda: self._transactions.init(keep_prepared_txn),
+            keep_prepared_txn,
         )
-
-    async def _init(self, keep: bool) -> None:
-        try:
-            await self._coordination.init(self._timeout_ms, self._two_phase, keep)
-        except TransactionAbortableError:
-            self._session.move(State.UNINITIALIZED)
-            raise
-        self._sender.start_epoch()
-        self._session.move(State.PREPARED_TRANSACTION if self._session.ongoing else State.READY)
 
     async def join_transaction(self, identity: PreparedState | str) -> None:
         """Take part in a transaction of another producer with this transactional id, as its `identity` says.
@@ -306,17 +295,9 @@ class TransactionalProducer:
         partition is found out, and costs the transaction. Raises FatalError, OperationTimedOutError.
         """
         identity = _identity(identity)
-        await self._calls.run(Call.JOIN_TRANSACTION, State.INITIALIZING, lambda: self._join(identity), identity)
-
-    async def _join(self, identity: PreparedState) -> None:
-        session = self._session
-        session.identity = identity
-        await self._coordination.join()
-        self._sender.start_epoch()
-        session.reset_transaction()
-        # Others know which sequence numbers this epoch has used up; the next transaction needs another epoch.
-        session.is_joined = session.has_started = session.needs_new_epoch = True
-        session.move(State.IN_TRANSACTION)
+        await self._calls.run(
+            Call.JOIN_TRANSACTION, State.INITIALIZING, lambda: self._transactions.join(identity), identity
+        )
 
     async def begin_transaction(self) -> None:
         """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
@@ -346,52 +327,14 @@ class TransactionalProducer:
         Raises CommitFailedError: nothing is committed, abort and go on. Raises OperationTimedOutError: it is not known, call
         it again. Any other error is fatal (KIP-691).
         """
-        await self._calls.run(Call.COMMIT_TRANSACTION, State.COMMITTING_TRANSACTION, self._commit)
-
-    async def _commit(self) -> None:
-        session = self._session
-        await self._sender.flush()
-        if session.state is State.COMMITTING_TRANSACTION and session.has_started:
-            try:
-                if not await self._coordination.end(commit=True):
-                    session.has_started = session.may_have_started = False  # The coordinator had aborted it.
-            except (TransactionAbortableError, StoppedError):
-                log.debug("%r: the commit failed", self.transactional_id)
-        if session.state is not State.COMMITTING_TRANSACTION:
-            session.check(Call.COMMIT_TRANSACTION)
-        try:
-            await self._finish()
-        except FatalError as fault:
-            log.info("%r: committed, but no further transaction is possible: %s", self.transactional_id, fault)
+        await self._calls.run(Call.COMMIT_TRANSACTION, State.COMMITTING_TRANSACTION, self._transactions.commit)
 
     async def abort_transaction(self) -> None:
         """Abort the transaction: none of its records will be read by read_committed consumers.
 
         Records that are not written yet are given up. Raises FatalError, OperationTimedOutError.
         """
-        await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, self._abort)
-
-    async def _abort(self) -> None:
-        await self._sender.drop_and_wait()
-        if self._session.has_started or self._session.may_have_started:
-            await self._coordination.end(commit=False)
-        await self._finish()
-
-    async def _finish(self) -> None:
-        """Be ready for the next transaction, under a new epoch if there is one or if it is needed."""
-        session = self._session
-        if session.state is State.FATAL_ERROR:
-            session.check(Call.BEGIN_TRANSACTION)
-        if session.needs_new_epoch:
-            # A late request of the transaction that has ended must not come into the next.
-            if not session.is_version_2 and not session.can_get_new_epoch:
-                session.fail_fatal(UnexpectedError("brokers before Kafka 2.5 cannot give a producer a new epoch"))
-                session.check(Call.BEGIN_TRANSACTION)
-            session.move(State.INITIALIZING)
-            await self._coordination.bump(self._timeout_ms, self._two_phase)
-        self._sender.start_epoch()
-        session.reset_transaction()
-        session.move(State.READY)
+        await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, self._transactions.abort)
 
     async def prepare_transaction(self) -> PreparedState:
         """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939).
@@ -399,25 +342,17 @@ class TransactionalProducer:
         Store the text of what it returns together with what you decide in your database. Raises
         TransactionAbortableError, FatalError; IllegalStateError without `enable_2pc`.
         """
-        if not self._two_phase:
+        if not self._ending["is_two_phase"]:
             raise IllegalStateError("prepare_transaction() needs enable_2pc=True")
         call = Call.PREPARE_TRANSACTION
         self._calls.check(call)
         try:
-            await self._calls.run_alone(call, self._prepare())
+            await self._calls.run_alone(call, self._transactions.prepare())
         except OperationTimedOutError as fault:
             self._session.fail_abortable(fault, bump=True)
             self._sender.drop()
             self._calls.check(call)
         return self._session.identity
-
-    async def _prepare(self) -> None:
-        """Nothing may be on its way when the transaction is prepared: what comes later could not be refused any more."""
-        await self._sender.flush()
-        await self._coordination.wait_for_requests()
-        self._session.check(Call.PREPARE_TRANSACTION)
-        self._session.is_prepared = True
-        self._session.move(State.PREPARED_TRANSACTION)
 
     async def complete_transaction(self, state: PreparedState | str) -> bool:
         """Commit if `state` names the prepared transaction, else abort it (KIP-939). Return whether it was committed.
@@ -434,12 +369,8 @@ class TransactionalProducer:
                 return False
         is_commit = (session.ongoing or session.identity) == state
         target = State.COMMITTING_TRANSACTION if is_commit else State.ABORTING_TRANSACTION
-        result: bool = await self._calls.run(call, target, lambda: self._complete(is_commit), state)
+        result: bool = await self._calls.run(call, target, lambda: self._transactions.complete(is_commit), state)
         return result
-
-    async def _complete(self, is_commit: bool) -> bool:
-        await (self._commit() if is_commit else self._abort())
-        return is_commit
 
     # --- records and offsets
 
@@ -538,19 +469,14 @@ class TransactionalProducer:
 
     # --- inside
 
-    async def _add_partitions(self) -> None:
-        """Before transaction version 2: tell the coordinator of every partition before its first record is sent."""
-        needed = self._sender.add_partitions_needed
-        while True:
-            await needed.wait()
-            needed.clear()
-            try:
-                await self._calls.guard(self._coordination.add_partitions(self._sender.missing_partitions))
-            except (ProducerError, IllegalStateError) as fault:
-                log.debug("%r: %s", self.transactional_id, fault)
-                self._sender.drop()
-            else:
-                self._sender.pump()
+
+def _shared(connections: SharedConnections | None, is_alone: bool) -> Connections | None:
+    """Return connections that were given. `is_alone`: no other options about connections were. Raises ValueError, TypeError."""
+    if connections is not None and not is_alone:
+        raise ValueError("bootstrap_servers and options of security are those of the connections: give them there")
+    if connections is not None and not isinstance(connections, Connections):
+        raise TypeError("connections have to be a stuntbroker.client.Connections")
+    return connections
 
 
 def _identity(value: PreparedState | str) -> PreparedState:

@@ -30,6 +30,7 @@ from stuntbroker.client.producer.errors import (
     ResponseError,
     UnexpectedError,
 )
+from stuntbroker.client.producer.options import SendingOptions
 from stuntbroker.client.producer.session import Session, TopicPartition
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.telemetry import ProducerTelemetry
@@ -46,6 +47,7 @@ PRODUCE_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
 BATCH_OVERHEAD: Final = 128
 """Bytes of a batch's header and of its place in the request, generously."""
+BACKOFF_MS_MIN: Final = 1
 EXPIRY_S_MIN: Final = 0.05
 """Between two looks at records that are on their way for too long."""
 SENDING_STATES: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
@@ -58,29 +60,21 @@ class Sender:
         self,
         session: Session,
         connections: Connections,
-        *,
-        codec: int,
-        max_batch_size: int,
-        max_request_size: int,
-        linger_ms: int,
-        request_timeout_ms: int,
-        delivery_timeout_ms: int,
-        retry_backoff_ms: int,
-        buffer_memory: int,
+        options: SendingOptions,
         telemetry: ProducerTelemetry | None,
     ) -> None:
         self.buffered = 0
         """Bytes of records that are not resolved."""
         self._session = session
         self._connections = connections
-        self._codec = codec
-        self._max_batch_size = max_batch_size
-        self._max_request_size = max_request_size
-        self._linger_s = linger_ms / 1000
-        self._request_timeout_ms = request_timeout_ms
-        self._delivery_timeout_s = delivery_timeout_ms / 1000
-        self._retry_backoff_s = retry_backoff_ms / 1000
-        self._buffer_memory = buffer_memory
+        self._codec = options.codec
+        self._max_batch_size = options.max_batch_size
+        self._max_request_size = options.max_request_size
+        self._linger_s = options.linger_ms / 1000
+        self._request_timeout_ms = options.request_timeout_ms
+        self._delivery_timeout_s = options.delivery_timeout_ms / 1000
+        self._retry_backoff_s = max(options.retry_backoff_ms, BACKOFF_MS_MIN) / 1000
+        self._buffer_memory = options.buffer_memory
         self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
         self._identity = session.identity

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stuntbroker.client.producing import now_ms
 from stuntbroker.pipeline.encode import BATCH_BYTES_MAX, compressed, encode, partitions_of
-from stuntbroker.pipeline.writer import now_ms
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

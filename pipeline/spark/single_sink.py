@@ -24,6 +24,7 @@ from pyspark import TaskContext
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, ProducerUnknown
+from stuntbroker.client.producing import now_ms
 from stuntbroker.client.transactions import NO_PRODUCER, PreparedState, init_producer
 from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
 from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, check_query, to_json, writes_after
@@ -34,7 +35,7 @@ from stuntbroker.pipeline.spark.rows import pieces
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 from stuntbroker.pipeline.spark.two_phase_sink import NoTwoPhaseCommit, check_two_phase_commit
 from stuntbroker.pipeline.spark.writing import Taken, TaskMessage, explaining_refused_sizes
-from stuntbroker.pipeline.writer import TransactionalWriter, now_ms
+from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.batches.records import build_batch
 from stuntbroker.protocol.errors import ErrorCode
 

@@ -244,6 +244,7 @@ def fill(cluster: ChannelCluster, topic: str, batches: Sequence[Sequence[str]]) 
     writer.init()
     for number, rows in enumerate(batches):
         writer.produce(topic, number % 2, batch("never"))
+        writer.flush()
         writer.abort()
         if rows:
             writer.produce(topic, number % 2, batch(*rows))

@@ -55,4 +55,5 @@ def produce(cluster: ChannelCluster, topic: str, partition: int, *values: str, c
     writer.init(False)
     for value in values:
         writer.produce(topic, partition, batch(value))
+    writer.flush()
     writer.commit() if commit else writer.abort()

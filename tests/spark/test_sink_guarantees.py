@@ -14,6 +14,7 @@ from live_broker import committed, held_back, make_topic
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError, ProducerFenced, TimedOut
+from stuntbroker.client.producing import now_ms
 from stuntbroker.client.topics import create_topic
 from stuntbroker.client.transactions import End, end_all
 from stuntbroker.pipeline.decisions import BatchWentBack, Decision, DecisionError
@@ -24,7 +25,7 @@ from stuntbroker.pipeline.spark.sink import sink_of
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options
 from stuntbroker.pipeline.spark.two_phase_sink import TooLate, TwoPhaseSink
 from stuntbroker.pipeline.spark.writing import Sink, write_once
-from stuntbroker.pipeline.writer import TransactionalWriter, now_ms
+from stuntbroker.pipeline.writer import TransactionalWriter
 from stuntbroker.protocol.batches.records import build_batch
 
 if TYPE_CHECKING:

@@ -36,6 +36,7 @@ def topic(cluster: ChannelCluster) -> str:
         times = pa.array([START_MS + 10_000 * number + one for one in range(ROWS)])
         for partition in range(2):
             writer.produce("mixed", partition, (one.data for one in encode(keys, values, times, batch_bytes_max=4_000)))
+        writer.flush()
         writer.abort() if number == 1 else writer.commit()
     writer.produce("mixed", 0, batch("open"))
     writer.flush()

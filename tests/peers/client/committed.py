@@ -1,15 +1,27 @@
-"""What a read_committed consumer of aiokafka's reads."""
+"""A producer of ours that is ready, and what a read_committed consumer of aiokafka's reads."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
+from stuntbroker.client import TransactionalProducer
 from tests.peers.aiokafka_steps import write
 
 DEADLINE_S = 60
 BEHIND = "behind"
 """Values that begin so are not a test's own."""
+
+
+@contextlib.asynccontextmanager
+async def producing(bootstrap: str, transactional_id: str, **options: Any) -> AsyncIterator[TransactionalProducer]:
+    """A producer that may begin its first transaction."""
+    producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id, **options)
+    async with asyncio.timeout(DEADLINE_S), producer:
+        await producer.init_transactions()
+        yield producer
 
 
 async def records(bootstrap: str, topic: str, partition: int = 0, until: str = "end") -> list[ConsumerRecord[Any, Any]]:

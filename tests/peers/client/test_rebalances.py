@@ -11,8 +11,7 @@ from stuntbroker.client import (
     TransactionalProducer,
 )
 from tests.peers.aiokafka_steps import create_topic, write
-from tests.peers.client.committed import committed
-from tests.peers.client.test_transactions import DEADLINE_S, producing
+from tests.peers.client.committed import DEADLINE_S, committed, producing
 
 Records = dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]
 

@@ -1,9 +1,8 @@
 """Our transactional producer and consumer, against our broker and against Apache Kafka, at both transaction versions."""
 
 import asyncio
-import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,23 +21,13 @@ from stuntbroker.client import (
     TransactionalProducer,
 )
 from tests.peers.aiokafka_steps import create_topic, write
-from tests.peers.client.committed import BEHIND, committed, records
+from tests.peers.client.committed import BEHIND, committed, producing, records
 from tests.peers.clusters import Clusters
 from tests.peers.judge import check_nothing_is_open, identity_of
 
-DEADLINE_S = 60
 TIMEOUT_MS = 1_500
 LEVELS = ["tv2", "tv1"]
 _numbers = itertools.count()
-
-
-@contextlib.asynccontextmanager
-async def producing(bootstrap: str, transactional_id: str, **options: Any) -> AsyncIterator[TransactionalProducer]:
-    """A producer that may begin its first transaction."""
-    producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id, **options)
-    async with asyncio.timeout(DEADLINE_S), producer:
-        await producer.init_transactions()
-        yield producer
 
 
 async def commit(producer: TransactionalProducer, topic: str, *values: str, partition: int = 0) -> None:

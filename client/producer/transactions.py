@@ -1,0 +1,126 @@
+"""What the calls of a producer do with its transaction, behind the checks of whether they may be made now."""
+
+from __future__ import annotations
+
+from stuntbroker.client.producer.calls import Calls
+from stuntbroker.client.producer.coordination import Coordination, StoppedError
+from stuntbroker.client.producer.errors import (
+    FatalError,
+    IllegalStateError,
+    ProducerError,
+    TransactionAbortableError,
+    UnexpectedError,
+)
+from stuntbroker.client.producer.sender import Sender
+from stuntbroker.client.producer.session import Session, log
+from stuntbroker.client.producer.states import Call, State
+from stuntbroker.client.transactions import PreparedState
+
+
+class Transactions:
+    """The transactions of one producer, one after the other."""
+
+    def __init__(
+        self,
+        session: Session,
+        calls: Calls,
+        sender: Sender,
+        coordination: Coordination,
+        *,
+        timeout_ms: int,
+        is_two_phase: bool,
+    ) -> None:
+        self._session = session
+        self._calls = calls
+        self._sender = sender
+        self._coordination = coordination
+        self._timeout_ms = timeout_ms
+        self._is_two_phase = is_two_phase
+
+    async def init(self, keep: bool) -> None:
+        """InitProducerId; with `keep` an open transaction stays open, and is prepared. Raises what init_transactions does."""
+        try:
+            await self._coordination.init(self._timeout_ms, self._is_two_phase, keep)
+        except TransactionAbortableError:
+            self._session.move(State.UNINITIALIZED)
+            raise
+        self._sender.start_epoch()
+        self._session.move(State.PREPARED_TRANSACTION if self._session.ongoing else State.READY)
+
+    async def join(self, identity: PreparedState) -> None:
+        """Go on with the transaction of a producer that has this identity."""
+        session = self._session
+        session.identity = identity
+        await self._coordination.join()
+        self._sender.start_epoch()
+        session.reset_transaction()
+        # Others know which sequence numbers this epoch has used up; the next transaction needs another epoch.
+        session.is_joined = session.has_started = session.needs_new_epoch = True
+        session.move(State.IN_TRANSACTION)
+
+    async def commit(self) -> None:
+        """Write all records and commit; raise CommitFailedError if that is not possible."""
+        session = self._session
+        await self._sender.flush()
+        if session.state is State.COMMITTING_TRANSACTION and session.has_started:
+            try:
+                if not await self._coordination.end(commit=True):
+                    session.has_started = session.may_have_started = False  # The coordinator had aborted it.
+            except (TransactionAbortableError, StoppedError):
+                log.debug("%r: the commit failed", self._session.transactional_id)
+        if session.state is not State.COMMITTING_TRANSACTION:
+            session.check(Call.COMMIT_TRANSACTION)
+        try:
+            await self._finish()
+        except FatalError as fault:
+            log.info("%r: committed, but no further transaction is possible: %s", self._session.transactional_id, fault)
+
+    async def abort(self) -> None:
+        """Drop the records that are not written, and abort."""
+        await self._sender.drop_and_wait()
+        if self._session.has_started or self._session.may_have_started:
+            await self._coordination.end(commit=False)
+        await self._finish()
+
+    async def _finish(self) -> None:
+        """Be ready for the next transaction, under a new epoch if there is one or if it is needed."""
+        session = self._session
+        if session.state is State.FATAL_ERROR:
+            session.check(Call.BEGIN_TRANSACTION)
+        if session.needs_new_epoch:
+            # A late request of the transaction that has ended must not come into the next.
+            if not session.is_version_2 and not session.can_get_new_epoch:
+                session.fail_fatal(UnexpectedError("brokers before Kafka 2.5 cannot give a producer a new epoch"))
+                session.check(Call.BEGIN_TRANSACTION)
+            session.move(State.INITIALIZING)
+            await self._coordination.bump(self._timeout_ms, self._is_two_phase)
+        self._sender.start_epoch()
+        session.reset_transaction()
+        session.move(State.READY)
+
+    async def prepare(self) -> None:
+        """Nothing may be on its way when the transaction is prepared: what comes later could not be refused any more."""
+        await self._sender.flush()
+        await self._coordination.wait_for_requests()
+        self._session.check(Call.PREPARE_TRANSACTION)
+        self._session.is_prepared = True
+        self._session.move(State.PREPARED_TRANSACTION)
+
+    async def complete(self, is_commit: bool) -> bool:
+        """End a prepared transaction; return whether it was committed."""
+        await (self.commit() if is_commit else self.abort())
+        return is_commit
+
+    async def add_partitions(self) -> None:
+        """Before transaction version 2: tell the coordinator of every partition before its first record is sent."""
+        needed = self._sender.add_partitions_needed
+        while True:
+            await needed.wait()
+            needed.clear()
+            try:
+                await self._calls.guard(self._coordination.add_partitions(self._sender.missing_partitions))
+            except (ProducerError, IllegalStateError) as fault:
+                log.debug("%r: %s", self._session.transactional_id, fault)
+                self._sender.drop()
+            else:
+                self._sender.pump()
