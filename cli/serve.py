@@ -239,24 +239,22 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
 
 
 def _plan(name: str) -> Plan:
-    """The plan of a name or in a JSON file. Raises UsageError."""
-    import json
-
+    """Return the plan of a name, or in a JSON or YAML file. Raises UsageError."""
     from stuntbroker.control.faults import FaultError
     from stuntbroker.control.plan import PLANS, read_plan
+    from stuntbroker.fixture.plan_file import read_plan_file
 
     try:
         if name in PLANS:
             return read_plan(PLANS[name])
-        with open(name, encoding="utf-8") as file:
-            return read_plan(json.load(file))
+        return read_plan(read_plan_file(name))
     except OSError as fault:
         known = ", ".join(PLANS)
-        raise UsageError(f"--plan {name!r}: {fault.strerror}; give a JSON file, or one of {known}") from None
+        raise UsageError(f"--plan {name!r}: {fault.strerror}; give a JSON or YAML file, or one of {known}") from None
     except FaultError as fault:
         raise UsageError(f"--plan {name!r}: {fault}{f'; {fault.hint}' if fault.hint else ''}") from None
-    except (ValueError, RecursionError) as fault:
-        raise UsageError(f"--plan {name!r} is not JSON: {fault}") from None
+    except ValueError as fault:
+        raise UsageError(f"--plan {name!r} cannot be read: {fault}") from None
 
 
 def _topic(text: str) -> CreatableTopic:

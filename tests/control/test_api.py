@@ -245,9 +245,9 @@ def test_a_token_that_was_given_is_wanted_everywhere_and_not_printed() -> None:
         (["--plan", "slow-broker"], "--plan has no effect without --control"),
         (
             ["--control", "--plan", "nowhere"],
-            "--plan 'nowhere': No such file or directory; give a JSON file, or one of commit-",
+            "--plan 'nowhere': No such file or directory; give a JSON or YAML file, or one of commit-",
         ),
-        (["--control", "--plan", "/dev/null"], "--plan '/dev/null' is not JSON"),
+        (["--control", "--plan", "/dev/null"], "--plan '/dev/null' cannot be read: Expecting value"),
         (["--control", "--plan", "PLAN"], "PLAN': faults[0]: do must have one verb; one of error, "),
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from stuntbroker.control.control import Control
 from stuntbroker.control.faults import FaultError
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
+from stuntbroker.fixture.plan_file import read_plan_file
 from tests.control.rules import rule
 
 FAULT = rule("EndTxn", times=1, lose_answer=True)
@@ -75,3 +79,49 @@ async def test_a_plan_that_is_wrong_anywhere_is_refused_with_the_place(name: str
     with pytest.raises(FaultError) as refused:
         read_plan(document)
     assert str(refused.value).startswith(reason)
+
+
+AS_YAML = """
+seed: 7
+faults:
+  - match: {api: EndTxn}
+    do: {lose_answer: true}
+stops:
+  - {point: txn.PrepareCommit.after, action: kill, nth: 3}
+"""
+AS_JSON = {
+    "seed": 7,
+    "faults": [{"match": {"api": "EndTxn"}, "do": {"lose_answer": True}}],
+    "stops": [{"point": "txn.PrepareCommit.after", "action": "kill", "nth": 3}],
+}
+
+
+@pytest.mark.parametrize(("name", "text"), [("plan.yaml", AS_YAML), ("plan.YML", AS_YAML), ("p", json.dumps(AS_JSON))])
+def test_a_plan_in_yaml_is_the_plan_in_json(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    document = read_plan_file(tmp_path / name)
+
+    assert document == AS_JSON
+    assert read_plan(document) == read_plan(AS_JSON)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("plan.json", AS_YAML, "Expecting value"),
+        ("plan.yaml", "faults: [", "expected the node content"),
+        ("plan.yaml", "!!python/object/apply:os.system ['true']", "could not determine a constructor"),
+    ],
+)
+def test_a_file_that_is_no_plan_is_refused_in_one_line(name: str, text: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=reason) as refused:
+        read_plan_file(tmp_path / name)
+    assert "\n" not in str(refused.value)
+
+
+def test_yaml_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (tmp_path / "plan.yaml").write_text(AS_YAML)
+    with pytest.raises(ValueError, match=r"pip install 'stuntbroker\[yaml\]', or write JSON"):
+        read_plan_file(tmp_path / "plan.yaml")
