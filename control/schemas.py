@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stuntbroker.control.conditions import FIELDS as CONDITION_FIELDS
-from stuntbroker.control.faults import MATCH, TIMES_MS_MAX, VERBS, WHEN
+from stuntbroker.control.faults import NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
 from stuntbroker.control.late import KEYS
 from stuntbroker.control.stops import ACTIONS
 from stuntbroker.protocol.api_keys import APIS
@@ -18,24 +18,62 @@ ADVANCE_BODY: Final = {
     "additionalProperties": False,
     "properties": {"ms": {**NUMBER, "maximum": ADVANCE_MS_MAX}},
 }
-FAULT_BODY: Final = {
-    "type": "object",
-    "properties": {
-        "match": {"type": "object", "description": f"with {', '.join(sorted(MATCH))}"},
-        "when": {"type": "object", "description": f"with {', '.join(sorted(WHEN))}"},
-        "do": {"type": "object", "description": f"one of {', '.join(VERBS)}"},
-    },
-    "required": ["do"],
-}
-STOP_BODY: Final = {
+NUMBER_MAX: Final = 1 << 31
+TEXT: Final = {"type": "string", "maxLength": TEXT_MAX, "description": "* and ? stand for what may be anything"}
+API: Final = {"type": "string", "description": "Kafka's name of an API; * and ? stand for what may be anything"}
+COUNT: Final = {"type": "integer", "minimum": 1, "maximum": NUMBER_MAX}
+DURATION_MS: Final = {**NUMBER, "maximum": TIMES_MS_MAX}
+MATCH_BODY: Final = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        "action": {"enum": list(ACTIONS)},
-        "match": {"type": "object", "description": "what GET /v1/stops says of the point"},
-        "nth": {"type": "integer", "minimum": 1},
-        "times": {"type": "integer", "minimum": 0, "description": "0: every time; 1 without it"},
+        "api": {"anyOf": [API, {"type": "array", "items": API}]},
+        **{name: TEXT for name in TEXTS},
+        **{name: {**NUMBER, "maximum": NUMBER_MAX} for name in NUMBERS},
     },
+}
+WHEN_BODY: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "nth": COUNT,
+        "times": COUNT,
+        "after_ms": DURATION_MS,
+        "seed": {**NUMBER, "maximum": 1 << 63},
+        "probability": {"type": "number", "minimum": 0, "maximum": 1},
+    },
+}
+ERROR: Final = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+DO_BODY: Final = {
+    "type": "object",
+    "minProperties": 1,
+    "maxProperties": 1,
+    "additionalProperties": False,
+    "properties": {
+        verb: {
+            **(ERROR if verb == "error" else DURATION_MS if verb.endswith("_ms") else {"const": True}),
+            "description": meaning,
+        }
+        for verb, meaning in VERBS.items()
+    },
+}
+FAULT_BODY: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"match": MATCH_BODY, "when": WHEN_BODY, "do": DO_BODY},
+    "required": ["do"],
+}
+STOP_PROPERTIES: Final = {
+    "action": {"enum": list(ACTIONS)},
+    "match": {"type": "object", "description": "what GET /v1/stops says of the point"},
+    "nth": {"type": "integer", "minimum": 1},
+    "times": {"type": "integer", "minimum": 0, "description": "0: every time; 1 without it"},
+}
+STOP_BODY: Final = {"type": "object", "additionalProperties": False, "properties": STOP_PROPERTIES}
+PLANNED_STOP_BODY: Final = {
+    **STOP_BODY,
+    "required": ["point"],
+    "properties": {"point": {"type": "string", "description": "GET /v1/stops lists them"}, **STOP_PROPERTIES},
 }
 WAIT_MS: Final = 10_000
 WAIT_MS_MAX: Final = 600_000
@@ -48,7 +86,7 @@ LATE_BODY: Final = {
     "required": ["api", "transactional_id"],
     "properties": {
         "api": {"enum": [APIS[key].name for key in KEYS]},
-        "transactional_id": {"type": "string"},
+        "transactional_id": {"type": "string", "minLength": 1},
         "version": NUMBER,
         "producer_id": NUMBER,
         "producer_epoch": NUMBER,
@@ -65,7 +103,7 @@ UNTIL_BODY: Final = {
     "required": ["until"],
     "additionalProperties": False,
     "properties": {
-        "until": {"type": "object", "description": f"with {', '.join(sorted(CONDITION_FIELDS))}"},
+        "until": {"type": "object", "minProperties": 1, "description": f"with {', '.join(sorted(CONDITION_FIELDS))}"},
         "timeout_ms": {**NUMBER, "maximum": WAIT_MS_MAX},
     },
 }
@@ -77,7 +115,7 @@ PLAN_BODY: Final = {
         "seed": NUMBER,
         "clock": {"type": "object", "properties": {"paused": {"type": "boolean"}}, "additionalProperties": False},
         "faults": {"type": "array", "items": FAULT_BODY},
-        "stops": {"type": "array", "items": {"type": "object", "required": ["point"]}},
+        "stops": {"type": "array", "items": PLANNED_STOP_BODY},
     },
 }
 SEED_BODY: Final = {

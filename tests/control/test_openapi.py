@@ -1,0 +1,40 @@
+"""The server does what /v1/openapi.json says, for requests that nobody thought of: schemathesis makes them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.schemas import BaseSchema
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from stuntbroker.control.api import OPERATIONS, Operation
+from tests.kit.process import serving
+
+HOUR_MS = 3_600_000
+EXAMPLES = 25
+"""Of each operation."""
+
+
+@pytest.fixture(scope="module")
+def described() -> Iterator[BaseSchema]:
+    """What a running broker says about its control."""
+    with serving("--control", "--topic", "orders") as broker:
+        control = broker.line.split("control=")[1].strip()
+        yield schemathesis.openapi.from_url(f"{control}/v1/openapi.json")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
+def test_an_answer_is_as_described_whatever_is_asked(operation: Operation, described: BaseSchema) -> None:
+    @settings(max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(case=described[operation.path][operation.method].as_strategy())
+    def ask(case: Any) -> None:
+        if isinstance(case.body, dict) and isinstance(case.body.get("ms"), int):
+            case.body["ms"] = min(case.body["ms"], HOUR_MS)  # A year would take a minute.
+        # A body may name topics, ids and points that there are not, which no schema can know.
+        case.call_and_validate(timeout=30, excluded_checks=[positive_data_acceptance])
+
+    ask()
