@@ -28,7 +28,7 @@ MATCH_BODY: Final = {
     "additionalProperties": False,
     "properties": {
         "api": {"anyOf": [API, {"type": "array", "items": API}]},
-        **{name: TEXT for name in TEXTS},
+        **dict.fromkeys(TEXTS, TEXT),
         **{name: {**NUMBER, "maximum": NUMBER_MAX} for name in NUMBERS},
     },
 }
