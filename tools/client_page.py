@@ -33,7 +33,10 @@ CLASSES: Final = (
     "PreparedTxnState",
     "Measurement",
 )
-METHODS: Final = {"Connections": ("start", "stop")}
+METHODS: Final = {
+    "Connections": ("start", "stop"),
+    "SentRecord": ("done", "result", "exception", "add_done_callback"),
+}
 """Class -> what an application calls, if that is not all that is public: the rest is for producers."""
 BLOCKING: Final = """\
 ## Without asyncio
