@@ -20,6 +20,7 @@ from stuntbroker.client import (
     TransactionalConsumer,
     TransactionalProducer,
 )
+from stuntbroker.protocol.batches.records import build_batch
 from tests.peers.aiokafka_steps import create_topic, write
 from tests.peers.client.committed import BEHIND, committed, producing, records
 from tests.peers.clusters import Clusters
@@ -370,3 +371,24 @@ async def test_many_records_of_one_transaction_are_in_order_in_each_partition(ea
 
     for partition in range(3):
         assert await committed(each_bootstrap, topic, partition) == [str(n) for n in range(partition, 20_000, 3)]
+
+
+async def test_encoded_batches_of_producers_that_join_are_one_transaction(each_bootstrap: str, own: str) -> None:
+    topic = await create_topic(each_bootstrap, own, partitions=2)
+    async with producing(each_bootstrap, own) as first:
+        await first.begin_transaction()
+        for number in range(7):
+            batch = build_batch([(None, b"%d-%d" % (number, n)) for n in range(3)], 1_700_000_000_000)
+            sent = await first.send_batch(batch, topic, partition=0)
+        await first.flush()
+        assert (await sent).offset == 18
+        for end in ("flush", "commit_transaction"):
+            async with TransactionalProducer(bootstrap_servers=each_bootstrap, transactional_id=own) as other:
+                await other.join_transaction(str(first.identity))
+                if end == "flush":
+                    await other.send(topic, b"of the other", partition=1)
+                await getattr(other, end)()
+
+    assert await committed(each_bootstrap, topic) == [f"{number}-{n}" for number in range(7) for n in range(3)]
+    assert await committed(each_bootstrap, topic, 1) == ["of the other"]
+    check_nothing_is_open(each_bootstrap, topic, 2)
