@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 FENCES_MAX: Final = 10_000
 """Transactional ids of which the last fence is kept."""
-ADMIN_CLIENT_IDS: Final = ("adminclient", "stuntbroker")
-"""How the client ids of admin clients begin: Apache Kafka's, and that of `stuntbroker txn`."""
+ADMIN_CLIENT: Final = "adminclient"
+"""How the client ids of Apache Kafka's admin clients begin."""
+OUR_ADMIN_CLIENT: Final = "stuntbroker"
+"""The client id of `stuntbroker txn`; those of our producers have more behind it."""
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
@@ -113,6 +115,6 @@ class Fences:
 
 def cause_of(connection: Connection, is_same_producer_id: bool) -> str:
     """Why an InitProducerId request without a producer id of its own fences whoever had the transactional id."""
-    if connection.client_id.startswith(ADMIN_CLIENT_IDS):
+    if connection.client_id.startswith(ADMIN_CLIENT) or connection.client_id == OUR_ADMIN_CLIENT:
         return "admin"
     return "newer_instance" if is_same_producer_id else "epoch_exhausted"

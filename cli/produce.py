@@ -122,6 +122,7 @@ class _Transaction:
         from aiokafka.errors import KafkaError
 
         from stuntbroker.client.channel import ChannelCluster
+        from stuntbroker.client.producer.errors import OperationTimedOutError
 
         with ChannelCluster(self._addresses, self._timeout_s) as cluster:
             producer = cluster.producer(self._transactional_id, transaction_timeout_ms=self._timeout_ms)
@@ -137,10 +138,14 @@ class _Transaction:
                     )
                 ]
                 producer.flush()
-                is_left_open = self._end == "leave open"
                 if self._end == "commit":
                     producer.commit_transaction()
+                elif self._end == "abort":
+                    producer.abort_transaction()
+                else:
+                    is_left_open = True
             except KafkaError as fault:
+                is_left_open = isinstance(fault, OperationTimedOutError)  # Else it would be waited for once more.
                 raise ClientError(str(fault)) from fault
             finally:
                 producer.stop(leave_open=is_left_open)

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 TRANSACTION_VERSION: Final = "transaction.version"
+PRODUCER_CLIENT_ID: Final = f"{CLIENT_ID}-producer"
+"""Not that of administration, by which a broker recognises who fenced a producer."""
 
 
 _loops: weakref.WeakSet[Loop] = weakref.WeakSet()
@@ -253,17 +255,22 @@ class ChannelCluster(Cluster):
         """Close all connections, and their loop. What a producer has left open stays open."""
         super().close()
         connections, self._producer_connections = self._producer_connections, None
-        if connections is not None:
-            for producer in self._producers:
-                producer.stop(leave_open=True)
-            connections.stop()
-        self.loop.close()
+        try:
+            if connections is not None:
+                for producer in self._producers:
+                    producer.stop(leave_open=True)
+        finally:
+            if connections is not None:
+                connections.stop()
+            self.loop.close()
 
     def producer(self, transactional_id: str, **options: Any) -> TransactionalProducer:
         """Return a producer that is started. Its time-outs are that of the cluster. Raises ConnectionFailed, TimedOut."""
         from stuntbroker.client.blocking import TransactionalProducer
 
         self.loop.check()
+        if not self.loop.usable:
+            raise ClientError("the cluster's connections are closed")
         if self._producer_connections is None:
             self._producer_connections = self.retrying(self._connect_producers)
         timeout_ms = max(1, int(self._timeout_s * 1000))
@@ -284,8 +291,8 @@ class ChannelCluster(Cluster):
 
         connections = Connections(
             bootstrap_servers=[str(address) for address in self.bootstrap],
-            client_id=CLIENT_ID,
-            request_timeout_ms=int(REQUEST_S_MAX * 1000),
+            client_id=PRODUCER_CLIENT_ID,
+            request_timeout_ms=max(1, int(min(REQUEST_S_MAX, self._timeout_s) * 1000)),
         )
         try:
             connections.start()

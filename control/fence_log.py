@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.fences import FENCED
 from stuntbroker.control.interception import handle_and_look
-from stuntbroker.control.messages import PRODUCE, decoded_answer
+from stuntbroker.control.messages import PRODUCE, decoded_answer, error_codes
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class FenceLog:
         # Unlike Kafka: it says no more than the error code.
         response: Any = decoded_answer(route.key, version, route.flexible_response, answer) or answer
         if route.key != PRODUCE:
-            response.fence_reason = reason(fence)
+            if any(True for _ in error_codes(response)):
+                response.fence_reason = reason(fence)
             return response
         if version >= MESSAGES_FROM:
             for topic in getattr(response, "responses", ()):

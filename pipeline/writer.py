@@ -4,6 +4,7 @@
     writer.init(two_phase=True)
     writer.produce("topic", 0, batch)        # returns while the batch is on its way
     state = str(writer.prepare())            # everything is in the log; store this where it is decided
+    writer.close()                           # the transaction stays open
 
 All rules of Kafka are those of `client.blocking.TransactionalProducer`. Here are the names and the errors that the rest of the
 pipeline has (`client.errors`), and the offsets that were written.
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
 
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
@@ -76,6 +78,8 @@ class TransactionalWriter:
         self._cluster = cluster
         self._timeout_ms = timeout_ms
         self._producer: TransactionalProducer | None = None
+        self._known: set[TopicPartition] = set()
+        """Partitions that the cluster has."""
         self._sent: list[tuple[TopicPartition, SentRecord, int]] = []
 
     @property
@@ -127,18 +131,22 @@ class TransactionalWriter:
     # --- records
 
     def produce(self, topic: str, partition: int, batches: bytearray | Iterable[bytearray]) -> None:
-        """Send batches, which are stamped in place. Waits while too many are on their way.
+        """Send batches. Waits while too many are on their way.
 
-        Raises ProducerFenced, ProducerUnknown, TransactionAbortable, TimedOut.
+        Raises NotFound, ProducerFenced, ProducerUnknown, TransactionAbortable, TimedOut.
         """
         producer = self._ready()
+        where = topic, partition
+        if where not in self._known:  # A producer would create a topic that has been deleted.
+            self._cluster.retrying(lambda: self._cluster.leader(topic, partition))
+            self._known.add(where)
         with self._translated(f"writing to {topic}-{partition}"):
             if producer.state is State.READY:
                 self._sent.clear()
                 producer.begin_transaction()
             for batch in (batches,) if isinstance(batches, bytearray) else batches:
                 sent = producer.send_batch(batch, topic, partition=partition)
-                self._sent.append(((topic, partition), sent, read_header(batch).count))
+                self._sent.append((where, sent, read_header(batch).count))
 
     def flush(self) -> None:
         """Wait until every batch is acknowledged."""
@@ -171,6 +179,14 @@ class TransactionalWriter:
                 producer.abort_transaction()
         self._sent.clear()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def close(self) -> None:
         """Leave what is open as it is, and end the producer."""
         producer, self._producer = self._producer, None
@@ -190,10 +206,10 @@ class TransactionalWriter:
         """Raise the pipeline's errors instead of the producer's."""
         try:
             yield
-        except (KafkaError, IllegalStateError) as fault:
+        except (KafkaError, IllegalStateError, ValueError) as fault:
             raise self._translation(what, fault) from fault
 
-    def _translation(self, what: str, fault: KafkaError | IllegalStateError) -> ClientError:
+    def _translation(self, what: str, fault: KafkaError | IllegalStateError | ValueError) -> ClientError:
         cause = fault.__cause__ if isinstance(fault.__cause__, ResponseError) else None
         code = fault.code if isinstance(fault, ProducerError) else None
         if code:

@@ -52,6 +52,8 @@ def _run(command: str, arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if (options.topic is None) == (options.include is None):
         raise CommandError("Exactly one of --include/--topic is required.")
+    if options.max_messages is not None and options.max_messages < 0:
+        options.max_messages = None  # No limit.
     consumer = properties_of(options.consumer)
     options.group = options.group or consumer.get("group.id")
     options.isolation_level = consumer.get("isolation.level", options.isolation_level)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 import time
 
-from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import KafkaError
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from stuntbroker.cli.shims.arguments import CommandError, pattern
 from stuntbroker.cli.shims.record_lines import COMMIT_S, NONE_IN_TIME, WAIT_MS, Formatter, deadline_of
@@ -52,7 +53,7 @@ async def _consume(options: argparse.Namespace, properties: dict[str, str], form
         group_id=options.group,
         isolation_level=options.isolation_level,
         auto_offset_reset="earliest" if options.from_beginning else "latest",
-        auto_commit_interval_ms=int(COMMIT_S * 1000),
+        enable_auto_commit=False,
         **{"client_id": CLIENT_ID, **_options(properties)},
     )
     if options.include is not None:
@@ -60,9 +61,12 @@ async def _consume(options: argparse.Namespace, properties: dict[str, str], form
     else:
         consumer.subscribe([options.topic])
     records = 0
+    printed: dict[TopicPartition, int] = {}
+    commits = properties.get("enable.auto.commit", "true").lower() == "true"
     try:
         await consumer.start()
         deadline_s = deadline_of(options.timeout_ms)
+        commit_s = time.monotonic() + COMMIT_S
         while options.max_messages is None or records < options.max_messages:
             if time.monotonic() >= deadline_s:
                 sys.stderr.write(NONE_IN_TIME)
@@ -70,20 +74,37 @@ async def _consume(options: argparse.Namespace, properties: dict[str, str], form
             wait_ms = max(1, int(min(WAIT_MS, (deadline_s - time.monotonic()) * 1000)))
             left = None if options.max_messages is None else options.max_messages - records
             batches = await consumer.getmany(timeout_ms=wait_ms, max_records=left)
+            offsets: dict[TopicPartition, int] = {}
             for partition, batch in batches.items():
                 for record in batch:
                     row = Row(record.offset, record.timestamp, record.key, record.value, record.headers)
                     is_log_append = record.timestamp_type == TIMESTAMP_TYPE_LOG_APPEND
                     sys.stdout.buffer.write(formatter.line(partition.partition, row, is_log_append))
                     records += 1
+                    offsets[partition] = record.offset + 1
+            sys.stdout.flush()
+            printed |= offsets
             if batches:
                 deadline_s = deadline_of(options.timeout_ms)
-            sys.stdout.flush()
+            if commits and printed and time.monotonic() >= commit_s:
+                await _commit(consumer, printed)
+                commit_s = time.monotonic() + COMMIT_S
     finally:
-        sys.stdout.flush()
-        await consumer.stop()
+        try:
+            if commits and printed:
+                await _commit(consumer, printed)
+        finally:
+            await consumer.stop()
         sys.stderr.write(f"Processed a total of {records} messages\n")
     return 0
+
+
+async def _commit(consumer: AIOKafkaConsumer, printed: dict[TopicPartition, int]) -> None:
+    """Commit for the partitions that are still this member's; others are another one's affair by now."""
+    own = {partition: offset for partition, offset in printed.items() if partition in consumer.assignment()}
+    if own:
+        with contextlib.suppress(CommitFailedError, IllegalStateError):  # The group was rebalanced at this moment.
+            await consumer.commit(own)
 
 
 def _options(properties: dict[str, str]) -> dict[str, int | str]:

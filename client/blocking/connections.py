@@ -39,7 +39,7 @@ class Connections:
             thread.stop()
             raise
         self._thread = thread
-        thread.closers.append(self._twin.stop)
+        thread.exit_handlers.append(self._twin.stop)
 
     def stop(self) -> None:
         """Close the connections. May be called twice. Producers that use them have to be stopped before."""

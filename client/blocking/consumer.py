@@ -61,7 +61,7 @@ class TransactionalConsumer:
             thread.stop()
             raise
         self._thread = thread
-        thread.closers.append(self._started.stop)
+        thread.exit_handlers.append(self._started.stop)
 
     def stop(self) -> None:
         """Leave the group, and close all connections. May be called twice."""

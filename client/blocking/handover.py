@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from aiokafka.structs import RecordMetadata
 
-from stuntbroker.client.producer.batches import Headers, RecordFuture
-from stuntbroker.client.producer.dispatch import Dispatcher, EncodedRecords
+from stuntbroker.client.producer.batches import EncodedRecords, Headers, RecordFuture
+from stuntbroker.client.producer.dispatch import Dispatcher
 from stuntbroker.client.producer.errors import FailureType, ProduceFailedError
 from stuntbroker.client.producer.session import log
 
@@ -148,7 +148,7 @@ class HandedBatch(NamedTuple):
 Handed: TypeAlias = HandedRecord | HandedBatch
 
 
-def copied(part: Any) -> bytes | None:
+def copy_bytes(part: Any) -> bytes | None:
     """Return a key or value as it is now: the application may change a bytearray before the other thread has taken it."""
     if part is None or isinstance(part, bytes):
         return part
@@ -157,7 +157,7 @@ def copied(part: Any) -> bytes | None:
     raise TypeError(f"a key or value is bytes or None, not {type(part).__name__}: use a serializer")
 
 
-def checked(headers: Headers) -> Headers:
+def check_headers(headers: Headers) -> Headers:
     """Return a copy of headers. Raises TypeError here, in the application's thread."""
     for name, value in headers:
         if not isinstance(name, str) or not isinstance(value, bytes | None):

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 Options = ParamSpec("Options")
 EXIT_S_MAX: Final = 2.0
 """How long the end of the process waits for what nobody stopped, and for its thread."""
-Closer = Callable[[], Coroutine[Any, Any, object]]
+ExitHandler = Callable[[], Coroutine[Any, Any, object]]
 
 
 def same_options(twin: Callable[Options, object]) -> Callable[..., Callable[Concatenate[Any, Options], None]]:
@@ -50,7 +50,7 @@ class LoopThread:
         """Start the thread. `name`: of the thread, and in messages."""
         self.name = name
         self.loop = _new_loop()
-        self.closers: list[Closer] = []
+        self.exit_handlers: list[ExitHandler] = []
         """Called in the loop at the end of the process, the last first: they close what nobody has stopped."""
         self._pid = os.getpid()
         self._handing_over = threading.Lock()
@@ -112,9 +112,9 @@ class LoopThread:
         """Transactions are left open, as if the process were killed; but the thread must not outlive the interpreter."""
         if not self.is_running:
             return
-        for closer in reversed(self.closers):
+        for handler in reversed(self.exit_handlers):
             try:
-                self.call(closer, EXIT_S_MAX)
+                self.call(handler, EXIT_S_MAX)
             except (TimeoutError, KafkaError, OSError) as fault:
                 log.debug("%s: not closed at the end of the process: %r", self.name, fault)
         self._stop_loop()

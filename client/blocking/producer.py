@@ -15,12 +15,19 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import RecordMetadata
 
 from stuntbroker.client.blocking.connections import Connections
-from stuntbroker.client.blocking.handover import Handed, HandedBatch, HandedRecord, SentRecord, checked, copied
+from stuntbroker.client.blocking.handover import (
+    Handed,
+    HandedBatch,
+    HandedRecord,
+    SentRecord,
+    check_headers,
+    copy_bytes,
+)
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
 from stuntbroker.client.producer import producer as asynchronous
-from stuntbroker.client.producer.batches import Headers, encoded
+from stuntbroker.client.producer.batches import BatchLike, Headers, read_batch
 from stuntbroker.client.producer.coordination import GroupMetadata
-from stuntbroker.client.producer.dispatch import Dispatcher, EncodedRecords
+from stuntbroker.client.producer.dispatch import Dispatcher
 from stuntbroker.client.producer.errors import IllegalStateError, ProducerError
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.transactions import PreparedState
@@ -60,9 +67,9 @@ class TransactionalProducer:
         self._is_traced = options.get("tracer") is not None
         self._name = f"producer {self._twin.transactional_id!r}"
         self._thread: LoopThread | None = None
-        self._turn = threading.Lock()
+        self._handover_lock = threading.Lock()
         """Held while a record is handed over, and while a call that records may not overtake begins."""
-        self._ending: str | None = None
+        self._ending_call: str | None = None
         """The call that ends the transaction, while it is under way."""
         self._partitions: dict[str, frozenset[int]] = {}
         self._handed: deque[Handed] = deque()
@@ -78,20 +85,21 @@ class TransactionalProducer:
         if self._thread is not None or self._twin.state is State.CLOSED:
             raise IllegalStateError(f"{self._name} was started before")
         thread = LoopThread(f"stuntbroker {self._name}") if self._shared is None else self._shared.thread
+        self._thread = thread
         try:
             thread.call(self._twin.start)
         except BaseException:
+            self._thread = None
             self._end_thread(thread)
             raise
-        self._thread = thread
-        thread.closers.append(self._close_at_exit)
+        thread.exit_handlers.append(self._close_at_exit)
 
     async def _close_at_exit(self) -> None:
         await self._twin.stop(leave_open=True)
 
     def _end_thread(self, thread: LoopThread) -> None:
-        if self._close_at_exit in thread.closers:
-            thread.closers.remove(self._close_at_exit)
+        if self._close_at_exit in thread.exit_handlers:
+            thread.exit_handlers.remove(self._close_at_exit)
         if self._shared is None:
             thread.stop()
 
@@ -104,6 +112,7 @@ class TransactionalProducer:
         thread = self._thread
         if thread is None or not thread.is_running:
             return
+        thread.check()
         try:
             if self._twin.state is not State.CLOSED:
                 thread.call(self._after_dropping_records(lambda: self._twin.stop(leave_open=leave_open)))
@@ -131,7 +140,7 @@ class TransactionalProducer:
 
     @property
     def identity(self) -> PreparedState:
-        """Producer id and epoch, by which another producer can join the transaction; -1 and -1 before they are known."""
+        """Producer id and epoch that requests carry; -1 and -1 before init_transactions."""
         return self._twin.identity
 
     @property
@@ -146,12 +155,20 @@ class TransactionalProducer:
         self._call(lambda: self._twin.init_transactions(keep_prepared_txn))
 
     def join_transaction(self, identity: PreparedState | str) -> None:
-        """Take part in a transaction of another producer with this transactional id, as its `identity` says."""
+        """Take part in a transaction of another producer with this transactional id, which has shared it."""
         self._call(lambda: self._twin.join_transaction(identity))
 
     def begin_transaction(self) -> None:
         """Begin a transaction. No request is sent: the brokers learn of it by its first record or offset."""
         self._call(self._twin.begin_transaction)
+
+    def share_transaction(self) -> PreparedState:
+        """Let other producers join the transaction; return what `join_transaction` of theirs needs."""
+
+        async def share() -> PreparedState:
+            return self._twin.share_transaction()
+
+        return self._call(share)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
@@ -200,8 +217,8 @@ class TransactionalProducer:
         self._running().check()
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
-        key_bytes, value_bytes = copied(key_bytes), copied(value_bytes)
-        headers = checked(headers) if headers else None
+        key_bytes, value_bytes = copy_bytes(key_bytes), copy_bytes(value_bytes)
+        headers = check_headers(headers) if headers else None
         if timestamp_ms is not None and not isinstance(timestamp_ms, int):
             raise TypeError(f"timestamp_ms is an int or None, not {type(timestamp_ms).__name__}")
         record = SentRecord(self)
@@ -216,24 +233,25 @@ class TransactionalProducer:
         """Return an empty batch for `send_batch`. Its `append(timestamp=, key=, value=)` returns None when it is full."""
         return self._running_dispatcher().create_batch(self._key_serializer, self._value_serializer)
 
-    def send_batch(self, batch: EncodedRecords, topic: str, *, partition: int) -> SentRecord:
+    def send_batch(self, batch: BatchLike, topic: str, *, partition: int) -> SentRecord:
         """Add a batch to the transaction; return a future of where its first record is written.
 
-        `batch`: what `create_batch` returned, or the bytes of one record batch v2; a bytearray is changed in place.
+        `batch`: what `create_batch` returned, or the bytes of one record batch v2. A copy of it is sent.
         """
         self._running().check()
-        data, _ = encoded(batch)
-        handed = HandedBatch(SentRecord(self), topic, data, partition)
-        if not self._hand_over("send_batch", handed, len(data)):
+        handed = HandedBatch(SentRecord(self), topic, read_batch(batch), partition)
+        if not self._hand_over("send_batch", handed, len(handed.batch.data)):
             self._call(lambda: self._send_and_learn(handed))
         return handed.sent
 
     def _hand_over(self, name: str, handed: Handed, size: int) -> bool:
         """Leave a record or a batch to the other thread. Return False when it has to be waited for."""
-        with self._turn:
+        with self._handover_lock:
             thread = self._running()
-            if self._ending is not None:
-                raise IllegalStateError(f"{name}(): {self._ending}() of {self._name} has not ended")
+            if not thread.is_running:
+                raise IllegalStateError(f"{name}(): the connections of {self._name} are closed")
+            if self._ending_call is not None:
+                raise IllegalStateError(f"{name}(): {self._ending_call}() of {self._name} has not ended")
             known = self._partitions.get(handed.topic)
             if (
                 not self._hands_over
@@ -318,6 +336,7 @@ class TransactionalProducer:
             if self._waiting is not None:
                 self._waiting.cancel()
                 await asyncio.wait({self._waiting})
+            self._handed_bytes = 0
             while self._handed:
                 self._handed.popleft().sent.refuse(ProducerError("the transaction was aborted"))
             return await work()
@@ -326,14 +345,15 @@ class TransactionalProducer:
 
     def _end(self, name: str, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """Make a call that no record may overtake."""
-        with self._turn:
-            if self._ending is not None:
-                raise IllegalStateError(f"{name}(): {self._ending}() of {self._name} has not ended")
-            self._ending = name
+        self._running().check()  # First: in a forked process the lock may be held for ever.
+        with self._handover_lock:
+            if self._ending_call is not None:
+                raise IllegalStateError(f"{name}(): {self._ending_call}() of {self._name} has not ended")
+            self._ending_call = name
         try:
             return self._running().call(work)
         finally:
-            self._ending = None
+            self._ending_call = None
 
     # --- in the producer's thread
 

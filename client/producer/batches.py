@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -276,14 +276,25 @@ def stamp(batch: bytearray, owner: PreparedState, sequence: int) -> None:
     seal(batch)
 
 
-def encoded(batch: BatchBuilder | bytes | bytearray | memoryview) -> tuple[bytearray, int]:
-    """Return (a batch as it is stamped and sent, its number of records). A bytearray is not copied.
+BatchLike: TypeAlias = BatchBuilder | bytes | bytearray | memoryview
+"""What an application may give as a batch."""
+
+
+class EncodedRecords(NamedTuple):
+    """A batch that was checked, as bytes of its own that are stamped and sent."""
+
+    data: bytearray
+    count: int  # type: ignore[assignment]  # Records, not `tuple.count`.
+
+
+def read_batch(batch: BatchLike) -> EncodedRecords:
+    """Return a copy of a batch: the application may send its own once more.
 
     Raises ValueError for anything but one whole record batch v2 with records of an application.
     """
     if isinstance(batch, BatchBuilder):
         batch = batch._build()
-    data = batch if isinstance(batch, bytearray) else bytearray(batch)
+    data = bytearray(batch)
     if len(data) < HEADER_SIZE:
         raise ValueError(f"{len(data)} bytes are no record batch: its header alone has {HEADER_SIZE}")
     header = read_header(data)
@@ -293,7 +304,7 @@ def encoded(batch: BatchBuilder | bytes | bytearray | memoryview) -> tuple[bytea
         raise ValueError(f"{len(data)} bytes with a record batch of {header.size}: give one whole batch")
     if header.control or header.count < 1:
         raise ValueError("a record batch without records of an application")
-    return data, header.count
+    return EncodedRecords(data, header.count)
 
 
 class PartitionQueue:

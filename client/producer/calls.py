@@ -73,6 +73,8 @@ class Calls:
         self._session = session
         self._max_block_s = max_block_ms / 1000
         self._pending: _Pending | None = None
+        self._waiting: set[asyncio.Future[Any]] = set()
+        """What calls wait for that may be given up."""
 
     @property
     def pending(self) -> Call | None:
@@ -115,7 +117,7 @@ class Calls:
         """Do the work of a call during which no other may be made. Whoever gives it up ends it. Raises as `run` does."""
         pending = self._pending = _Pending(call, self.guard(work))
         try:
-            if not await pending.wait(self._max_block_s):
+            if not await pending.wait(self._max_block_s) and not pending.task.done():
                 raise self._timed_out(call.value)
             result: Result = self._result(pending)
             return result
@@ -128,9 +130,7 @@ class Calls:
         if self._pending is pending:
             self._pending = None
         if pending.task.cancelled():
-            raise IllegalStateError(
-                f"{pending.call.value}(): producer {self._session.transactional_id!r} was closed meanwhile"
-            )
+            raise self._closed_meanwhile(pending.call.value)
         return pending.task.result()
 
     async def guard(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -147,16 +147,27 @@ class Calls:
 
     async def within(self, name: str, work: Coroutine[Any, Any, Result]) -> Result:
         """Do work that may be given up. Raises OperationTimedOutError."""
+        task = asyncio.ensure_future(work)
+        self._waiting.add(task)
         try:
-            return await asyncio.wait_for(work, self._max_block_s)
+            return await asyncio.wait_for(task, self._max_block_s)
         except TimeoutError:
             raise self._timed_out(name) from None
+        except asyncio.CancelledError:
+            if not self.is_open and not _is_cancelling():
+                raise self._closed_meanwhile(name) from None
+            raise
+        finally:
+            self._waiting.discard(task)
 
     def _timed_out(self, name: str, advice: str = "") -> OperationTimedOutError:
         text = f"{name}() of {self._session.transactional_id!r} has not ended within {self._max_block_s:g} s{advice}"
-        if self._session.obstacle is not None:
-            text += f" (last: {self._session.obstacle.args[0]})"
+        if self._session.last_fault is not None:
+            text += f" (last: {self._session.last_fault.args[0]})"
         return OperationTimedOutError(text)
+
+    def _closed_meanwhile(self, name: str) -> IllegalStateError:
+        return IllegalStateError(f"{name}(): producer {self._session.transactional_id!r} was closed meanwhile")
 
     async def wait(self) -> None:
         """Wait for the end of the call that is under way, and forget it."""
@@ -167,9 +178,17 @@ class Calls:
     async def close(self) -> None:
         """Cancel the call that is under way. No other can be made."""
         self.is_open = False
+        for task in tuple(self._waiting):
+            task.cancel()
         if self._pending is not None:
             self._pending.task.cancel()
             await asyncio.wait({self._pending.task})
+
+
+def _is_cancelling() -> bool:
+    """Return whether somebody has cancelled the task that runs."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _resolve(waiter: asyncio.Future[bool], has_ended: bool) -> None:

@@ -16,7 +16,7 @@ from aiokafka.structs import TopicPartition
 
 from stuntbroker.client import errors as blocking_errors
 from stuntbroker.client.connection import API_VERSIONS, API_VERSIONS_FIRST, Address, chosen_version, reason
-from stuntbroker.client.producer.errors import DisconnectedError, UnsupportedVersionError
+from stuntbroker.client.producer.errors import DisconnectedError, IllegalStateError, UnsupportedVersionError
 from stuntbroker.client.producer.frames import read_without_task
 from stuntbroker.client.requests import Answer, Call
 from stuntbroker.protocol.api_keys import APIS
@@ -182,6 +182,8 @@ class Connections:
 
     async def link(self, node_id: int) -> Link:
         """Return the connection to a broker, opened when it is first needed. Raises DisconnectedError."""
+        if not self.is_open:
+            raise IllegalStateError("the connections are closed, or not started")
         link = self._links.get(node_id)
         if link is not None and link.connection.connected():
             return link
@@ -215,6 +217,15 @@ class Connections:
         """
         link = await self.link(node_id)
         return await _exchange(link.connection, Call(key, link.version(key, least, most), request, answer))
+
+
+def check_shared(connections: SharedConnections | None, is_alone: bool) -> Connections | None:
+    """Return connections that were given. `is_alone`: no other options about connections were. Raises ValueError, TypeError."""
+    if connections is not None and not is_alone:
+        raise ValueError("bootstrap_servers and options of security are those of the connections: give them there")
+    if connections is not None and not isinstance(connections, Connections):
+        raise TypeError("connections have to be a stuntbroker.client.Connections")
+    return connections
 
 
 async def _exchange(connection: AIOKafkaConnection, call: Call[Answer]) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -18,6 +17,7 @@ from stuntbroker.client.producer.errors import (
     TransactionAbortableError,
     UnexpectedError,
 )
+from stuntbroker.client.producer.options import BACKOFF_MS_MIN
 from stuntbroker.client.producer.session import TRANSACTION_VERSION_2, Session, TopicPartition, log
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.requests import Answer
@@ -71,7 +71,6 @@ GROUP_KEY: Final = 0
 TRANSACTION_KEY: Final = 1
 CONCURRENT_BACKOFF_S: Final = 0.02
 """While the coordinator completes the previous transaction, as in Apache Kafka's producer."""
-BACKOFF_MS_MIN: Final = 1
 BACKOFF_S_MAX: Final = 1.0
 
 TRANSACTION_VERSION: Final = "transaction.version"
@@ -111,7 +110,6 @@ class Coordination:
         self._connections = connections
         self._backoff_s = max(retry_backoff_ms, BACKOFF_MS_MIN) / 1000
         self._nodes: dict[GroupKey, int] = {}
-        self._groups_added: set[str] = set()
         self._link: Link | None = None
         """The one whose broker has said what it can do."""
         self._request_lock = asyncio.Lock()
@@ -195,7 +193,7 @@ class Coordination:
         async with self._request_lock:
             self._check_running(Request.TXN_OFFSET_COMMIT, transaction)
             self._session.has_started |= is_version_2
-            if not is_version_2 and group.group_id not in self._groups_added:
+            if not is_version_2 and group.group_id not in self._session.groups_added:
                 await self._ask(
                     Request.ADD_OFFSETS,
                     ADD_OFFSETS_TO_TXN,
@@ -203,9 +201,9 @@ class Coordination:
                     AddOffsetsToTxnResponse,
                     lambda answer: answer.error_code,
                 )
-                self._session.has_started = True
-                self._groups_added.add(group.group_id)
                 self._check_running(Request.TXN_OFFSET_COMMIT, transaction)
+                self._session.has_started = True
+                self._session.groups_added.add(group.group_id)
             topics: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
             for (topic, partition), (offset, metadata) in offsets.items():
                 part = TxnOffsetCommitRequestPartition(partition, offset, -1, metadata)
@@ -247,7 +245,6 @@ class Coordination:
             answer = await self._commit() if commit else await self._abort()
             if isinstance(answer, ProducerError):
                 answer, commit = await self._abort_after(answer), False
-            self._groups_added.clear()
             if answer is not None and answer.producer_id >= 0:
                 self._session.identity = PreparedState(answer.producer_id, answer.producer_epoch)
                 self._session.needs_new_epoch = False
@@ -319,8 +316,8 @@ class Coordination:
         request = EndTxnRequest(session.transactional_id, *session.identity, commit)
 
         def code_of(answer: EndTxnResponse) -> int:
-            if not session.has_started and answer.error_code == ErrorCode.INVALID_TXN_STATE:
-                return 0  # The request that would have begun the transaction was lost.
+            if not (commit or session.has_started) and answer.error_code == ErrorCode.INVALID_TXN_STATE:
+                return 0  # There is nothing to abort: what would have begun the transaction was lost.
             return answer.error_code
 
         return await self._ask(
@@ -337,14 +334,18 @@ class Coordination:
 
     async def _read_transaction_version(self) -> None:
         """Take the cluster's transaction version, and what InitProducerId can do, from the coordinator's connection."""
-        with contextlib.suppress(DisconnectedError):  # What was known before holds until there is a connection again.
+        try:
             link = await self._connections.link(await self._node(None))
-            if link is self._link:
-                return
-            self._link = link
-            self._session.can_get_new_epoch = link.versions.get(INIT_PRODUCER_ID, (0, 0))[1] >= PAIR_FROM
-            self._session.draft_codes = KIP_588_FEATURE in link.features
-            self._session.transaction_version = _transaction_version(link)
+        except DisconnectedError as fault:  # What was known before holds until there is a connection again.
+            self._nodes.pop(None, None)
+            self._session.last_fault = fault
+            return
+        if link is self._link:
+            return
+        self._link = link
+        self._session.can_get_new_epoch = link.versions.get(INIT_PRODUCER_ID, (0, 0))[1] >= PAIR_FROM
+        self._session.draft_codes = KIP_588_FEATURE in link.features
+        self._session.transaction_version = _transaction_version(link)
 
     async def _node(self, group: GroupKey) -> int:
         """Return the coordinator of the transactional id or of a group, looked up when it is not known."""
@@ -393,7 +394,7 @@ class Coordination:
         code_of: Callable[[Answer], int],
         group: GroupKey = None,
     ) -> Answer:
-        """Attempt a request until its response is success, or one that is to be probed.
+        """Attempt a request until its response is success, or one of which only an abort shows the meaning.
 
         Raises TransactionAbortableError, FatalError; StoppedError when the transaction has failed meanwhile.
         """
@@ -404,7 +405,7 @@ class Coordination:
                 answer = await attempt()
             except DisconnectedError as fault:
                 log.debug("%r: %s: %s", self._session.transactional_id, kind.value, fault)
-                self._session.obstacle = fault
+                self._session.last_fault = fault
                 self._nodes.pop(group, None)
             except FatalError as fault:
                 self._session.fail_fatal(fault)
@@ -414,9 +415,9 @@ class Coordination:
                 reason: str | None = getattr(answer, "fence_reason", None)
                 verdict = self._session.judge(kind, code, kind.value, reason)
                 if verdict in (Kind.SUCCESS, Kind.ABORT_TO_LEARN):
-                    self._session.obstacle = None
+                    self._session.last_fault = None
                     return answer
-                self._session.obstacle = self._session.response_error(kind.value, code, reason)
+                self._session.last_fault = self._session.response_error(kind.value, code, reason)
                 if verdict is Kind.REFRESH:
                     self._nodes.pop(group, None)
                 elif verdict is not Kind.RETRY:

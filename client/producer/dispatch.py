@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TypeAlias
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from stuntbroker.client.producer.batches import Headers, RecordFuture, encoded
+from stuntbroker.client.producer.batches import EncodedRecords, Headers, RecordFuture
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.errors import (
@@ -25,8 +24,6 @@ from stuntbroker.client.producer.session import Session
 from stuntbroker.client.producer.states import Call, State
 from stuntbroker.client.telemetry import ProducerTelemetry
 from stuntbroker.protocol.errors import ErrorCode
-
-EncodedRecords: TypeAlias = BatchBuilder | bytes | bytearray | memoryview
 
 
 class Dispatcher:
@@ -122,10 +119,10 @@ class Dispatcher:
             await self._wait(topic, partition, transaction)
 
     def send_batch_nowait(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
-        """Add a batch that is encoded, unless `send_batch` would have to wait. Raises ValueError."""
+        """Add a batch that is encoded, unless `send_batch` would have to wait: then return None, and nothing is done."""
         if partition not in self._ready_partitions(topic):
             return None
-        return self._sender.append_batch(topic, partition, *encoded(batch))
+        return self._sender.append_batch(topic, partition, batch)
 
     def known_partitions(self, topic: str) -> frozenset[int]:
         """Return the partitions of a topic, none while its metadata is not known."""

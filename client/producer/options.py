@@ -38,6 +38,8 @@ Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 Serializer = Callable[[Any], bytes]
 
 
+BACKOFF_MS_MIN: Final = 1
+"""Whatever `retry_backoff_ms` is: without any a producer would use up a processor."""
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 

@@ -13,11 +13,11 @@ from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
 
-from stuntbroker.client.producer.batches import Headers, RecordFuture
+from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, read_batch
 from stuntbroker.client.producer.calls import Calls
-from stuntbroker.client.producer.connections import Connections, SharedConnections
+from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
 from stuntbroker.client.producer.coordination import Coordination, GroupMetadata, StoppedError
-from stuntbroker.client.producer.dispatch import Dispatcher, EncodedRecords
+from stuntbroker.client.producer.dispatch import Dispatcher
 from stuntbroker.client.producer.errors import (
     IllegalStateError,
     OperationTimedOutError,
@@ -152,7 +152,7 @@ class TransactionalProducer:
             **security,
         }
         self._partitioner = partitioner
-        self._shared = _shared(connections, is_alone=bootstrap_servers == BOOTSTRAP_SERVERS and not security)
+        self._shared = check_shared(connections, is_alone=bootstrap_servers == BOOTSTRAP_SERVERS and not security)
         self._is_started = False
         self._stopping: asyncio.Task[None] | None = None
         self._adding: asyncio.Task[None] | None = None
@@ -227,7 +227,7 @@ class TransactionalProducer:
             async with asyncio.timeout(self._max_block_s):
                 if self._calls.pending not in (None, Call.INIT_TRANSACTIONS, Call.JOIN_TRANSACTION):
                     await self._calls.wait()
-                if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and not self._session.is_joined:
+                if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and not self._session.is_shared:
                     await self.abort_transaction()
         except (KafkaError, TimeoutError) as fault:
             log.warning("%r was closed with an open transaction: %s", self.transactional_id, fault)
@@ -264,7 +264,7 @@ class TransactionalProducer:
 
     @property
     def identity(self) -> PreparedState:
-        """Producer id and epoch, by which another producer can join the transaction; -1 and -1 before they are known."""
+        """Producer id and epoch that requests carry; -1 and -1 before init_transactions."""
         return self._session.identity
 
     @property
@@ -288,11 +288,10 @@ class TransactionalProducer:
         )
 
     async def join_transaction(self, identity: PreparedState | str) -> None:
-        """Take part in a transaction of another producer with this transactional id, as its `identity` says.
+        """Take part in a transaction of another producer with this transactional id, which has shared it.
 
-        It is one transaction for both, and for any process that joins it: each writes to partitions that no other writes
-        to, and one of them commits or aborts when all have flushed. `stop` leaves it open. That two write to one
-        partition is found out, and costs the transaction. Raises FatalError, OperationTimedOutError.
+        `identity`: what `share_transaction` returned, or its text. `flush` before another producer commits; `stop` leaves
+        the transaction open. Raises FatalError, OperationTimedOutError.
         """
         identity = _identity(identity)
         await self._calls.run(
@@ -304,6 +303,17 @@ class TransactionalProducer:
         self._calls.check(Call.BEGIN_TRANSACTION)
         self._session.reset_transaction()
         self._session.move(State.IN_TRANSACTION)
+
+    def share_transaction(self) -> PreparedState:
+        """Let other producers join the transaction; return what `join_transaction` of theirs needs.
+
+        It is one transaction for all, in any number of processes. Each writes to partitions that no other writes to: Kafka
+        takes the records of a second writer for those of the first that were sent again, and does not always say so.
+        When all have flushed, one of them commits or aborts; what nobody has written to can be aborted only.
+        """
+        self._calls.check(Call.SHARE_TRANSACTION)
+        self._session.share()
+        return self._session.identity
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
@@ -327,14 +337,16 @@ class TransactionalProducer:
         Raises CommitFailedError: nothing is committed, abort and go on. Raises OperationTimedOutError: it is not known, call
         it again. Any other error is fatal (KIP-691).
         """
-        await self._calls.run(Call.COMMIT_TRANSACTION, State.COMMITTING_TRANSACTION, self._transactions.commit)
+        await self._calls.run(
+            Call.COMMIT_TRANSACTION, State.COMMITTING_TRANSACTION, lambda: self._transactions.commit()
+        )
 
     async def abort_transaction(self) -> None:
         """Abort the transaction: none of its records will be read by read_committed consumers.
 
         Records that are not written yet are given up. Raises FatalError, OperationTimedOutError.
         """
-        await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, self._transactions.abort)
+        await self._calls.run(Call.ABORT_TRANSACTION, State.ABORTING_TRANSACTION, lambda: self._transactions.abort())
 
     async def prepare_transaction(self) -> PreparedState:
         """Wait for all records, and prepare the transaction: from now on it can only be completed (KIP-939).
@@ -388,6 +400,8 @@ class TransactionalProducer:
         Waits while the topic's metadata is not known, or the buffer is full. Raises TransactionAbortableError, FatalError,
         IllegalStateError; whatever a serializer raises.
         """
+        if not self._calls.is_open:
+            self._calls.check_open("send")
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
         return await self._dispatcher.send(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
@@ -406,16 +420,18 @@ class TransactionalProducer:
 
     def create_batch(self) -> BatchBuilder:
         """Return an empty batch for `send_batch`. Its `append(timestamp=, key=, value=)` returns None when it is full."""
+        self._calls.check_open("create_batch")
         return self._dispatcher.create_batch(self._key_serializer, self._value_serializer)
 
-    async def send_batch(self, batch: EncodedRecords, topic: str, *, partition: int) -> RecordFuture:
+    async def send_batch(self, batch: BatchLike, topic: str, *, partition: int) -> RecordFuture:
         """Add a batch to the transaction; return a future of where its first record is written.
 
-        `batch`: what `create_batch` returned, or the bytes of one record batch v2, of any codec. Its producer id, epoch and
-        sequence numbers are filled in, in a bytearray in place. It is sent as it is: one that the broker finds too large is
-        not split. Raises ValueError for anything else, and what `send` raises.
+        `batch`: what `create_batch` returned, or the bytes of one record batch v2, of any codec. A copy of it is sent, with
+        producer id, epoch and sequence numbers filled in; one that the broker finds too large is not split. Raises
+        ValueError for anything else, and what `send` raises.
         """
-        return await self._dispatcher.send_batch(batch, topic, partition)
+        self._calls.check_open("send_batch")
+        return await self._dispatcher.send_batch(read_batch(batch), topic, partition)
 
     async def flush(self) -> None:
         """Wait until every record that was sent is written. Raises TransactionAbortableError, FatalError."""
@@ -468,15 +484,6 @@ class TransactionalProducer:
             raise
 
     # --- inside
-
-
-def _shared(connections: SharedConnections | None, is_alone: bool) -> Connections | None:
-    """Return connections that were given. `is_alone`: no other options about connections were. Raises ValueError, TypeError."""
-    if connections is not None and not is_alone:
-        raise ValueError("bootstrap_servers and options of security are those of the connections: give them there")
-    if connections is not None and not isinstance(connections, Connections):
-        raise TypeError("connections have to be a stuntbroker.client.Connections")
-    return connections
 
 
 def _identity(value: PreparedState | str) -> PreparedState:

@@ -15,6 +15,7 @@ from stuntbroker.client.producer.batches import (
     NO_SEQUENCE,
     Batch,
     EncodedBatch,
+    EncodedRecords,
     Headers,
     PartitionQueue,
     RecordFuture,
@@ -30,7 +31,7 @@ from stuntbroker.client.producer.errors import (
     ResponseError,
     UnexpectedError,
 )
-from stuntbroker.client.producer.options import SendingOptions
+from stuntbroker.client.producer.options import BACKOFF_MS_MIN, SendingOptions
 from stuntbroker.client.producer.session import Session, TopicPartition
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.telemetry import ProducerTelemetry
@@ -47,7 +48,6 @@ PRODUCE_NAMES_MAX: Final = 12
 """Later versions name topics by id."""
 BATCH_OVERHEAD: Final = 128
 """Bytes of a batch's header and of its place in the request, generously."""
-BACKOFF_MS_MIN: Final = 1
 EXPIRY_S_MIN: Final = 0.05
 """Between two looks at records that are on their way for too long."""
 SENDING_STATES: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING_TRANSACTION})
@@ -102,10 +102,7 @@ class Sender:
         headers: Headers,
     ) -> RecordFuture:
         """Add a record to a batch of its partition. Raises TypeError for a key or value that is not bytes."""
-        where = topic, partition
-        queue = self._queues.get(where)
-        if queue is None:
-            queue = self._queues[where] = PartitionQueue(topic, partition)
+        queue = self._queue_of(topic, partition)
         batch = queue.open_batch()
         if batch is not None:
             size = batch.size
@@ -126,20 +123,23 @@ class Sender:
             self.pump_soon()
         return future
 
-    def append_batch(self, topic: str, partition: int, data: bytearray, count: int) -> RecordFuture:
+    def append_batch(self, topic: str, partition: int, records: EncodedRecords) -> RecordFuture:
         """Queue a batch that is encoded, behind the records of its partition. The future is that of its first record."""
-        where = topic, partition
-        queue = self._queues.get(where)
-        if queue is None:
-            queue = self._queues[where] = PartitionQueue(topic, partition)
+        queue = self._queue_of(topic, partition)
         opened = queue.open_batch()
         if opened is not None:
             queue.seal(opened, self._session.identity)
-        batch = EncodedBatch(queue, data, count, self._loop.time())
+        batch = EncodedBatch(queue, records.data, records.count, self._loop.time())
         queue.seal(batch, self._session.identity)  # Sequence numbers are in the order of the queue.
         self._queue(batch)
         self.pump_soon()
-        return RecordFuture(batch, 0, read_header(data).base_timestamp)
+        return RecordFuture(batch, 0, read_header(records.data).base_timestamp)
+
+    def _queue_of(self, topic: str, partition: int) -> PartitionQueue:
+        queue = self._queues.get((topic, partition))
+        if queue is None:
+            queue = self._queues[topic, partition] = PartitionQueue(topic, partition)
+        return queue
 
     def _queue(self, batch: Batch) -> None:
         queue = batch.queue
@@ -295,7 +295,7 @@ class Sender:
         """Do what the table says about the response for a batch."""
         queue, code = batch.queue, part.error_code
         kind = kind_of(Request.PRODUCE, code)
-        if kind is Kind.SUCCESS and not (code and self._session.is_joined):
+        if kind is Kind.SUCCESS and not (code and self._session.is_shared):
             queue.acknowledged = True
             # The leader says of a duplicate that it has the records, but not always where.
             offset = part.base_offset if not code else -1
@@ -477,6 +477,9 @@ class Sender:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        for queue in self._active.values():
+            for batch in queue.batches:
+                self._mark_returned(batch)  # A task that had not begun has not done it.
         self.drop()
 
 

@@ -42,10 +42,10 @@ class Session:
         """Counts transactions: what was called in one of them must not be done in the next."""
         self.is_prepared = False
         """Whether the transaction may be decided elsewhere already: only its end as it was decided is allowed (KIP-939)."""
-        self.obstacle: ProducerError | None = None
+        self.last_fault: ProducerError | None = None
         """Why a request is being repeated at the moment, for the message of a time-out."""
-        self.is_joined = False
-        """Whether the transaction is another producer's, of which other processes write other partitions."""
+        self.is_shared = False
+        """Whether other producers write to the transaction too."""
         self.ongoing: PreparedState | None = None
         """The pair of a prepared transaction that init_transactions kept (KIP-939)."""
         self.transaction_version = 0
@@ -56,17 +56,26 @@ class Session:
         """Whether the coordinator has InitProducerId 3, by which a producer gets a new epoch (KIP-360)."""
         self.needs_new_epoch = False
         """Whether the next transaction needs a new epoch: a request of this one may still be on its way."""
+        self.groups_added: set[str] = set()
+        """Consumer groups that the coordinator has added to the transaction by AddOffsetsToTxn."""
         self.added: set[TopicPartition] = set()
         """Partitions that the coordinator has added to the transaction by AddPartitionsToTxn."""
         self.has_started = False
         """Whether the coordinator knows of the transaction, or a leader does. When not, there is nothing to end."""
         self.may_have_started = False
-        """Whether a request was sent that makes the coordinator know of it, be it answered or not."""
+        """Whether a request was sent that makes the coordinator know of it, be it answered or not, or by another producer."""
 
     @property
     def is_version_2(self) -> bool:
         """Whether every EndTxn gives a new epoch, and Produce adds partitions to the transaction (KIP-890)."""
         return self.transaction_version >= TRANSACTION_VERSION_2
+
+    def share(self) -> None:
+        """Other producers write to the transaction from now on, of which this one does not hear.
+
+        They use up sequence numbers of the epoch, so that the next transaction needs another epoch.
+        """
+        self.is_shared = self.may_have_started = self.needs_new_epoch = True
 
     def check(self, call: Call) -> None:
         """Raise what the table of states says about a call now; return if it may do its work."""
@@ -100,9 +109,10 @@ class Session:
         self.transactions += 1
         self.is_prepared = False
         self.added.clear()
+        self.groups_added.clear()
         self.has_started = False
         self.may_have_started = False
-        self.is_joined = False
+        self.is_shared = False
         self.ongoing = None
         self.error = None
 
@@ -139,7 +149,7 @@ class Session:
     def judge(self, request: Request, code: int, what: str, message: str | None = None) -> Kind:
         """Return what is to be done about an error code, and go to the state for it if that is final.
 
-        For a kind that is neither SUCCESS, RETRY, REFRESH, SPLIT nor PROBE, the state is ABORTABLE_ERROR or FATAL_ERROR
+        For a kind that is neither SUCCESS, RETRY, REFRESH, SPLIT nor ABORT_TO_LEARN, the state is ABORTABLE_ERROR or FATAL_ERROR
         afterwards, or still ABORTING_TRANSACTION: an abort is not stopped by what is abortable.
         """
         kind = kind_of(request, code, self.draft_codes)

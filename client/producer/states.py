@@ -73,6 +73,7 @@ class Call(Enum):
     INIT_TRANSACTIONS = "init_transactions"
     JOIN_TRANSACTION = "join_transaction"
     BEGIN_TRANSACTION = "begin_transaction"
+    SHARE_TRANSACTION = "share_transaction"
     SEND = "send"
     FLUSH = "flush"
     SEND_OFFSETS = "send_offsets_to_transaction"
@@ -98,6 +99,7 @@ _RUNS: Final[dict[State, frozenset[Call]]] = {
     State.READY: frozenset({Call.BEGIN_TRANSACTION, Call.FLUSH, Call.COMPLETE_TRANSACTION}),
     State.IN_TRANSACTION: frozenset(
         {
+            Call.SHARE_TRANSACTION,
             Call.SEND,
             Call.FLUSH,
             Call.SEND_OFFSETS,
@@ -122,7 +124,9 @@ _WAITS: Final[dict[State, frozenset[Call]]] = {
     State.COMMITTING_TRANSACTION: frozenset({Call.COMMIT_TRANSACTION, Call.COMPLETE_TRANSACTION}),
     State.ABORTING_TRANSACTION: frozenset({Call.ABORT_TRANSACTION, Call.COMPLETE_TRANSACTION}),
 }
-_RAISES_ABORTABLE: Final = frozenset({Call.SEND, Call.FLUSH, Call.SEND_OFFSETS, Call.PREPARE_TRANSACTION})
+_RAISES_ABORTABLE: Final = frozenset(
+    {Call.SHARE_TRANSACTION, Call.SEND, Call.FLUSH, Call.SEND_OFFSETS, Call.PREPARE_TRANSACTION}
+)
 
 
 def _outcome(state: State, call: Call) -> Outcome:

@@ -51,18 +51,24 @@ class Transactions:
         """Go on with the transaction of a producer that has this identity."""
         session = self._session
         session.identity = identity
-        await self._coordination.join()
+        try:
+            await self._coordination.join()
+        except TransactionAbortableError:
+            session.move(State.UNINITIALIZED)
+            raise
         self._sender.start_epoch()
         session.reset_transaction()
-        # Others know which sequence numbers this epoch has used up; the next transaction needs another epoch.
-        session.is_joined = session.has_started = session.needs_new_epoch = True
+        session.share()
+        session.has_started = True
         session.move(State.IN_TRANSACTION)
 
     async def commit(self) -> None:
         """Write all records and commit; raise CommitFailedError if that is not possible."""
         session = self._session
         await self._sender.flush()
-        if session.state is State.COMMITTING_TRANSACTION and session.has_started:
+        await self._coordination.wait_for_requests()
+        has_started = session.has_started or session.may_have_started
+        if session.state is State.COMMITTING_TRANSACTION and has_started:
             try:
                 if not await self._coordination.end(commit=True):
                     session.has_started = session.may_have_started = False  # The coordinator had aborted it.

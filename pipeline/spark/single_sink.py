@@ -98,8 +98,11 @@ class SingleSink:
         assert context is not None
         task = context.partitionId()
         _check_attempt(context, options, taken.pair)
-        with connected(options) as cluster, explaining_refused_sizes():
-            writer = TransactionalWriter(cluster, self._id)
+        with (
+            connected(options) as cluster,
+            explaining_refused_sizes(),
+            TransactionalWriter(cluster, self._id) as writer,
+        ):
             writer.join(taken.pair)
             try:
                 for piece in pieces(
@@ -123,7 +126,6 @@ class SingleSink:
                     f"kafka.transaction.timeout.ms={options.transaction_timeout_ms}"
                 ) from fault
             written = writer.written
-            writer.close()
         rows = sum(piece.records for piece in written.values())
         transaction = Transaction(self._id, *taken.pair) if rows else None
         return TaskMessage(0, taken.pair, query_id, transaction, False, rows, written)
@@ -134,8 +136,7 @@ class SingleSink:
         if not any(message.transaction for message in messages) and options.write is None:
             return
         _check_partitions(messages)
-        with connected(options) as cluster:
-            writer = TransactionalWriter(cluster, self._id)
+        with connected(options) as cluster, TransactionalWriter(cluster, self._id) as writer:
             writer.join(messages[0].pair)
             state = self._state(cluster)
             writes = writes_after(stored(state), options.write)

@@ -24,7 +24,7 @@ from pyspark import TaskContext
 
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
-from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, UnsupportedVersion
+from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, TimedOut, UnsupportedVersion
 from stuntbroker.client.transactions import INIT_PRODUCER_ID, NO_PRODUCER, TWO_PHASE_FROM, PreparedState, init_producer
 from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
 from stuntbroker.pipeline.recovery import settle, transactional_id
@@ -247,7 +247,7 @@ class Attempt:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._writer is None:
             return
-        if kind is not None:
+        if kind is not None and not issubclass(kind, TimedOut):  # Brokers that are away would be waited for once more.
             with suppress(ClientError):  # The driver will, when it finds what nobody has named.
                 self._writer.abort()
         self._writer.close()

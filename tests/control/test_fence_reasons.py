@@ -92,6 +92,19 @@ def test_the_answer_to_a_fenced_producer_says_who_fenced_it(name: str, stuntbrok
     assert last["advice"] in text and text.endswith(f"({last['id']})")
 
 
+async def test_a_producer_of_ours_is_no_administrator(stuntbroker: Broker) -> None:
+    stuntbroker.create_topic("t")
+    options = {"bootstrap_servers": stuntbroker.bootstrap, "transactional_id": ID}
+    async with TransactionalProducer(**options) as old, TransactionalProducer(**options) as new:
+        await old.init_transactions()
+        await new.init_transactions()
+        await old.begin_transaction()
+        with pytest.raises(ProduceFailedError, match="newer_instance by 'stuntbroker-producer-"):
+            await old.send_and_wait("t", b"late")
+        with pytest.raises(ProducerFencedError):
+            await old.abort_transaction()
+
+
 def test_an_answer_to_nobody_who_is_fenced_says_nothing(stuntbroker: Broker) -> None:
     fence(stuntbroker)
     with Cluster(parse_bootstrap(stuntbroker.bootstrap)) as cluster:

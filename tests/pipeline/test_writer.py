@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import (
     BrokerError,
     ClientError,
+    NotFound,
     ProducerFenced,
     ProducerUnknown,
     TimedOut,
     TransactionAbortable,
+    UnsupportedVersion,
 )
 from stuntbroker.client.reader import READ_UNCOMMITTED, end_offset
 from stuntbroker.client.transactions import End, end_all
@@ -283,3 +286,37 @@ def test_a_process_that_forks_gets_an_error_instead_of_its_parents_connections(
     writer.produce(topic, 0, batch("of the parent"))
     writer.commit()
     check_exactly(cluster, topic, ["of the parent"])
+
+
+def test_two_phase_commit_needs_a_broker_that_has_it(model: ModelBroker) -> None:
+    model.versions[22] = (0, 5)
+    with ChannelCluster([model.address]) as cluster:
+        writer = TransactionalWriter(cluster, "w")
+        for options in ({"two_phase": True}, {"keep": True}):
+            with pytest.raises(UnsupportedVersion, match="InitProducerId 0-5, needed is version 6-6"):
+                writer.init(**options)
+        writer.init()
+        with pytest.raises(ClientError, match="needs enable_2pc=True"):
+            writer.prepare()
+
+
+def test_a_topic_that_does_not_exist_is_not_created(cluster: ChannelCluster, topic: str) -> None:
+    with TransactionalWriter(cluster, topic) as writer:
+        writer.init()
+        for wrong, partition in ((f"{topic}-unknown", 0), (topic, 7)):
+            with pytest.raises(NotFound):
+                writer.produce(wrong, partition, batch("a"))
+        writer.produce(topic, 0, batch("a"))
+        writer.commit()
+    check_exactly(cluster, topic, ["a"])
+    assert all(each.topic != f"{topic}-unknown" for each in cluster.retrying(lambda: cluster.partitions(None)))
+
+
+def test_a_cluster_that_is_closed_has_no_producers(cluster: ChannelCluster, topic: str) -> None:
+    writer = TransactionalWriter(cluster, topic)
+    writer.init()
+    threads = threading.active_count()
+    cluster.close()
+    with pytest.raises(ClientError, match="are closed"):
+        writer.init()
+    assert threading.active_count() == threads - 1

@@ -9,6 +9,7 @@ import pytest
 from model_broker import Fault, ModelBroker
 
 from stuntbroker.client import (
+    ApplicationRecoverableError,
     CommitFailedError,
     Connections,
     FailureType,
@@ -123,25 +124,100 @@ async def test_an_encoded_batch_that_is_too_large_costs_the_transaction_and_is_n
     assert broker.committed == [b"value"]
 
 
-async def test_producers_that_join_write_one_transaction_which_any_of_them_ends(broker: ModelBroker) -> None:
+@pytest.mark.parametrize("writes", ["the first too", "only those that join"])
+@pytest.mark.parametrize("end", ["commit", "abort"])
+@pytest.mark.parametrize("by", ["the first", "another"])
+async def test_a_shared_transaction_is_ended_by_any_producer_of_it(
+    by: str, end: str, writes: str, broker: ModelBroker
+) -> None:
     async with producer_of(broker) as first, producer_of(broker) as last:
         await first.init_transactions()
         await first.begin_transaction()
-        for partition in (0, 1):
-            async with producer_of(broker) as writer:
-                await writer.join_transaction(first.identity)
-                await writer.send("t", b"%d" % partition, partition=partition)
-                await writer.flush()
-        assert (broker.committed, broker.is_ongoing) == ([], True)
-        assert broker.counts["EndTxn (abort)"] == 0
+        identity = first.share_transaction()
+        if writes == "the first too":
+            await first.send("t", b"first", partition=0)
+            await first.flush()
+        async with producer_of(broker) as writer:
+            await writer.join_transaction(str(identity))
+            await writer.send("t", b"joined", partition=1)
+            await writer.flush()
+        assert (broker.committed, broker.is_ongoing, broker.counts["EndTxn (abort)"]) == ([], True, 0)
 
-        await last.join_transaction(first.identity)
-        await last.commit_transaction()
-        assert broker.committed == [b"0", b"1"]
+        ending = first
+        if by == "another":
+            await last.join_transaction(identity)
+            ending = last
+        await (ending.commit_transaction() if end == "commit" else ending.abort_transaction())
+        written = ([b"first"] if writes == "the first too" else []) + [b"joined"]
+        expected = written if end == "commit" else []
+        assert (broker.committed, broker.is_ongoing) == (expected, False)
 
-        async with last.transaction():
-            await last.send("t", b"2", partition=0)
-    assert broker.committed == [b"0", b"1", b"2"]
+        async with ending.transaction():
+            for partition in (0, 1):
+                await ending.send("t", b"next", partition=partition)
+                await ending.flush()
+    assert broker.committed == [*expected, b"next", b"next"]
+
+
+async def test_a_shared_transaction_that_nobody_has_written_to_can_be_aborted_only(broker: ModelBroker) -> None:
+    """The coordinator says the same of one that another producer has aborted: to report a commit could be a lie."""
+    async with producer_of(broker) as producer:
+        await producer.init_transactions()
+        for is_commit_tried in (False, True):
+            await producer.begin_transaction()
+            producer.share_transaction()
+            if is_commit_tried:
+                with pytest.raises(CommitFailedError):
+                    await producer.commit_transaction()
+            await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send("t", b"next")
+
+    assert broker.committed == [b"next"]
+
+
+async def test_a_shared_transaction_that_another_has_aborted_is_not_reported_as_committed(broker: ModelBroker) -> None:
+    async with producer_of(broker) as first, producer_of(broker) as other:
+        await first.init_transactions()
+        await first.begin_transaction()
+        await other.join_transaction(first.share_transaction())
+        await other.send_and_wait("t", b"aborted", partition=0)
+        await other.abort_transaction()
+        with pytest.raises((CommitFailedError, ApplicationRecoverableError)):
+            await first.commit_transaction()
+    assert broker.committed == []
+
+
+async def test_one_batch_may_be_sent_as_often_as_one_likes(broker: ModelBroker) -> None:
+    async with producer_of(broker) as producer:
+        await producer.init_transactions()
+        async with producer.transaction():
+            await producer.send_and_wait("t", b"before", partition=0)
+            builder = producer.create_batch()
+            builder.append(timestamp=1, key=None, value=b"built")
+            for batch in (builder, build_batch([(None, b"encoded")], 1)):
+                for partition in (0, 1):
+                    await producer.send_batch(batch, "t", partition=partition)
+
+    assert sorted(broker.committed) == [b"before", b"built", b"built", b"encoded", b"encoded"]
+
+
+async def test_a_producer_that_joins_looks_for_its_coordinator_until_it_is_there(broker: ModelBroker) -> None:
+    original = broker.handlers[10]
+    lookups = 0
+
+    def wrong_at_first(request: Any, version: int) -> Any:
+        nonlocal lookups
+        lookups += 1
+        answer: Any = original(request, version)
+        if lookups < 3:
+            answer.node_id = 99
+        return answer
+
+    broker.handlers[10] = wrong_at_first
+    async with producer_of(broker) as producer:
+        await producer.join_transaction(PreparedTxnState(1, 1))
+    assert lookups == 3
 
 
 async def test_a_duplicate_in_a_joined_transaction_is_the_batch_of_another_producer(broker: ModelBroker) -> None:
@@ -149,7 +225,7 @@ async def test_a_duplicate_in_a_joined_transaction_is_the_batch_of_another_produ
         await first.init_transactions()
         await first.begin_transaction()
         await first.send_and_wait("t", b"first", partition=0)
-        await second.join_transaction(first.identity)
+        await second.join_transaction(first.share_transaction())
         broker.script = lambda request, count: Fault(DUPLICATE_SEQUENCE) if request == "Produce" else None
         await second.send("t", b"second", partition=0)
         with pytest.raises(CommitFailedError, match="DUPLICATE_SEQUENCE_NUMBER"):

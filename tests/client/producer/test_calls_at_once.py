@@ -17,6 +17,7 @@ from stuntbroker.client import (
     IllegalStateError,
     OperationTimedOutError,
     PreparedTxnState,
+    ProduceFailedError,
     State,
     TransactionAbortableError,
     TransactionalProducer,
@@ -126,6 +127,42 @@ async def test_an_abort_ends_what_a_request_on_its_way_begins(kind: str, is_appl
             await producer.send("t", b"next", partition=0)
 
     assert broker.committed == [b"next"]
+
+
+async def test_a_commit_ends_what_offsets_on_their_way_begin() -> None:
+    gate = Gate("AddOffsetsToTxn")
+    async with in_transaction(1, gate) as (producer, broker):
+        sending = offsets(producer)
+        await gate.reached()
+        commit = asyncio.create_task(producer.commit_transaction())
+        await turns()
+        gate.open()
+        await commit
+        await sending
+        assert (broker.committed_offset, broker.is_ongoing) == (5, False)
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction({("t", 0): 9}, "group")
+
+    assert (broker.committed_offset, broker.is_ongoing) == (9, False)
+
+
+async def test_a_record_of_a_producer_that_is_stopped_at_once_has_a_result(level: int) -> None:
+    async with in_transaction(level) as (producer, _):
+        record = await producer.send("t", b"value", partition=0)
+        await producer.stop(leave_open=True)
+        assert isinstance(record.exception(), ProduceFailedError)
+
+
+async def test_a_send_that_waits_is_told_that_the_producer_was_closed(level: int) -> None:
+    async with in_transaction(level) as (producer, broker):
+        gate = threading.Event()
+        broker.handlers[3] = lambda request, version: gate.wait(20) and None
+        sending = asyncio.create_task(producer.send("unknown", b"value"))
+        await turns()
+        await producer.stop(leave_open=True)
+        with pytest.raises(IllegalStateError, match="was closed meanwhile"):
+            await sending
+        gate.set()
 
 
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])

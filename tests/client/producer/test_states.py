@@ -28,6 +28,7 @@ Result = TypeVar("Result")
 CALLS: dict[Call, Callable[[TransactionalProducer], Awaitable[object]]] = {
     Call.INIT_TRANSACTIONS: lambda producer: producer.init_transactions(),
     Call.JOIN_TRANSACTION: lambda producer: producer.join_transaction(SOMEBODY),
+    Call.SHARE_TRANSACTION: lambda producer: _share(producer),
     Call.BEGIN_TRANSACTION: lambda producer: producer.begin_transaction(),
     Call.SEND: lambda producer: producer.send("t", b"value"),
     Call.FLUSH: lambda producer: producer.flush(),
@@ -39,6 +40,12 @@ CALLS: dict[Call, Callable[[TransactionalProducer], Awaitable[object]]] = {
     Call.COMMIT_TRANSACTION: lambda producer: producer.commit_transaction(),
     Call.ABORT_TRANSACTION: lambda producer: producer.abort_transaction(),
 }
+
+
+async def _share(producer: TransactionalProducer) -> object:
+    return producer.share_transaction()
+
+
 ERRORS: dict[Outcome, type[BaseException]] = {
     Outcome.WAIT: OperationTimedOutError,
     Outcome.ABORTABLE: TransactionAbortableError,
@@ -151,6 +158,24 @@ async def test_a_call_does_in_a_state_what_the_table_says(state: State) -> None:
                     await CALLS[call](producer)
                 assert type(raised.value) is ERRORS[outcome], (call, raised.value)
                 assert producer.state is state
+
+
+@pytest.mark.parametrize("call", Call, ids=lambda call: call.value)
+async def test_no_call_works_before_the_start_or_after_the_end(call: Call) -> None:
+    with ModelBroker(2) as broker:
+        producer = TransactionalProducer(bootstrap_servers=str(broker.address), transactional_id="id", enable_2pc=True)
+        with pytest.raises(IllegalStateError):
+            await CALLS[call](producer)
+        for create in (producer.create_batch, lambda: producer.send_batch(b"", "t", partition=0)):
+            with pytest.raises(IllegalStateError):
+                created = create()
+                if not isinstance(created, Awaitable):
+                    raise AssertionError("it worked")
+                await created
+        async with producer:
+            assert producer.state is State.UNINITIALIZED
+        with pytest.raises(IllegalStateError):
+            await CALLS[call](producer)
 
 
 async def test_a_commit_that_timed_out_may_be_repeated_and_nothing_else() -> None:

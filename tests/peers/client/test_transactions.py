@@ -382,9 +382,10 @@ async def test_encoded_batches_of_producers_that_join_are_one_transaction(each_b
             sent = await first.send_batch(batch, topic, partition=0)
         await first.flush()
         assert (await sent).offset == 18
+        identity = first.share_transaction()
         for end in ("flush", "commit_transaction"):
             async with TransactionalProducer(bootstrap_servers=each_bootstrap, transactional_id=own) as other:
-                await other.join_transaction(str(first.identity))
+                await other.join_transaction(str(identity))
                 if end == "flush":
                     await other.send(topic, b"of the other", partition=1)
                 await getattr(other, end)()
