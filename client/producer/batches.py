@@ -102,6 +102,7 @@ class Batch:
         "first_index",
         "in_flight",
         "is_lingering",
+        "is_open",
         "is_resolved",
         "log_append_time_ms",
         "log_start_offset",
@@ -131,6 +132,8 @@ class Batch:
         self.in_flight = False
         self.is_lingering = False
         """Whether it is held open for more records, until a timer ends."""
+        self.is_open = True
+        """Whether it takes records."""
         self.is_resolved = False
         self.error: ProduceFailedError | None = None
         self.base_offset = UNKNOWN_OFFSET
@@ -140,11 +143,6 @@ class Batch:
         self._parts: list[Batch] = []
         self._whole: Batch | None = None
         """The batch that this one is a part of, if that was split."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it takes records."""
-        return self.data is None
 
     @property
     def can_be_split(self) -> bool:
@@ -166,6 +164,7 @@ class Batch:
     def seal(self, owner: PreparedState, sequence: int) -> None:
         """Close the batch with its producer id, epoch and first sequence number: they stay the same whenever it is sent."""
         self.sequence = sequence
+        self.is_open = False
         self._builder.set_producer_state(*owner, sequence)
         self.data = self._builder.build()
 
@@ -238,14 +237,10 @@ class EncodedBatch(Batch):
 
     def __init__(self, queue: PartitionQueue, encoded: bytearray, count: int, created_s: float) -> None:
         self._start(queue, created_s)
+        self.is_open = False
         self._encoded = encoded
         self.count = count
         self.size = len(encoded)
-
-    @property
-    def is_open(self) -> bool:
-        """False: it takes no records."""
-        return False
 
     @property
     def can_be_split(self) -> bool:

@@ -404,7 +404,10 @@ class TransactionalProducer:
             self._calls.check_open("send")
         key_bytes = key if self._key_serializer is None else self._key_serializer(key)
         value_bytes = value if self._value_serializer is None else self._value_serializer(value)
-        return await self._dispatcher.send(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
+        future = self._dispatcher.send_nowait(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
+        if future is None:
+            future = await self._dispatcher.send(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)
+        return future
 
     async def send_and_wait(
         self,
