@@ -1,4 +1,4 @@
-"""Who fenced a producer: kept until the fenced producer comes back, so that one line of the log can say why it is refused.
+"""Who fenced a producer: kept so that one line of the log can say why it is refused when it comes back.
 
     producer_fenced transactional_id=pay-1 client_id=worker client=10.0.0.7:4711 cause=newer_instance by_client_id=worker-2
         by_client=10.0.0.8:4812 fenced_before_ms=1203
@@ -15,15 +15,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
 
+Value = TypeVar("Value")
 FENCES_MAX: Final = 10_000
-"""Transactional ids of which the last fence is kept."""
+"""Transactional ids of which the last fences are kept."""
+FENCES_OF_AN_ID: Final = 4
+"""Who comes back late may have been fenced before the last one."""
 ADMIN_CLIENT: Final = "adminclient"
 """How the client ids of Apache Kafka's admin clients begin."""
 OUR_ADMIN_CLIENT: Final = "stuntbroker"
@@ -31,15 +35,20 @@ OUR_ADMIN_CLIENT: Final = "stuntbroker"
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
-class Fence(NamedTuple):
+@dataclass(slots=True)
+class Fence:
     """Why a producer was fenced: the cause, and the client that caused it, where it was one."""
 
     cause: str
     by_client_id: str
     by_client: str
     """Address of who fenced; empty for the broker itself."""
+    fenced_client: str
+    """Address of the producer that was fenced; empty where it is not known."""
     at_ms: int
     """Monotonic."""
+    is_logged: bool = False
+    """Whether a line of the log has said so."""
 
 
 class Refusal(NamedTuple):
@@ -59,28 +68,34 @@ class Refusal(NamedTuple):
 
 
 class Fences:
-    """The last fence of each transactional id."""
+    """The last fences of each transactional id, and which client has the id now."""
 
     def __init__(self) -> None:
-        self._unlogged: dict[str, Fence] = {}
-        self._logged: dict[str, Fence | None] = {}
+        self._fences: dict[str, list[Fence]] = {}
+        """The oldest first."""
+        self._holders: dict[str, str] = {}
+        """Transactional id -> address of the client that was given its producer id and epoch last."""
+        self._unknown: dict[str, None] = {}
+        """Transactional ids of refused producers of whose fence nothing is known, and of which the log has said so."""
         self.refused: Callable[[Refusal], None] | None = None
         """Called with every answer that tells a producer that it is fenced, not only with the first that is logged."""
 
+    def hold(self, transactional_id: str, client: str) -> None:
+        """Note the address of the client that has a transactional id from now on."""
+        _put(self._holders, transactional_id, client)
+
     def add(self, transactional_id: str, cause: str, connection: Connection | None, now_ms: int) -> None:
-        """Note that the producers of this id are fenced from now on, by a client or by the broker itself."""
+        """Note that the producer that has this id is fenced from now on, by a client or by the broker itself."""
         by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
-        self._logged.pop(transactional_id, None)
-        self._unlogged.pop(transactional_id, None)
-        self._unlogged[transactional_id] = Fence(cause, by_client_id, by_client, now_ms)
-        if len(self._unlogged) > FENCES_MAX:
-            del self._unlogged[next(iter(self._unlogged))]
+        fence = Fence(cause, by_client_id, by_client, self._holders.get(transactional_id, ""), now_ms)
+        self._unknown.pop(transactional_id, None)
+        before = self._fences.pop(transactional_id, [])
+        _put(self._fences, transactional_id, [*before[1 - FENCES_OF_AN_ID :], fence])
 
     def log_refusal(self, connection: Connection, transactional_id: str) -> None:
         """Write one line for a producer that is refused, the first time after it was fenced."""
         broker = connection.broker
-        is_first = transactional_id not in self._logged
-        fence = self._unlogged.pop(transactional_id, None) if is_first else self._logged[transactional_id]
+        fence = self._fence_of(transactional_id, connection.peer)
         if self.refused is not None:
             before_ms = -1 if fence is None else broker.clock.monotonic_ms() - fence.at_ms
             self.refused(
@@ -94,16 +109,18 @@ class Fences:
                     before_ms,
                 )
             )
-        if not is_first:
-            return
-        self._logged[transactional_id] = fence
-        if len(self._logged) > FENCES_MAX:
-            del self._logged[next(iter(self._logged))]
         facts: dict[str, object] = {"cause": "unknown"}
         if fence is not None:
+            if fence.is_logged:
+                return
+            fence.is_logged = True
             facts = {"cause": fence.cause, "fenced_before_ms": broker.clock.monotonic_ms() - fence.at_ms}
             if fence.by_client:
                 facts |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
+        elif transactional_id in self._unknown:
+            return
+        else:
+            _put(self._unknown, transactional_id, None)
         broker.events.warning(
             "producer_fenced",
             transactional_id=transactional_id,
@@ -111,6 +128,19 @@ class Fences:
             client=connection.peer,
             **facts,
         )
+
+    def _fence_of(self, transactional_id: str, client: str) -> Fence | None:
+        """Return the last fence of this client; of one that is not known the last of the id."""
+        fences = self._fences.get(transactional_id, ())
+        own = [fence for fence in fences if fence.fenced_client == client]
+        return (own or fences or (None,))[-1]
+
+
+def _put(by_id: dict[str, Value], transactional_id: str, value: Value) -> None:
+    """Set an entry, and forget the oldest if there are too many."""
+    by_id[transactional_id] = value
+    if len(by_id) > FENCES_MAX:
+        del by_id[next(iter(by_id))]
 
 
 def cause_of(connection: Connection, is_same_producer_id: bool) -> str:

@@ -65,6 +65,7 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
             code = fencing_code(connection, transactional_id, reply.error, version >= FENCED_FROM)
             connection.reply(_error(code))
         else:
+            transactions.fences.hold(transactional_id, connection.peer)
             connection.reply(InitProducerIdResponse(0, *reply))
 
     init = InitProducerId(

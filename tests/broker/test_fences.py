@@ -62,12 +62,29 @@ async def test_a_fenced_producer_is_told_once_with_who_took_its_place(data_dir: 
         }]  # fmt: skip
 
 
-async def test_every_fence_is_logged(data_dir: Path) -> None:
+async def test_each_producer_is_told_of_its_own_fence_however_many_came_after(data_dir: Path) -> None:
+    async with rig(data_dir) as made:
+        made.topic(TOPIC)
+        zombie, successor = made.client(peer=ZOMBIE), made.client(peer=SUCCESSOR)
+        first = pair(init(zombie, ID))
+        second = pair(successor.ask(InitProducerIdRequest(ID, 60_000), 5, client_id=b"worker-2"))
+        assert not write(successor, ID, second, "42 EUR")
+        made.pass_time(60_001)
+        for _ in range(2):
+            assert end(zombie, ID, first).error_code in FENCED
+            assert write(successor, ID, second, "late", sequence=1) in FENCED
+        assert [(facts["client"], facts["cause"], facts.get("by_client_id")) for facts in told(made)] == [
+            ("10.0.0.7:4711", "newer_instance", "worker-2"),
+            ("10.0.0.8:4812", "timeout", None),
+        ]
+
+
+async def test_who_is_fenced_once_more_is_told_once_more(data_dir: Path) -> None:
     async with rig(data_dir) as made:
         made.topic(TOPIC)
         zombie = made.client(peer=ZOMBIE)
-        owner = pair(init(zombie, ID))
         for client_id in (b"worker-2", b"adminclient-1"):
+            owner = pair(init(zombie, ID))
             take_over(made, client_id)
             assert end(zombie, ID, owner).error_code in FENCED
         assert [facts["cause"] for facts in told(made)] == ["newer_instance", "admin"]

@@ -104,7 +104,7 @@ def test_what_is_there_is_shown_as_a_table_and_as_json(
             1,
             "not within 1 ms: ",
         ),
-        (["plan", "nowhere", "--control", "CONTROL"], 1, "there is no plan 'nowhere', nor such a JSON file"),
+        (["plan", "nowhere", "--control", "CONTROL"], 1, "there is no plan 'nowhere', nor such a JSON or YAML file"),
         (["stop", "nowhere", "--control", "CONTROL"], 1, "there is no point 'nowhere'; GET /v1/stops lists them"),
     ],
 )
