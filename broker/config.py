@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from stuntbroker.broker.personality import CURRENT, PERSONALITIES
+
 SHORT_MAX: Final = 2**15 - 1
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -93,6 +95,15 @@ def _ids_or_prefixes(text: str) -> str:
             raise ConfigError(
                 f"{part!r} has a * before its end: only PREFIX*, for all that begin so, and whole names are taken"
             )
+    return text
+
+
+def _personalities(text: str) -> str:
+    """Releases of Kafka, each for all listeners or, as NAME:RELEASE, for one."""
+    for part in map(str.strip, text.split(",")):
+        release = part.rpartition(":")[2]
+        if release != CURRENT and release not in PERSONALITIES:
+            raise ConfigError(f"{part!r}: {release!r} is none of {', '.join([*PERSONALITIES, CURRENT])}")
     return text
 
 
@@ -225,6 +236,8 @@ BROKER: Final[dict[str, Property]] = {
     "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
     "stuntbroker.mapped.address": _string("", _address),
     "stuntbroker.mapped.address.wait.ms": _int(0, 0),
+    # One for all listeners, or NAME:RELEASE for some of them.
+    "stuntbroker.personality": _list(CURRENT, _personalities),
     "stuntbroker.profile": _string("kafka", _one_of("kafka", "kip-588", "kip-447-draft")),
     # any: a replication factor above 1 is accepted, and one copy is kept; strict: it is refused, as Kafka with one broker does.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),

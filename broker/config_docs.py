@@ -243,6 +243,9 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "stuntbroker.mapped.address.wait.ms":
         "How many milliseconds after the start clients that come through the gateway of the container wait for "
         "stuntbroker.mapped.address to be told.",
+    "stuntbroker.personality":
+        "The Kafka release as which listeners show themselves: 2.1, 2.5, 2.8, 3.3, 3.6, 3.9, 4.0 or 4.3. One release is for all "
+        "listeners, NAME:RELEASE is for one. Clients see that release's versions of APIs; docs/personalities.md.",
     "stuntbroker.profile":
         "Rules of transactions: kafka is Apache Kafka 4.3.1, kip-588 and kip-447-draft follow drafts of these proposals. The "
         "profile holds for the whole broker.",

@@ -113,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._cutting = False
         self._paused = False
         self._turn = broker.turn
-        self._routes = broker.router.routes
+        self._routes = broker.router.of(listener.personality).routes
         self._client_id_raw: bytes = NO_CLIENT_ID
         """As it came, with its length: nearly every request brings the same."""
         self._client_id_stop = HEADER_MIN
@@ -304,7 +304,9 @@ class Connection(asyncio.BufferedProtocol):
             self.fail("request_malformed", reason="the frame is shorter than a request header")
             return False
         frame: Buffer = self._view[low:stop].tobytes() if size < COPIED_BELOW else self._view[low:stop]
-        served = self._routes.get(key << 16 | version) or self.broker.router.resolve(key, version)
+        served = self._routes.get(key << 16 | version)
+        if served is None:
+            served = self.broker.router.of(self.listener.personality).resolve(key, version)
         try:
             pos = self._client_id_stop
             if frame[CLIENT_ID_AT:pos] != self._client_id_raw:
@@ -372,7 +374,7 @@ class Connection(asyncio.BufferedProtocol):
             from stuntbroker.broker.handlers.k18_api_versions import unsupported_version
 
             self.broker.turn.end()
-            self._turn.deliver(self.transport, unsupported_version(self.correlation))
+            self._turn.deliver(self.transport, unsupported_version(self.correlation, self.listener.personality))
             return True
         self.fail("request_not_served", api_key=key, api_version=version)
         return False

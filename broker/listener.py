@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.broker.config import BrokerConfig, ConfigError
+from stuntbroker.broker.personality import CURRENT
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
@@ -110,7 +111,8 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
             raise ConfigError(
                 f"advertised.listeners: {name}://{address}: no client can connect to that: give a host that clients can reach"
             )
-    return [Listener(name, *address, config, advertised.get(name)) for name, address in bound]
+    personalities = _personalities(config, [name for name, _ in bound])
+    return [Listener(name, *address, config, advertised.get(name), personalities[name]) for name, address in bound]
 
 
 def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
@@ -128,6 +130,17 @@ def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
     for name in _repeated(name for name, _ in named):
         raise ConfigError(f"{what}: two listeners have the name {name}")
     return named
+
+
+def _personalities(config: BrokerConfig, names: list[str]) -> dict[str, str]:
+    """Return the release as which each listener shows itself (`stuntbroker.personality`). Raises ConfigError."""
+    personalities = dict.fromkeys(names, CURRENT)
+    for entry in map(str.strip, config["stuntbroker.personality"].split(",")):
+        name, _, release = entry.upper().rpartition(":")
+        if name and name not in personalities:
+            raise ConfigError(f"stuntbroker.personality: {entry!r}: listeners has no {name}")
+        personalities |= {name: release} if name else dict.fromkeys(names, release)
+    return personalities
 
 
 def _repeated(values: Iterable[str]) -> list[str]:
@@ -187,12 +200,20 @@ class Listener:
     `stuntbroker.mapped.address`, or localhost and the same port; else the very address by which the client came.
     """
 
-    __slots__ = ("_advertised", "_config", "_gateway", "addresses", "host", "name", "port")
+    __slots__ = ("_advertised", "_config", "_gateway", "addresses", "host", "name", "personality", "port")
 
     def __init__(
-        self, name: str, host: str, port: int, config: BrokerConfig, advertised: Address | None = None
+        self,
+        name: str,
+        host: str,
+        port: int,
+        config: BrokerConfig,
+        advertised: Address | None = None,
+        personality: str = CURRENT,
     ) -> None:
         self.name = name
+        self.personality = personality
+        """The Kafka release as which it shows itself."""
         self.host = host
         self.port = port
         """0: the kernel's choice."""

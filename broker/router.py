@@ -7,12 +7,13 @@ the handler and change the answer, or do either later. While there is none, a re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from stuntbroker.broker.apis import API_VERSIONS, ONLY_APPEND, SERVED
+from stuntbroker.broker.personality import CURRENT, versions_of
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:
@@ -61,12 +62,14 @@ class Route:
 class Router:
     """The routes of one broker. Interceptors may be added and removed while it runs."""
 
-    __slots__ = ("_interceptors", "routes")
+    __slots__ = ("_interceptors", "_older", "routes")
 
     def __init__(self) -> None:
         self.routes: dict[int, Route] = {}
         """By `key << 16 | version`, those that were used: connections look here first."""
         self._interceptors: list[tuple[int | None, Interceptor]] = []
+        self._older: dict[str, OlderRouter] = {}
+        """By personality."""
 
     def resolve(self, key: int, version: int) -> Route | None:
         """Return the route of an API's version, and keep it in `routes`; None for what is not served."""
@@ -98,9 +101,44 @@ class Router:
     def add_interceptor(self, interceptor: Interceptor, key: int | None = None) -> None:
         """Have an interceptor called for the requests of one API, or of all, behind those that were added before."""
         self._interceptors.append((key, interceptor))
-        self.routes.clear()
+        self._forget_routes()
 
     def remove_interceptor(self, interceptor: Interceptor, key: int | None = None) -> None:
         """Take an interceptor away that was added with these arguments. Raises ValueError when it was not."""
         self._interceptors.remove((key, interceptor))
+        self._forget_routes()
+
+    def _forget_routes(self) -> None:
         self.routes.clear()
+        for older in self._older.values():
+            older.routes.clear()
+
+    def of(self, personality: str) -> Router | OlderRouter:
+        """Return the router of listeners with this personality."""
+        if personality == CURRENT:
+            return self
+        if personality not in self._older:
+            self._older[personality] = OlderRouter(self, versions_of(personality))
+        return self._older[personality]
+
+
+class OlderRouter:
+    """The routes of listeners that show themselves as an older Kafka: those of the broker, of fewer versions."""
+
+    __slots__ = ("_router", "_versions", "routes")
+
+    def __init__(self, router: Router, versions: Mapping[int, tuple[int, int]]) -> None:
+        self.routes: dict[int, Route] = {}
+        """As `Router.routes`."""
+        self._router = router
+        self._versions = versions
+
+    def resolve(self, key: int, version: int) -> Route | None:
+        """Return the route of an API's version, and keep it in `routes`; None for what is not served."""
+        low, high = self._versions.get(key, (0, -1))
+        if not low <= version <= high:
+            return None
+        route = self._router.resolve(key, version)
+        if route is not None:
+            self.routes[key << 16 | version] = route
+        return route

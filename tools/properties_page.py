@@ -89,7 +89,8 @@ TOPIC_SUBJECTS: Final = {
 BROKER_SUBJECTS: Final = {
     "Addresses and identity": (
         "listeners advertised.listeners listener.security.protocol.map controller.listener.names stuntbroker.mapped.address "
-        "stuntbroker.mapped.address.wait.ms node.id broker.id stuntbroker.cluster.id"
+        "stuntbroker.mapped.address.wait.ms node.id broker.id stuntbroker.cluster.id "
+        "stuntbroker.personality"
     ),
     "Connections and requests": (
         "max.connections connections.max.idle.ms socket.listen.backlog.size socket.request.max.bytes queued.max.request.bytes "

@@ -10,8 +10,9 @@ import re
 from struct import pack
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.apis import API_VERSIONS, SERVED, WITHOUT_TWO_PHASE
+from stuntbroker.broker.apis import API_VERSIONS, WITHOUT_TWO_PHASE
 from stuntbroker.broker.features import LEVEL_MAX, TRANSACTION_VERSION
+from stuntbroker.broker.personality import CURRENT, has_features, versions_of
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import (
@@ -50,9 +51,9 @@ class Encoded:
         out += self.body
 
 
-_encoded: dict[tuple[int, int, int, bool, bool], Encoded] = {}
+_encoded: dict[tuple[int, int, int, bool, bool, str], Encoded] = {}
 """By all that it depends on: version of the request, level and epoch of the features, whether two-phase commit is served,
-whether time-outs have an error code of their own."""
+whether time-outs have an error code of their own, personality of the listener."""
 
 
 def handle(connection: Connection, request: ApiVersionsRequest, version: int) -> ApiVersionsResponse | Encoded:
@@ -64,7 +65,7 @@ def handle(connection: Connection, request: ApiVersionsRequest, version: int) ->
     broker = connection.broker
     level, epoch = broker.features.transaction_version, broker.features.epoch
     two_phase = broker.config["transaction.two.phase.commit.enable"]
-    state = level, epoch, two_phase, broker.transactions.remembers_time_outs
+    state = level, epoch, two_phase, broker.transactions.remembers_time_outs, connection.listener.personality
     encoded = _encoded.get((version, *state))
     if encoded is None:
         if len(_encoded) >= ENCODED_MAX:
@@ -73,8 +74,11 @@ def handle(connection: Connection, request: ApiVersionsRequest, version: int) ->
     return encoded
 
 
-def _served(version: int, level: int, epoch: int, two_phase: bool, kip_588: bool) -> ApiVersionsResponse:
-    finalized = [FinalizedFeatureKey(TRANSACTION_VERSION, level, level)] if level else []
+def _served(
+    version: int, level: int, epoch: int, two_phase: bool, kip_588: bool, personality: str
+) -> ApiVersionsResponse:
+    shows_features = has_features(personality)
+    finalized = [FinalizedFeatureKey(TRANSACTION_VERSION, level, level)] if level and shows_features else []
     if kip_588:
         # Unlike Kafka: a client that knows the profile must be able to read its error codes, whose numbers Kafka has reused.
         finalized.append(FinalizedFeatureKey(KIP_588_FEATURE, 1, 1))
@@ -83,18 +87,20 @@ def _served(version: int, level: int, epoch: int, two_phase: bool, kip_588: bool
         ErrorCode.NONE,
         # librdkafka takes compression and idempotence for unsupported unless Produce begins at 0 (KAFKA-18659).
         [
-            ApiVersion(key, 0 if key == PRODUCE else low, withheld.get(key, high))
-            for key, (low, high, _) in SERVED.items()
+            ApiVersion(key, 0 if key == PRODUCE else low, min(high, withheld.get(key, high)))
+            for key, (low, high) in versions_of(personality).items()
         ],
         0,
-        [SupportedFeatureKey(TRANSACTION_VERSION, 0, LEVEL_MAX)] if version >= LEVEL_ZERO_FROM else [],
-        epoch,
+        [SupportedFeatureKey(TRANSACTION_VERSION, 0, LEVEL_MAX)]
+        if version >= LEVEL_ZERO_FROM and shows_features
+        else [],
+        epoch if shows_features else -1,
         finalized,
     )
 
 
-def unsupported_version(correlation_id: int) -> bytes:
+def unsupported_version(correlation_id: int, personality: str = CURRENT) -> bytes:
     """The whole frame that answers an ApiVersions request of a version that is not served."""
-    low, high, _ = SERVED[API_VERSIONS]
+    low, high = versions_of(personality)[API_VERSIONS]
     body = pack(">ihihhh", correlation_id, ErrorCode.UNSUPPORTED_VERSION, 1, API_VERSIONS, low, high)
     return pack(">i", len(body)) + body

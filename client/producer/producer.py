@@ -486,8 +486,6 @@ class TransactionalProducer:
             self._sender.drop()
             raise
 
-    # --- inside
-
 
 def _identity(value: PreparedState | str) -> PreparedState:
     """Return a state that was given itself or as text. Raises ValueError, TypeError."""

@@ -1,0 +1,134 @@
+"""A listener that shows itself as an older Kafka: what it tells, what it refuses, and what clients make of it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Producer
+
+from stuntbroker import run_broker
+from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.config import BrokerConfig, ConfigError
+from stuntbroker.broker.listener import listeners_of
+from stuntbroker.broker.personality import CURRENT, PERSONALITIES, has_features, versions_of
+from stuntbroker.client import TransactionalProducer
+from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.errors import ConnectionFailed
+from stuntbroker.fixture.broker import Broker
+from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
+from stuntbroker.protocol.messages.api_versions_response import ApiVersionsResponse
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
+
+ALL = [*PERSONALITIES, CURRENT]
+API_VERSIONS, PRODUCE, INIT_PRODUCER_ID = 18, 0, 22
+
+
+@contextmanager
+def broker_of(personality: str) -> Iterator[Broker]:
+    with run_broker({"stuntbroker.personality": personality}, topics={"t": 1}) as broker:
+        yield broker
+
+
+def test_later_releases_have_whatever_earlier_ones_have() -> None:
+    tables = [versions_of(personality) for personality in ALL]
+    for earlier, later in itertools.pairwise(tables):
+        assert earlier.keys() <= later.keys()
+        assert all(earlier[key][1] <= later[key][1] for key in earlier)
+    assert tables[-1] == {key: (low, high) for key, (low, high, _) in SERVED.items()}
+    assert [personality for personality in ALL if has_features(personality)] == ["4.0", "4.3"]
+
+
+@pytest.mark.parametrize("personality", ALL)
+def test_a_listener_tells_the_versions_of_its_release_and_serves_no_later_ones(personality: str) -> None:
+    versions = versions_of(personality)
+    with broker_of(personality) as broker, Cluster(parse_bootstrap(broker.bootstrap)) as cluster:
+        version = min(3, versions[API_VERSIONS][1])
+        request = ApiVersionsRequest("test", "1")
+        answer: ApiVersionsResponse = cluster.ask(1, API_VERSIONS, request, ApiVersionsResponse, version, version)
+        told = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        assert told == {**versions, PRODUCE: (0, versions[PRODUCE][1])}
+        assert bool(answer.finalized_features) is (has_features(personality) and version >= 3)
+
+        later = versions[INIT_PRODUCER_ID][1] + 1
+        connection = cluster._node(1)
+        if personality != CURRENT:
+            with pytest.raises(ConnectionFailed):
+                connection.ask(
+                    INIT_PRODUCER_ID,
+                    later,
+                    InitProducerIdRequest("id", 1000),
+                    InitProducerIdResponse,
+                    cluster.start_operation(),
+                )
+
+
+@pytest.mark.parametrize("personality", ALL)
+def test_clients_of_today_commit_and_read_a_transaction_with_every_release(personality: str) -> None:
+    async def with_aiokafka(bootstrap: str) -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="aiokafka")
+        await producer.start()
+        async with producer.transaction():
+            await producer.send_and_wait("t", b"aiokafka", partition=0)
+        await producer.stop()
+
+    async def with_ours(bootstrap: str) -> None:
+        async with TransactionalProducer(bootstrap_servers=bootstrap, transactional_id="ours") as producer:
+            await producer.init_transactions()
+            for value in (b"ours", b"ours too"):
+                async with producer.transaction():
+                    await producer.send("t", value, partition=0)
+
+    async def read(bootstrap: str) -> list[bytes | None]:
+        consumer = AIOKafkaConsumer(
+            "t", bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+        )
+        async with consumer:
+            return [(await consumer.getone()).value for _ in range(4)]
+
+    with broker_of(personality) as broker:
+        asyncio.run(with_aiokafka(broker.bootstrap))
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "confluent"})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        producer.produce("t", b"confluent", partition=0)
+        producer.commit_transaction(10)
+        asyncio.run(with_ours(broker.bootstrap))
+        assert asyncio.run(read(broker.bootstrap)) == [b"aiokafka", b"confluent", b"ours", b"ours too"]
+        sent = {request.version for request in broker.requests(1000) if request.api == "EndTxn"}
+    assert max(sent) == (min(versions_of(personality)[26][1], 5))
+
+
+def test_one_broker_is_several_releases_at_once_and_faults_meet_the_clients_of_each() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "OLD://127.0.0.1:0,NEW://127.0.0.1:0",
+            "listener.security.protocol.map": "OLD:PLAINTEXT,NEW:PLAINTEXT",
+            "stuntbroker.personality": "4.0, old:2.1",
+        }
+    )
+    assert [(each.name, each.personality) for each in listeners_of(config)] == [("OLD", "2.1"), ("NEW", "4.0")]
+
+    with broker_of("2.5") as broker:
+        fault = broker.faults.add("EndTxn", error="NOT_COORDINATOR", times=1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "id"})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        producer.produce("t", b"value")
+        producer.commit_transaction(10)
+        assert fault.fired == 1
+        broker.assert_committed("t", ["value"])
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [("2.0", "'2.0' is none of 2.1, 2.5"), ("OLD:2.1", "listeners has no OLD"), ("", "is none of")],
+)
+def test_a_release_that_is_not_known_and_a_listener_that_is_not_there_are_refused(value: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        listeners_of(BrokerConfig({"stuntbroker.personality": value}))
