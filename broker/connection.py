@@ -304,9 +304,9 @@ class Connection(asyncio.BufferedProtocol):
             self.fail("request_malformed", reason="the frame is shorter than a request header")
             return False
         frame: Buffer = self._view[low:stop].tobytes() if size < COPIED_BELOW else self._view[low:stop]
-        served = self._routes.get(key << 16 | version)
-        if served is None:
-            served = self.broker.router.of(self.listener.personality).resolve(key, version)
+        served = self._routes.get(key << 16 | version) or self.broker.router.resolve(
+            key, version, self.listener.personality
+        )
         try:
             pos = self._client_id_stop
             if frame[CLIENT_ID_AT:pos] != self._client_id_raw:

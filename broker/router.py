@@ -71,8 +71,10 @@ class Router:
         self._older: dict[str, OlderRouter] = {}
         """By personality."""
 
-    def resolve(self, key: int, version: int) -> Route | None:
+    def resolve(self, key: int, version: int, personality: str = CURRENT) -> Route | None:
         """Return the route of an API's version, and keep it in `routes`; None for what is not served."""
+        if personality != CURRENT:
+            return self.of(personality).resolve(key, version)
         served = SERVED.get(key)
         if served is None or not served[0] <= version <= served[1]:
             return None
