@@ -19,6 +19,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER
+from stuntbroker.broker.first_bytes import refusal_reason
 from stuntbroker.broker.read_pace import READ_AT_ONCE
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
 from stuntbroker.broker.router import Handler, Route
@@ -43,26 +44,12 @@ NO_CLIENT_ID: Final = b"\xff\xff"
 # Unlike Kafka: it keeps all of it.
 CLIENT_ID_KEPT: Final = 255
 """Characters of a client id that are kept: it comes back in member ids and in every line of the log."""
-HTTP_METHODS: Final = frozenset(
-    (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI ")
-)
-"""How a request of HTTP begins; the last one is HTTP/2."""
-
 _unpack_i = Struct(">i").unpack_from
 _unpack_start = Struct(">ihhi").unpack_from
 _unpack_h = Struct(">h").unpack_from
 _pack_start = Struct(">ii").pack_into
 _EMPTY_HEAD = bytes(8)
 _EMPTY_FLEXIBLE_HEAD = bytes(9)
-
-
-def refusal_reason(start: bytes) -> str:
-    """Why no frame can begin with these four bytes: a guess at what the client speaks instead of Kafka's protocol."""
-    if start[:2] == b"\x16\x03":  # A handshake record of any TLS version.
-        return "the client speaks TLS, and only PLAINTEXT is served: set security.protocol=PLAINTEXT in the client"
-    if start in HTTP_METHODS:
-        return "the client speaks HTTP, and this port serves Kafka's protocol only"
-    return "no request has this size"
 
 
 class Connection(asyncio.BufferedProtocol):
