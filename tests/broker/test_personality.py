@@ -18,6 +18,7 @@ from stuntbroker.broker.listener import listeners_of
 from stuntbroker.broker.personality import CURRENT, PERSONALITIES, has_features, versions_of
 from stuntbroker.client import TransactionalProducer
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.connection import Connection, Deadline
 from stuntbroker.client.errors import ConnectionFailed
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -26,6 +27,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 ALL = [*PERSONALITIES, CURRENT]
+DEADLINE_S = 20.0
 API_VERSIONS, PRODUCE, INIT_PRODUCER_ID = 18, 0, 22
 
 
@@ -51,21 +53,18 @@ def test_a_listener_tells_the_versions_of_its_release_and_serves_no_later_ones(p
         version = min(3, versions[API_VERSIONS][1])
         request = ApiVersionsRequest("test", "1")
         answer: ApiVersionsResponse = cluster.ask(1, API_VERSIONS, request, ApiVersionsResponse, version, version)
-        told = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
-        assert told == {**versions, PRODUCE: (0, versions[PRODUCE][1])}
+        shown = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        assert shown == {**versions, PRODUCE: (0, versions[PRODUCE][1])}
         assert bool(answer.finalized_features) is (has_features(personality) and version >= 3)
 
         later = versions[INIT_PRODUCER_ID][1] + 1
-        connection = cluster._node(1)
         if personality != CURRENT:
+            address = parse_bootstrap(broker.bootstrap)[0]
+            deadline = Deadline(DEADLINE_S)
+            connection = Connection(address, deadline)
+            init = InitProducerIdRequest("id", 1000)
             with pytest.raises(ConnectionFailed):
-                connection.ask(
-                    INIT_PRODUCER_ID,
-                    later,
-                    InitProducerIdRequest("id", 1000),
-                    InitProducerIdResponse,
-                    cluster.start_operation(),
-                )
+                connection.ask(INIT_PRODUCER_ID, later, init, InitProducerIdResponse, deadline)
 
 
 @pytest.mark.parametrize("personality", ALL)
