@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+RELEASE: Final = "4.3"
+"""The Kafka release that this table is of; listeners may show themselves as an older one (personality.py)."""
 SERVED: Final[dict[int, tuple[int, int, str]]] = {
     0: (3, 13, "k00_produce"),
     1: (4, 18, "k01_fetch"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.broker.personality import CURRENT, PERSONALITIES
+from stuntbroker.broker.apis import RELEASE
 
 SHORT_MAX: Final = 2**15 - 1
 INT_MAX: Final = 2**31 - 1
@@ -100,10 +100,12 @@ def _ids_or_prefixes(text: str) -> str:
 
 def _personalities(text: str) -> str:
     """Releases of Kafka, each for all listeners or, as NAME:RELEASE, for one."""
+    from stuntbroker.broker.personality import PERSONALITIES
+
     for part in map(str.strip, text.split(",")):
         release = part.rpartition(":")[2]
-        if release != CURRENT and release not in PERSONALITIES:
-            raise ConfigError(f"{part!r}: {release!r} is none of {', '.join([*PERSONALITIES, CURRENT])}")
+        if release != RELEASE and release not in PERSONALITIES:
+            raise ConfigError(f"{part!r}: {release!r} is none of {', '.join([*PERSONALITIES, RELEASE])}")
     return text
 
 
@@ -237,7 +239,7 @@ BROKER: Final[dict[str, Property]] = {
     "stuntbroker.mapped.address": _string("", _address),
     "stuntbroker.mapped.address.wait.ms": _int(0, 0),
     # One for all listeners, or NAME:RELEASE for some of them.
-    "stuntbroker.personality": _list(CURRENT, _personalities),
+    "stuntbroker.personality": _list(RELEASE, _personalities),
     "stuntbroker.profile": _string("kafka", _one_of("kafka", "kip-588", "kip-447-draft")),
     # any: a replication factor above 1 is accepted, and one copy is kept; strict: it is refused, as Kafka with one broker does.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),

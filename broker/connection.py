@@ -19,7 +19,6 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER
-from stuntbroker.broker.first_bytes import refusal_reason
 from stuntbroker.broker.read_pace import READ_AT_ONCE
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
 from stuntbroker.broker.router import Handler, Route
@@ -260,6 +259,8 @@ class Connection(asyncio.BufferedProtocol):
                 else:
                     break
                 if not 0 <= size <= self.broker.frame_size_max:
+                    from stuntbroker.broker.first_bytes import refusal_reason
+
                     reason = refusal_reason(bytes(self._view[low : low + 4]))
                     self.fail("frame_refused", reason=reason, size=size, size_max=self.broker.frame_size_max)
                     return

@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from stuntbroker.protocol.errors import ErrorCode
@@ -35,20 +34,22 @@ OUR_ADMIN_CLIENT: Final = "stuntbroker"
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
-@dataclass(slots=True)
 class Fence:
     """Why a producer was fenced: the cause, and the client that caused it, where it was one."""
 
-    cause: str
-    by_client_id: str
-    by_client: str
-    """Address of who fenced; empty for the broker itself."""
-    fenced_client: str
-    """Address of the producer that was fenced; empty where it is not known."""
-    at_ms: int
-    """Monotonic."""
-    is_logged: bool = False
-    """Whether a line of the log has said so."""
+    __slots__ = ("at_ms", "by_client", "by_client_id", "cause", "fenced_client", "is_logged")
+
+    def __init__(self, cause: str, by_client_id: str, by_client: str, fenced_client: str, at_ms: int) -> None:
+        self.cause = cause
+        self.by_client_id = by_client_id
+        self.by_client = by_client
+        """Address of who fenced; empty for the broker itself."""
+        self.fenced_client = fenced_client
+        """Address of the producer that was fenced; empty where it is not known."""
+        self.at_ms = at_ms
+        """Monotonic."""
+        self.is_logged = False
+        """Whether a line of the log has said so."""
 
 
 class Refusal(NamedTuple):

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from stuntbroker.broker.apis import RELEASE
 from stuntbroker.broker.config import BrokerConfig, ConfigError
-from stuntbroker.broker.personality import CURRENT
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
@@ -134,7 +134,7 @@ def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
 
 def _personalities(config: BrokerConfig, names: list[str]) -> dict[str, str]:
     """Return the release as which each listener shows itself (`stuntbroker.personality`). Raises ConfigError."""
-    personalities = dict.fromkeys(names, CURRENT)
+    personalities = dict.fromkeys(names, RELEASE)
     for entry in map(str.strip, config["stuntbroker.personality"].split(",")):
         name, _, release = entry.upper().rpartition(":")
         if name and name not in personalities:
@@ -209,7 +209,7 @@ class Listener:
         port: int,
         config: BrokerConfig,
         advertised: Address | None = None,
-        personality: str = CURRENT,
+        personality: str = RELEASE,
     ) -> None:
         self.name = name
         self.personality = personality

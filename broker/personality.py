@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.apis import RELEASE, SERVED
 
-CURRENT: Final = "4.3"
 FEATURES_FROM: Final = "4.0"
 """The first release with the feature transaction.version."""
 
@@ -61,7 +60,7 @@ def versions_of(personality: str) -> Mapping[int, tuple[int, int]]:
     The lowest is this broker's own: requests that only clients older than its own lowest versions send are not served.
     """
     served = {key: (low, high) for key, (low, high, _) in SERVED.items()}
-    if personality == CURRENT:
+    if personality == RELEASE:
         return served
     highest = PERSONALITIES[personality]
     return {

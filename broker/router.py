@@ -12,8 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from stuntbroker.broker.apis import API_VERSIONS, ONLY_APPEND, SERVED
-from stuntbroker.broker.personality import CURRENT, versions_of
+from stuntbroker.broker.apis import API_VERSIONS, ONLY_APPEND, RELEASE, SERVED
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:
@@ -71,9 +70,9 @@ class Router:
         self._older: dict[str, OlderRouter] = {}
         """By personality."""
 
-    def resolve(self, key: int, version: int, personality: str = CURRENT) -> Route | None:
+    def resolve(self, key: int, version: int, personality: str = RELEASE) -> Route | None:
         """Return the route of an API's version, and keep it in `routes`; None for what is not served."""
-        if personality != CURRENT:
+        if personality != RELEASE:
             return self.of(personality).resolve(key, version)
         served = SERVED.get(key)
         if served is None or not served[0] <= version <= served[1]:
@@ -117,9 +116,11 @@ class Router:
 
     def of(self, personality: str) -> Router | OlderRouter:
         """Return the router of listeners with this personality."""
-        if personality == CURRENT:
+        if personality == RELEASE:
             return self
         if personality not in self._older:
+            from stuntbroker.broker.personality import versions_of
+
             self._older[personality] = OlderRouter(self, versions_of(personality))
         return self._older[personality]
 

@@ -98,6 +98,22 @@ class TransactionalConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # aiokafka
         self._send_plainly = self._client.send
         self._client.send = self._send
 
+    async def stop(self) -> None:
+        """Leave the group, and close all connections. May be called twice."""
+        try:
+            await super().stop()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # aiokafka raises that it has cancelled a fetch which waits to be repeated, as while the broker is away.
+            pending = {fetch for fetch in self._fetcher._pending_tasks if not fetch.done()}
+            for fetch in pending:
+                fetch.cancel()
+            if pending:
+                await asyncio.wait(pending)
+            await self._client.close()
+
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
         """Return the next record, however long it takes."""
         since_ns = time.time_ns()

@@ -10,9 +10,9 @@ import re
 from struct import pack
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.apis import API_VERSIONS, WITHOUT_TWO_PHASE
+from stuntbroker.broker.apis import API_VERSIONS, RELEASE, WITHOUT_TWO_PHASE
 from stuntbroker.broker.features import LEVEL_MAX, TRANSACTION_VERSION
-from stuntbroker.broker.personality import CURRENT, has_features, versions_of
+from stuntbroker.broker.personality import has_features, versions_of
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import (
@@ -99,7 +99,7 @@ def _served(
     )
 
 
-def unsupported_version(correlation_id: int, personality: str = CURRENT) -> bytes:
+def unsupported_version(correlation_id: int, personality: str = RELEASE) -> bytes:
     """The whole frame that answers an ApiVersions request of a version that is not served."""
     low, high = versions_of(personality)[API_VERSIONS]
     body = pack(">ihihhh", correlation_id, ErrorCode.UNSUPPORTED_VERSION, 1, API_VERSIONS, low, high)

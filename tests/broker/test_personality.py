@@ -12,10 +12,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Producer
 
 from stuntbroker import run_broker
-from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.apis import RELEASE, SERVED
 from stuntbroker.broker.config import BrokerConfig, ConfigError
 from stuntbroker.broker.listener import listeners_of
-from stuntbroker.broker.personality import CURRENT, PERSONALITIES, has_features, versions_of
+from stuntbroker.broker.personality import PERSONALITIES, has_features, versions_of
 from stuntbroker.client import TransactionalProducer
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.connection import Connection, Deadline
@@ -26,7 +26,7 @@ from stuntbroker.protocol.messages.api_versions_response import ApiVersionsRespo
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
-ALL = [*PERSONALITIES, CURRENT]
+ALL = [*PERSONALITIES, RELEASE]
 DEADLINE_S = 20.0
 API_VERSIONS, PRODUCE, INIT_PRODUCER_ID = 18, 0, 22
 
@@ -58,7 +58,7 @@ def test_a_listener_tells_the_versions_of_its_release_and_serves_no_later_ones(p
         assert bool(answer.finalized_features) is (has_features(personality) and version >= 3)
 
         later = versions[INIT_PRODUCER_ID][1] + 1
-        if personality != CURRENT:
+        if personality != RELEASE:
             address = parse_bootstrap(broker.bootstrap)[0]
             deadline = Deadline(DEADLINE_S)
             connection = Connection(address, deadline)

@@ -112,3 +112,18 @@ async def test_without_a_committed_offset_and_a_place_to_begin_a_reset_says_so(s
     async with consumer:
         with pytest.raises(NoOffsetForPartitionError):
             await consumer.reset_to_committed()
+
+
+async def test_a_fetch_that_waits_to_be_repeated_does_not_keep_a_consumer_from_closing(stuntbroker: Broker) -> None:
+    """As while the broker is away: aiokafka cancels such a fetch, and raises that it was cancelled."""
+    stuntbroker.create_topic("in", 2)
+    before = asyncio.all_tasks()
+    consumer = consumer_of(stuntbroker)
+    await consumer.start()
+    waiting = [asyncio.create_task(asyncio.sleep(3600)) for _ in range(2)]
+    consumer._fetcher._pending_tasks.update(waiting)
+    await asyncio.sleep(0)
+    await consumer.stop()
+    assert all(fetch.cancelled() for fetch in waiting)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
