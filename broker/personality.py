@@ -1,7 +1,7 @@
 """Older Kafkas that a listener can be: the versions of APIs that each of them serves, and whether it has features.
 
 A client that comes by such a listener sees the highest versions that the release had, so that it speaks as it would with that
-release: without KIP-890 before 4.0, without PRODUCER_FENCED before 2.7, without incremental fetch sessions and so on. What
+release: without KIP-890 before 4.0, without PRODUCER_FENCED before 2.7, without topic ids in Fetch before 3.1. What
 the broker does with a request of such a version is what Apache Kafka 4.3 does with it.
 """
 
