@@ -85,7 +85,7 @@ def _write_ahead(
             size = header.length + LOG_OVERHEAD
             if not LARGE_BATCH_SIZE < size <= min(len(records), log.config.max_message_bytes):
                 continue  # It is refused.
-            batch = LargeBatch(log.folder, records, size)
+            batch = LargeBatch(log.disk, log.folder, records, size)
             log.large_batches.append(batch)
             large.append((log, batch))
             if not header.attributes & CODEC_MASK:

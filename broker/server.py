@@ -27,6 +27,7 @@ from stuntbroker.broker.timers import Timers
 from stuntbroker.broker.topics import OFFSETS, Topics
 from stuntbroker.broker.transactions import Transactions
 from stuntbroker.storage.data_dir import DataDir
+from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL
 from stuntbroker.storage.syncer import Syncer
@@ -68,6 +69,7 @@ class Broker:
         truncate_damaged: bool = False,
         listeners: list[Listener] | None = None,
         chance: Chance | None = None,
+        disk: Disk = LOCAL_DISK,
     ) -> None:
         self.config = config
         self.events = events or Events()
@@ -95,7 +97,7 @@ class Broker:
         self._groups: GroupCoordinator | None = None
         self._dynamic_config: DynamicConfig | None = None
         self._durability = durability
-        self.data_dir = DataDir(data_dir or _temporary_folder(), truncate_damaged)
+        self.data_dir = DataDir(data_dir or _temporary_folder(), truncate_damaged, disk)
         try:
             self._open()
         except BaseException:  # Whatever it was is told by who started us; the folder must be free for the next try.
@@ -104,9 +106,10 @@ class Broker:
 
     def _open(self) -> None:
         """Reads the data folder back."""
-        self.syncer = (
-            Syncer(self._run_beside, self._sync_failed, self.data_dir.points) if self._durability == "power" else None
-        )
+        data_dir = self.data_dir
+        self.syncer: Syncer | None = None
+        if self._durability == "power":
+            self.syncer = Syncer(self._run_beside, self._sync_failed, data_dir.points, data_dir.disk)
         if self.syncer is not None:
             self.data_dir.path_created = self.syncer.path_created
         self.cluster_id = self._identify()

@@ -24,7 +24,6 @@ DeleteRecords, deletion of the topic), the cleaning gives up; the next one begin
 from __future__ import annotations
 
 import contextlib
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -44,14 +43,13 @@ from stuntbroker.protocol.batches.records import (
 )
 from stuntbroker.protocol.batches.walk import Span, spans
 from stuntbroker.protocol.primitives import Buffer, DecodeError
-from stuntbroker.storage.disk import open_file
+from stuntbroker.storage.disk import CREATE_NEW
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import OPEN_FILES
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.points import Points
 from stuntbroker.storage.recovery import finish_compaction
 from stuntbroker.storage.segment import SUFFIXES, Segment
-from stuntbroker.storage.syncer import sync_path
 
 SLICE_BYTES: Final = 65_536
 """Bytes of log that one slice reads."""
@@ -98,7 +96,7 @@ class Cleaning:
         """Raises StorageError when the disk refuses; the log is whole then, cleaned or not."""
         log = self.log
         try:
-            finish_compaction(log.folder)
+            finish_compaction(log.disk, log.folder)
             count = len(old_enough(log, self.now_ms))
             if count == len(log.segments):
                 log.roll()
@@ -178,9 +176,10 @@ class Cleaning:
 
     def _write(self, group: list[Segment], end: int, aborted: _AbortedOffsets) -> Generator[None, None, Segment]:
         """What stays of neighbouring segments, in one in their place."""
-        cleaned = Segment(self.log.folder, group[0].base_offset)
+        disk = self.log.disk
+        cleaned = Segment(self.log.folder, group[0].base_offset, disk)
         path = f"{self.log.folder}/{group[0].base_offset}-{end}"
-        cleaned.fd = open_file(path + ".cleaned", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        cleaned.fd = disk.open_file(path + ".cleaned", CREATE_NEW)
         try:
             for segment in group:
                 for header, batch in segment.batches(SLICE_BYTES):
@@ -190,18 +189,17 @@ class Cleaning:
                         cleaned.append(remaining, len(remaining), kept.last_offset, kept.max_timestamp)
                     yield from self._slice(header.size)
             if cleaned.max_timestamp < 0:  # How old its records are, only the file can tell.
-                times = os.stat(group[-1].path + ".log")
-                os.utime(cleaned.fd, ns=(times.st_atime_ns, times.st_mtime_ns))
+                disk.set_modified_ns(cleaned.fd, disk.modified_ns(group[-1].path + ".log"))
             if self.log.touched is not None:  # What it replaces was synced.
                 cleaned.sync()
             self._points.passing("compaction.swap.before", self.log.topic, self.log.index)
-            os.replace(path + ".cleaned", path + ".swap")
+            disk.rename(path + ".cleaned", path + ".swap")
             if self.log.touched is not None:
-                sync_path(self.log.folder)
+                disk.sync_path(self.log.folder)
         except BaseException:
             cleaned.close()
             with contextlib.suppress(OSError):
-                os.unlink(path + ".cleaned")
+                disk.remove(path + ".cleaned")
             raise
         self._swap(group, cleaned, path, end)
         return cleaned
@@ -275,9 +273,9 @@ class Cleaning:
             segment.close()
             for suffix in SUFFIXES if segment.base_offset != cleaned.base_offset else SUFFIXES[:-1]:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(segment.path + suffix)
+                    log.disk.remove(segment.path + suffix)
         passing("compaction.swap.middle")
-        os.replace(path + ".swap", cleaned.path + ".log")
+        log.disk.rename(path + ".swap", cleaned.path + ".log")
         passing("compaction.swap.after")
         OPEN_FILES.opened(cleaned)  # Not before: it would open another file again than the one that it is.
         cleaned.write_indexes()

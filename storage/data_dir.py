@@ -14,13 +14,11 @@ Which folder may become one, and what else may be in it, says ownership.py.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from stuntbroker.storage.disk import make_folder, open_file, read_file, replace_file, write_file
+from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk, Kind
 from stuntbroker.storage.errors import DataDirLocked, StorageError, storage_error
 from stuntbroker.storage.journal import change_of, is_whole, line_of
 from stuntbroker.storage.log_config import LogConfig
@@ -56,34 +54,33 @@ _NO_FOLDER: Final[dict[type[OSError], str]] = {
 class DataDir:
     """An open data folder. One process at a time."""
 
-    def __init__(self, path: str, truncate_damaged: bool = False) -> None:
+    def __init__(self, path: str, truncate_damaged: bool = False, disk: Disk = LOCAL_DISK) -> None:
         self.path = path
+        self.disk = disk
         self.points = Points()
         self.truncate_damaged = truncate_damaged
         """Cut a damaged log where the damage begins, instead of refusing it."""
         try:
-            check_ownership(path)
-            make_folder(path)
-            self._lock = open_file(f"{path}/.lock", os.O_RDWR | os.O_CREAT)
+            check_ownership(disk, path)
+            disk.make_folder(path)
+            self._lock = disk.open_file(f"{path}/.lock", CREATE)
         except OSError as fault:
             why = _NO_FOLDER.get(type(fault), fault.strerror)
             raise StorageError(f"cannot use the data folder {path}: {why}; give another --data-dir") from fault
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as fault:
-            os.close(self._lock)
+        if not disk.lock(self._lock):
+            disk.close(self._lock)
             raise DataDirLocked(
                 f"the data folder {path} is in use by another process: stop it, or give another --data-dir"
-            ) from fault
+            )
         try:
-            self.was_clean = os.path.exists(f"{path}/{CLEAN}")
+            self.was_clean = disk.kind(f"{path}/{CLEAN}") is not None
             self.start_offsets = self._read_start_offsets()
             self._start_offsets_changed = False
         except OSError as fault:
-            os.close(self._lock)
+            disk.close(self._lock)
             raise StorageError(f"cannot use the data folder {path}: {fault}") from fault
         except StorageError:
-            os.close(self._lock)
+            disk.close(self._lock)
             raise
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.path_created: Callable[[str], None] | None = None
@@ -96,7 +93,7 @@ class DataDir:
     def properties(self) -> dict[str, str]:
         """meta.properties; empty when there is none."""
         try:
-            text = read_file(f"{self.path}/{PROPERTIES}").decode()
+            text = self.disk.read_file(f"{self.path}/{PROPERTIES}").decode()
             lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
         except FileNotFoundError:
             return {}
@@ -127,7 +124,7 @@ class DataDir:
         """
         path = f"{self.path}/{JOURNAL}"
         try:
-            *lines, torn = read_file(path).split(b"\n")
+            *lines, torn = self.disk.read_file(path).split(b"\n")
         except FileNotFoundError:
             return
         except OSError as fault:
@@ -142,7 +139,9 @@ class DataDir:
             raise self.damaged(len(lines) + 1, "another byte in the place of its end")
         if torn:
             try:
-                os.truncate(path, os.path.getsize(path) - len(torn))
+                fd = self.disk.open_file(path, WRITE)
+                self.disk.truncate(fd, self.disk.size(fd) - len(torn))
+                self.disk.close(fd)
             except OSError as fault:
                 raise StorageError(f"cannot write {path}: {fault.strerror}") from fault
 
@@ -162,9 +161,9 @@ class DataDir:
         """From now on the folder is ours. Raises StorageError."""
         if self._journal >= 0:
             return
-        is_new = not os.path.exists(f"{self.path}/{JOURNAL}")
+        is_new = self.disk.kind(f"{self.path}/{JOURNAL}") is None
         try:
-            self._journal = open_file(f"{self.path}/{JOURNAL}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            self._journal = self.disk.open_file(f"{self.path}/{JOURNAL}", CREATE)
         except OSError as fault:
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
         if is_new and self.path_created is not None:
@@ -177,7 +176,7 @@ class DataDir:
         """
         try:
             if self.was_clean:
-                os.unlink(f"{self.path}/{CLEAN}")
+                self.disk.remove(f"{self.path}/{CLEAN}")
         except OSError as fault:
             raise StorageError(f"cannot remove {self.path}/{CLEAN}: {fault.strerror}") from fault
 
@@ -185,14 +184,12 @@ class DataDir:
         """Writes a change. Raises StorageError, and then the change is not in the journal."""
         self.open_journal()
         line = line_of(change)
-        end = os.fstat(self._journal).st_size
+        end = self.disk.size(self._journal)
         self.points.passing("journal.write.before")
         try:
-            written = 0
-            while written < len(line):
-                written += os.write(self._journal, line[written:])
+            self.disk.write_all(self._journal, line, end)
         except OSError as fault:
-            os.ftruncate(self._journal, end)  # Else the next line would follow half a line.
+            self.disk.truncate(self._journal, end)  # Else the next line would follow half a line.
             raise StorageError(f"cannot write {self.path}/{JOURNAL}: {fault.strerror}") from fault
         self._journal_lines += 1
         self.points.passing("journal.write.after")
@@ -202,7 +199,7 @@ class DataDir:
         if self._journal_lines <= 2 * len(changes) + JOURNAL_SLACK:
             return
         if self._journal >= 0:
-            os.close(self._journal)
+            self.disk.close(self._journal)
             self._journal = -1
         try:
             self._replace(JOURNAL, b"".join(map(line_of, changes)), sync=True)
@@ -214,7 +211,7 @@ class DataDir:
         """Sync the journal. Raises StorageError."""
         if self._journal >= 0:
             try:
-                os.fdatasync(self._journal)
+                self.disk.sync(self._journal)
             except OSError as fault:
                 raise StorageError(f"cannot sync {self.path}/{JOURNAL}: {fault.strerror}") from fault
 
@@ -231,18 +228,18 @@ class DataDir:
 
         def create(log: PartitionLog) -> None:
             try:
-                make_folder(folder)
-                _write(f"{folder}/{METADATA}", metadata_of(topic_id))
-                _write(f"{folder}/leader-epoch-checkpoint", f"0\n1\n0 {log.log_start_offset}\n")
+                self.disk.make_folder(folder)
+                self._write(f"{folder}/{METADATA}", metadata_of(topic_id))
+                self._write(f"{folder}/leader-epoch-checkpoint", f"0\n1\n0 {log.log_start_offset}\n")
             except OSError as fault:
                 raise storage_error(f"cannot create {folder}", fault) from fault
             if self.path_created is not None:
                 for path in (f"{folder}/{METADATA}", f"{folder}/leader-epoch-checkpoint", folder, self.path):
                     self.path_created(path)
 
-        log = PartitionLog(topic, index, folder, config, create)
+        log = PartitionLog(topic, index, folder, config, create, self.disk)
         cut = 0
-        if not is_new and os.path.isdir(folder):
+        if not is_new and self.disk.kind(folder) is Kind.FOLDER:
             try:
                 cut = recover(log, self.start_offsets.get((topic, index), 0), self.was_clean, self.truncate_damaged)
             except OSError as fault:
@@ -257,12 +254,12 @@ class DataDir:
         """
         self.forget_deleted_start_offsets()
         try:
-            there = set(os.listdir(self.path)) if len(indexes) > LISTED_FROM else None
+            there = set(self.disk.names_in(self.path)) if len(indexes) > LISTED_FROM else None
         except OSError as fault:
             raise storage_error(f"cannot read {self.path}", fault) from fault
         for index in indexes:
             name = f"{topic}-{index}"
-            if name in there if there is not None else os.path.lexists(f"{self.path}/{name}"):
+            if name in there if there is not None else self.disk.kind(f"{self.path}/{name}") is not None:
                 raise StorageError(f"there is something else at {self.path}/{topic}-{index}: move it away")
 
     def delete_partition(self, log: PartitionLog) -> None:
@@ -274,8 +271,8 @@ class DataDir:
         self._start_offsets_changed |= (log.topic, log.index) in self.start_offsets
         try:
             log.delete()
-            if os.path.isdir(log.folder):
-                _remove_partition(log.folder)
+            if self.disk.kind(log.folder) is Kind.FOLDER:
+                self._remove_partition(log.folder)
         except OSError as fault:
             raise StorageError(f"cannot remove {log.folder}: {fault.strerror}") from fault
 
@@ -287,7 +284,7 @@ class DataDir:
         `topics`: id and number of partitions by name; `new_uuid`: one for the name of each stray. Raises StorageError.
         """
         strays = []
-        judged = judge(self.path, topics, deleted, not self._journal_lines)
+        judged = judge(self.disk, self.path, topics, deleted, not self._journal_lines)
         known = self.start_offsets
         # A crash may have come between the deletion of a topic and the checkpoint that no longer names its partitions.
         self.start_offsets = {(t, i): offset for (t, i), offset in known.items() if t in topics and i < topics[t][1]}
@@ -295,14 +292,14 @@ class DataDir:
             for action, folder, topic, index in judged:
                 match action:
                     case FolderAction.DESCRIBED:
-                        _write(f"{folder}/{METADATA}", metadata_of(topics[topic][0]))
+                        self._write(f"{folder}/{METADATA}", metadata_of(topics[topic][0]))
                     case FolderAction.REMOVED:
                         self.start_offsets.pop((topic, index), None)
-                        _remove_partition(folder)
+                        self._remove_partition(folder)
                     case FolderAction.SET_ASIDE:
                         self.start_offsets.pop((topic, index), None)
                         name = stray_name(topic, index, new_uuid())
-                        os.rename(folder, f"{self.path}/{name}")
+                        self.disk.rename(folder, f"{self.path}/{name}")
                         strays.append((folder, name))
         except OSError as fault:
             raise StorageError(f"cannot tidy up the data folder: {fault}") from fault
@@ -343,7 +340,7 @@ class DataDir:
     def _read_start_offsets(self) -> dict[tuple[str, int], int]:
         path = f"{self.path}/{START_OFFSETS}"
         try:
-            data = read_file(path)
+            data = self.disk.read_file(path)
         except FileNotFoundError:
             return {}
         try:
@@ -369,9 +366,9 @@ class DataDir:
             log.close()
         self.write_start_offsets()
         if self._journal >= 0:
-            os.close(self._journal)
-        _write(f"{self.path}/{CLEAN}", '{"version":0}')
-        os.close(self._lock)
+            self.disk.close(self._journal)
+        self._write(f"{self.path}/{CLEAN}", '{"version":0}')
+        self.disk.close(self._lock)
 
     def abandon(self) -> None:
         """Lets go of everything as it is, as a crash would."""
@@ -379,20 +376,18 @@ class DataDir:
             for segment in log.segments:
                 segment.close()
         if self._journal >= 0:
-            os.close(self._journal)
-        os.close(self._lock)
+            self.disk.close(self._journal)
+        self.disk.close(self._lock)
 
     def _replace(self, name: str, data: bytes, sync: bool = False) -> None:
-        replace_file(f"{self.path}/{name}", data, sync=sync or self.path_created is not None)
+        self.disk.replace_file(f"{self.path}/{name}", data, sync=sync or self.path_created is not None)
         if self.path_created is not None:
             self.path_created(self.path)
 
+    def _remove_partition(self, folder: str) -> None:
+        for name in sorted(self.disk.names_in(folder), key=METADATA.__eq__):
+            self.disk.remove(f"{folder}/{name}")
+        self.disk.remove_folder(folder)
 
-def _remove_partition(folder: str) -> None:
-    for name in sorted(os.listdir(folder), key=METADATA.__eq__):
-        os.unlink(f"{folder}/{name}")
-    os.rmdir(folder)
-
-
-def _write(path: str, text: str) -> None:
-    write_file(path, text.encode())
+    def _write(self, path: str, text: str) -> None:
+        self.disk.write_file(path, text.encode())

@@ -1,4 +1,8 @@
-"""Files of a data folder. None is reached through a link, and only the user who runs the broker may read them.
+"""Files of a data folder. Everything in this room that touches a file does it through a `Disk`.
+
+`Disk` is the disk of this machine; `MemoryDisk` (memory_disk.py) has the same methods and keeps files in memory. Descriptors and
+paths belong to the disk that gave them. On both, no file is reached through a link, and only the user who runs the broker may
+read it.
 
 A link in a data folder leads somewhere else, and start-up cuts, replaces and removes files. Whatever is opened here must be a
 regular file: anything else is refused with a StorageError that names it.
@@ -7,63 +11,214 @@ regular file: anything else is refused with a StorageError that names it.
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
+from enum import Enum
 from typing import Final
 
+from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.errors import StorageError
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
+MAP_FROM: Final = 65_536
+"""Reads from this size on are mapped, smaller ones copied."""
+PAGE: Final = mmap.ALLOCATIONGRANULARITY
+READ: Final = os.O_RDONLY
+WRITE: Final = os.O_RDWR
+CREATE: Final = os.O_RDWR | os.O_CREAT
+CREATE_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL
 # O_NONBLOCK: opening a named pipe must not wait for its other end.
 _OPEN_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def not_regular(path: str) -> StorageError:
-    """The refusal of a path at which a file of the broker is expected and something else is found."""
-    kind = "a link" if os.path.islink(path) else "a folder" if os.path.isdir(path) else "not a regular file"
-    return StorageError(f"{path} is {kind}, and the broker keeps a file there; nothing was changed: move it away")
+class Kind(Enum):
+    """What is at a path. A link is a link, whatever it leads to."""
+
+    FILE = "a file"
+    FOLDER = "a folder"
+    LINK = "a link"
+    OTHER = "not a regular file"
 
 
-def open_file(path: str, flags: int) -> int:
-    """Open or create a regular file; return its descriptor. Raises StorageError for anything else, OSError as os.open does."""
-    try:
-        fd = os.open(path, flags | _OPEN_FLAGS, FILE_MODE)
-    except OSError as fault:
-        if fault.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise not_regular(path) from fault
-        raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+class Disk:
+    """The disk of this machine. Methods raise OSError as the system does, and StorageError for what is not a regular file."""
+
+    # --- whole files
+
+    def read_file(self, path: str) -> bytes:
+        """The content of a regular file."""
+        fd = self.open_file(path)
+        try:
+            return self.read(fd, self.size(fd), 0)
+        finally:
+            self.close(fd)
+
+    def write_file(self, path: str, data: bytes, *, sync: bool = False) -> None:
+        """Write a whole regular file, in place of what it held."""
+        fd = self.open_file(path, CREATE)
+        try:
+            self.truncate(fd, 0)
+            self.write_all(fd, data, 0)
+            if sync:
+                self.sync(fd)
+        finally:
+            self.close(fd)
+
+    def replace_file(self, path: str, data: bytes, *, sync: bool = False) -> None:
+        """Put a new file in the place of an old one, which a reader may have mapped.
+
+        `sync`: the content is on the disk before the file gets its name.
+        """
+        self.write_file(path + ".new", data, sync=sync)
+        self.rename(path + ".new", path)
+
+    # --- open files
+
+    def open_file(self, path: str, how: int = READ) -> int:
+        """Open a regular file (READ, WRITE), or create it (CREATE, CREATE_NEW); return its descriptor."""
+        try:
+            fd = os.open(path, how | _OPEN_FLAGS, FILE_MODE)
+        except OSError as fault:
+            if fault.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+                raise self.not_regular(path) from fault
+            raise
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise self.not_regular(path)
+        return fd
+
+    def read(self, fd: int, size: int, position: int) -> bytes:
+        """Up to `size` bytes from `position`: fewer where the file ends."""
+        return os.pread(fd, size, position)
+
+    def map(self, fd: int, size: int, position: int) -> Buffer:
+        """The same bytes: a copy, or from MAP_FROM on a view of the file's own pages, which outlives the file."""
+        if size < MAP_FROM:
+            return os.pread(fd, size, position)
+        start = position - position % PAGE
+        try:
+            mapped = mmap.mmap(fd, position - start + size, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
+        except OSError:  # Too many mappings, or a file system without them.
+            return os.pread(fd, size, position)
+        return memoryview(mapped)[position - start :]
+
+    def write(self, fd: int, data: Buffer, position: int) -> int:
+        """Write at `position`; return how many bytes were written, which may be fewer than there are."""
+        return os.pwrite(fd, data, position)
+
+    def write_all(self, fd: int, data: Buffer, position: int) -> None:
+        """Write all of `data` at `position`."""
+        written = self.write(fd, data, position)
+        if written < len(data):
+            view = memoryview(data)
+            while written < len(view):
+                written += self.write(fd, view[written:], position + written)
+
+    def size(self, fd: int) -> int:
+        """Size of an open file in bytes."""
+        return os.fstat(fd).st_size
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut an open file to so many bytes."""
+        os.ftruncate(fd, size)
+
+    def sync(self, fd: int) -> None:
+        """Return when everything that was written to the file survives a power cut. The file's name may not yet: `sync_path`."""
+        os.fdatasync(fd)
+
+    def set_modified_ns(self, fd: int, modified_ns: int) -> None:
+        """Set the time at which an open file was last written, in ns since 1970."""
+        os.utime(fd, ns=(modified_ns, modified_ns))
+
+    def duplicate(self, fd: int) -> int:
+        """Another descriptor of an open file, which stays when this one is closed."""
+        return os.dup(fd)
+
+    def close(self, fd: int) -> None:
+        """Give back a descriptor."""
         os.close(fd)
-        raise not_regular(path)
-    return fd
+
+    def lock(self, fd: int) -> bool:
+        """Lock an open file until it is closed; False when another process, or another descriptor, has it locked."""
+        import fcntl
+
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    # --- names
+
+    def kind(self, path: str) -> Kind | None:
+        """What is at a path; None when there is nothing."""
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if stat.S_ISREG(mode):
+            return Kind.FILE
+        return Kind.FOLDER if stat.S_ISDIR(mode) else Kind.LINK if stat.S_ISLNK(mode) else Kind.OTHER
+
+    def not_regular(self, path: str) -> StorageError:
+        """The refusal of a path at which a file of the broker is expected and something else is."""
+        kind = self.kind(path) or Kind.OTHER
+        return StorageError(
+            f"{path} is {kind.value}, and the broker keeps a file there; nothing was changed: move it away"
+        )
+
+    def file_size(self, path: str) -> int:
+        """Size in bytes of the file at a path."""
+        return os.stat(path).st_size
+
+    def modified_ns(self, path: str) -> int:
+        """When the file at a path was last written, in ns since 1970."""
+        return os.stat(path).st_mtime_ns
+
+    def names_in(self, folder: str) -> list[str]:
+        """The names in a folder, in no order."""
+        return os.listdir(folder)
+
+    def entries_in(self, folder: str) -> list[tuple[str, Kind]]:
+        """The names in a folder, in no order, and what each is of."""
+        with os.scandir(folder) as entries:
+            return [(entry.name, _kind_of(entry)) for entry in entries]
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, and those above it, unless it is there."""
+        os.makedirs(path, FOLDER_MODE, exist_ok=True)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove an empty folder."""
+        os.rmdir(path)
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Give a file or folder another name; a file that has that name already is replaced."""
+        os.replace(path, new_path)
+
+    def remove(self, path: str) -> None:
+        """Remove a file. Descriptors and views of it stay good."""
+        os.unlink(path)
+
+    def sync_path(self, path: str) -> None:
+        """Sync a file, or the names in a folder. One that is gone needs no sync."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
-def read_file(path: str) -> bytes:
-    """The content of a regular file. Raises StorageError, OSError."""
-    with os.fdopen(open_file(path, os.O_RDONLY), "rb") as file:
-        return file.read()
+def _kind_of(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return Kind.LINK
+    return Kind.FILE if entry.is_file() else Kind.FOLDER if entry.is_dir() else Kind.OTHER
 
 
-def write_file(path: str, data: bytes, *, sync: bool = False) -> None:
-    """Write a whole regular file, in place of what it held. Raises StorageError, OSError."""
-    with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT), "wb") as file:
-        file.truncate(0)  # Not O_TRUNC: only a file that was found to be regular is emptied.
-        file.write(data)
-        if sync:
-            file.flush()
-            os.fdatasync(file.fileno())
-
-
-def replace_file(path: str, data: bytes, *, sync: bool = False) -> None:
-    """Put a new file in the place of an old one, which a reader may have mapped. Raises StorageError, OSError.
-
-    `sync`: the content is on the disk before the file gets its name.
-    """
-    write_file(path + ".new", data, sync=sync)
-    os.replace(path + ".new", path)
-
-
-def make_folder(path: str) -> None:
-    """Make a folder, and those above it, unless it is there. Raises OSError."""
-    os.makedirs(path, FOLDER_MODE, exist_ok=True)
+LOCAL_DISK: Final = Disk()
+"""The disk of this machine."""

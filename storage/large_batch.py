@@ -8,12 +8,11 @@ a crash leaves behind is removed by the next start.
 from __future__ import annotations
 
 import contextlib
-import os
 from itertools import count
 from typing import Final
 
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.storage.disk import open_file
+from stuntbroker.storage.disk import CREATE_NEW, WRITE, Disk
 from stuntbroker.storage.errors import storage_error
 
 LARGE_BATCH_SIZE: Final = 4 << 20
@@ -25,18 +24,19 @@ _numbers = count(1)
 
 
 class LargeBatch:
-    """A batch that waits to be appended to the log in `folder`.
+    """A batch that waits to be appended to the log in `folder` on `disk`.
 
     `is_filled`: whether its records fill the batch, when somebody has looked already.
     """
 
-    __slots__ = ("_folder", "_path", "_written", "batch", "is_filled", "size")
+    __slots__ = ("_disk", "_folder", "_path", "_written", "batch", "is_filled", "size")
 
-    def __init__(self, folder: str, batch: Buffer, size: int) -> None:
+    def __init__(self, disk: Disk, folder: str, batch: Buffer, size: int) -> None:
         self.batch = batch
         self.size = size
         """Bytes of the batch itself; fewer than the buffer has when something follows it."""
         self.is_filled: bool | None = None
+        self._disk = disk
         self._folder = folder
         self._path = ""
         self._written = 0
@@ -52,23 +52,23 @@ class LargeBatch:
         if first:
             self._path = f"{self._folder}/{next(_numbers)}{SUFFIX}"
         try:
-            fd = open_file(self._path, os.O_WRONLY | (os.O_CREAT | os.O_EXCL if first else 0))
+            fd = self._disk.open_file(self._path, CREATE_NEW if first else WRITE)
             try:
                 data = memoryview(self.batch)[self._written : min(self._written + PIECE_SIZE, self.size)]
-                self._written += os.pwrite(fd, data, self._written)
+                self._written += self._disk.write(fd, data, self._written)
             finally:
-                os.close(fd)
+                self._disk.close(fd)
         except OSError as fault:
             raise storage_error(f"cannot write {self._path}", fault) from fault
 
     def become(self, path: str, head: Buffer) -> int:
         """Give the written file its final header and the name `path`; return its descriptor. Raises OSError, StorageError."""
-        fd = open_file(self._path, os.O_RDWR)
+        fd = self._disk.open_file(self._path, WRITE)
         try:
-            os.pwrite(fd, head, 0)
-            os.replace(self._path, path)
+            self._disk.write_all(fd, head, 0)
+            self._disk.rename(self._path, path)
         except BaseException:
-            os.close(fd)
+            self._disk.close(fd)
             raise
         self._path = ""
         return fd
@@ -77,5 +77,5 @@ class LargeBatch:
         """Remove the file of a batch that was not appended. What cannot be removed goes at the next start."""
         if self._path:
             with contextlib.suppress(OSError):  # Mostly its topic was deleted, and the folder with it.
-                os.unlink(self._path)
+                self._disk.remove(self._path)
         self._path, self._written = "", 0

@@ -17,13 +17,12 @@ leaves that never had a topic. With the meta.properties of Apache Kafka it is Ka
 from __future__ import annotations
 
 import base64
-import os
 import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from stuntbroker.storage.disk import read_file
+from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
 
 PROPERTIES: Final = "meta.properties"
@@ -76,21 +75,21 @@ def uuid_text(uuid: bytes) -> str:
     return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
 
 
-def check_ownership(path: str) -> None:
+def check_ownership(disk: Disk, path: str) -> None:
     """Raises StorageError for a folder that is neither ours nor new; OSError when it cannot be looked into."""
     try:
-        names = set(os.listdir(path))
+        names = set(disk.names_in(path))
     except (FileNotFoundError, NotADirectoryError):  # Nobody's yet, or found out when it is to be made.
         return
     if JOURNAL in names:
         return
     if KRAFT in names:
         raise _kafka_s(path, f"there is {KRAFT}")
-    if PROPERTIES in names and _was_written_by_kafka(f"{path}/{PROPERTIES}"):
+    if PROPERTIES in names and _was_written_by_kafka(disk, f"{path}/{PROPERTIES}"):
         raise _kafka_s(path, f"as its {PROPERTIES} says")
     others = sorted(name for name in names - NEW_MAY_HOLD if not name.startswith("."))
     for name in others:
-        if os.path.exists(f"{path}/{name}/{METADATA}"):
+        if disk.kind(f"{path}/{name}/{METADATA}") is not None:
             raise _without_journal(path, name)
     if others:
         raise StorageError(
@@ -100,11 +99,15 @@ def check_ownership(path: str) -> None:
 
 
 def judge(
-    path: str, topics: Mapping[str, tuple[bytes, int]], deleted: Mapping[str, Deleted], journal_is_empty: bool
+    disk: Disk,
+    path: str,
+    topics: Mapping[str, tuple[bytes, int]],
+    deleted: Mapping[str, Deleted],
+    journal_is_empty: bool,
 ) -> list[Judged]:
     """What to do with the folders in a data folder. `topics`: id and number of partitions by name."""
     judged = []
-    for name in sorted(os.listdir(path)):
+    for name in sorted(disk.names_in(path)):
         topic, _, text = name.rpartition("-")
         if not topic or not _INDEX.fullmatch(text):
             continue
@@ -114,9 +117,9 @@ def judge(
             raise _kafka_s(path, f"there is {KRAFT}")
         try:
             if index < count:
-                action = _claimed(folder, topic, topic_id, deleted)
+                action = _claimed(disk, folder, topic, topic_id, deleted)
             else:
-                action = _unclaimed(folder, index, deleted.get(topic))
+                action = _unclaimed(disk, folder, index, deleted.get(topic))
         except OSError as fault:
             if index < count:
                 raise StorageError(f"cannot read {folder}: {fault}") from fault
@@ -138,10 +141,10 @@ def metadata_of(topic_id: bytes) -> str:
     return f"version: 0\ntopic_id: {uuid_text(topic_id)}\n"
 
 
-def _claimed(folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Deleted]) -> FolderAction:
-    if not _is_folder(folder):
+def _claimed(disk: Disk, folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Deleted]) -> FolderAction:
+    if disk.kind(folder) is not Kind.FOLDER:
         raise StorageError(f"{folder} is not a folder, and that partition's data belong there: move it away")
-    own_id = _topic_id(folder)
+    own_id = _topic_id(disk, folder)
     if own_id is None:
         return FolderAction.DESCRIBED
     if own_id == topic_id:
@@ -154,10 +157,10 @@ def _claimed(folder: str, topic: str, topic_id: bytes, deleted: Mapping[str, Del
     )
 
 
-def _unclaimed(folder: str, index: int, deleted: Deleted | None) -> FolderAction:
-    if not _is_folder(folder):
+def _unclaimed(disk: Disk, folder: str, index: int, deleted: Deleted | None) -> FolderAction:
+    if disk.kind(folder) is not Kind.FOLDER:
         return FolderAction.STAYS
-    files, own_id = os.listdir(folder), _topic_id(folder)
+    files, own_id = disk.names_in(folder), _topic_id(disk, folder)
     if deleted is not None and (own_id in deleted.ids or (not files and index < deleted.partitions)):
         return FolderAction.REMOVED
     return (
@@ -167,24 +170,19 @@ def _unclaimed(folder: str, index: int, deleted: Deleted | None) -> FolderAction
     )
 
 
-def _is_folder(path: str) -> bool:
-    """Whether it is a folder itself: a link to one leads out of the data folder."""
-    return os.path.isdir(path) and not os.path.islink(path)
-
-
-def _topic_id(folder: str) -> bytes | None:
+def _topic_id(disk: Disk, folder: str) -> bytes | None:
     """The id in a partition's METADATA; None when there is none that can be read."""
     try:
-        match = _TOPIC_ID.fullmatch(read_file(f"{folder}/{METADATA}"))
+        match = _TOPIC_ID.fullmatch(disk.read_file(f"{folder}/{METADATA}"))
     except FileNotFoundError:
         return None
     return base64.urlsafe_b64decode(match[1] + b"==") if match else None
 
 
-def _was_written_by_kafka(properties: str) -> bool:
-    if os.path.islink(properties) or not os.path.isfile(properties):
+def _was_written_by_kafka(disk: Disk, properties: str) -> bool:
+    if disk.kind(properties) is not Kind.FILE:
         return False  # Whoever needs the file refuses it.
-    return _KAFKA_S_PROPERTIES.search(read_file(properties)) is not None
+    return _KAFKA_S_PROPERTIES.search(disk.read_file(properties)) is not None
 
 
 def _kafka_s(path: str, evidence: str) -> StorageError:

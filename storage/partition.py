@@ -23,7 +23,7 @@ from stuntbroker.protocol.batches.records import (
 )
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.storage.disk import replace_file
+from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import LogDeleted, StorageError, TooManyOpenFiles, storage_error
 from stuntbroker.storage.large_batch import LargeBatch
 from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
@@ -59,6 +59,7 @@ class PartitionLog(SegmentedLog):
         "config",
         "create",
         "dirty",
+        "disk",
         "exists",
         "failed",
         "folder",
@@ -76,13 +77,20 @@ class PartitionLog(SegmentedLog):
     )
 
     def __init__(
-        self, topic: str, index: int, folder: str, config: LogConfig, create: Callable[[PartitionLog], None]
+        self,
+        topic: str,
+        index: int,
+        folder: str,
+        config: LogConfig,
+        create: Callable[[PartitionLog], None],
+        disk: Disk = LOCAL_DISK,
     ) -> None:
         super().__init__()
         self.topic = topic
         self.index = index
         self.name = (topic, index)
         self.folder = folder
+        self.disk = disk
         self.config = config
         self.create = create
         """Makes the folder, before the first byte is written."""
@@ -372,7 +380,7 @@ class PartitionLog(SegmentedLog):
             elif not self.exists:
                 self.create(self)
                 self.exists = True
-            segment = Segment(self.folder, self.next_offset)
+            segment = Segment(self.folder, self.next_offset, self.disk)
             segment.open()
             self._passing("segment.roll.after")
         except TooManyOpenFiles:
@@ -417,7 +425,7 @@ class PartitionLog(SegmentedLog):
     def _write_snapshot(self) -> None:
         path = f"{self.folder}/{segment_name(self.next_offset)}.snapshot"
         self._passing("snapshot.write.before")
-        replace_file(path, self.producers.snapshot())
+        self.disk.replace_file(path, self.producers.snapshot())
         self._passing("snapshot.write.after")
 
     # --- forgetting

@@ -17,7 +17,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -25,7 +24,7 @@ from typing import Final
 from stuntbroker.protocol.batches.records import CONTROL, HEADER_SIZE, BatchHeader, marker_of, read_records
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer, DecodeError
-from stuntbroker.storage.disk import not_regular, read_file
+from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import SUFFIX as LARGE
 from stuntbroker.storage.partition import PartitionLog
@@ -48,9 +47,9 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     `truncate`: every segment is read whole, and a damaged log is cut where the damage begins.
     """
     log.exists = True
-    finish_compaction(log.folder)
-    bases = sorted(base for _, base, suffix in _files(log.folder) if suffix == ".log")
-    segments = [Segment(log.folder, base) for base in bases]
+    finish_compaction(log.disk, log.folder)
+    bases = sorted(base for _, base, suffix in _files(log.disk, log.folder) if suffix == ".log")
+    segments = [Segment(log.folder, base, log.disk) for base in bases]
     try:
         read_again, cut = _read_segments(segments, log_start_offset, clean, truncate)
     except StorageError:
@@ -67,7 +66,7 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     log.segments, log.active = segments, segments[-1] if segments else NO_SEGMENT
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
     log.next_offset = max(end, log.log_start_offset)
-    _remove_orphans(log.folder, {segment.base_offset for segment in segments}, log.next_offset)
+    _remove_orphans(log, {segment.base_offset for segment in segments}, log.next_offset)
     _load_producers(log, read_again)
     log.aborted = [entry for segment in segments for entry in segment.aborted]
     log.delete_records(log.log_start_offset)
@@ -95,7 +94,7 @@ def _read_segments(
             if not truncate:
                 _refuse_damage(segment, segments[index + 1 :], clean)
             segment.cut()
-            cut = left + sum(os.path.getsize(later.path + ".log") for later in segments[index + 1 :])
+            cut = left + sum(segment.disk.file_size(later.path + ".log") for later in segments[index + 1 :])
             del segments[index + 1 :]  # Their files go with the orphans.
             break
     return read_again, cut
@@ -131,28 +130,28 @@ def damaged(segment: Segment, position: int, end: int, why: str) -> StorageError
     )
 
 
-def finish_compaction(folder: str) -> None:
+def finish_compaction(disk: Disk, folder: str) -> None:
     """Carries out or forgets what a compaction had begun."""
-    for name in os.listdir(folder):
+    for name in disk.names_in(folder):
         if _UNFINISHED.fullmatch(name):
-            os.unlink(f"{folder}/{name}")
+            disk.remove(f"{folder}/{name}")
         elif swap := _SWAP.fullmatch(name):
             # It replaces every segment that begins in [first base, end).
             first, end = int(swap[1]), int(swap[2])
-            for path, base, suffix in list(_files(folder)):
+            for path, base, suffix in list(_files(disk, folder)):
                 if first <= base < end and (suffix != ".snapshot" or base != first):
-                    os.unlink(path)
-            os.replace(f"{folder}/{name}", f"{folder}/{first:020d}.log")
+                    disk.remove(path)
+            disk.rename(f"{folder}/{name}", f"{folder}/{first:020d}.log")
 
 
-def _files(folder: str) -> Iterator[tuple[str, int, str]]:
+def _files(disk: Disk, folder: str) -> Iterator[tuple[str, int, str]]:
     """(path, offset that it is named by, suffix) of every file of a segment, and every snapshot. Raises StorageError."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if ours := _OURS.fullmatch(entry.name):
-                if not entry.is_file(follow_symlinks=False):
-                    raise not_regular(entry.path)
-                yield entry.path, int(ours[1]), ours[2]
+    for name, kind in disk.entries_in(folder):
+        if ours := _OURS.fullmatch(name):
+            path = f"{folder}/{name}"
+            if kind is not Kind.FILE:
+                raise disk.not_regular(path)
+            yield path, int(ours[1]), ours[2]
 
 
 def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
@@ -171,15 +170,15 @@ def sound_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, bytes]]:
             raise damaged(segment, end, offset, "the broker's own records are not as they were written")
 
 
-def _remove_orphans(folder: str, bases: set[int], end: int) -> None:
+def _remove_orphans(log: PartitionLog, bases: set[int], end: int) -> None:
     """Files of segments that are gone; snapshots ahead of the log, or neither at a segment's beginning nor the last."""
-    last = max((offset for offset in _snapshots(folder) if offset <= end), default=-1)
-    for path, base, suffix in list(_files(folder)):
+    last = max((offset for offset in _snapshots(log) if offset <= end), default=-1)
+    for path, base, suffix in list(_files(log.disk, log.folder)):
         keep = base in bases
         if suffix == ".snapshot":
             keep = base == last or (keep and base <= end)
         if not keep:
-            os.unlink(path)
+            log.disk.remove(path)
 
 
 def _end_of(segments: list[Segment]) -> int:
@@ -199,7 +198,7 @@ def _load_producers(log: PartitionLog, read_again: list[Segment]) -> None:
     Segments that were read again get their aborted transactions on the way.
     """
     limit = read_again[0].base_offset if read_again else log.next_offset
-    start, log.producers = _snapshot_before(log.folder, limit)
+    start, log.producers = _snapshot_before(log, limit)
     for index, segment in enumerate(log.segments):
         end = log.segments[index + 1].base_offset if index + 1 < len(log.segments) else log.next_offset
         fresh = segment in read_again
@@ -217,26 +216,26 @@ def _load_producers(log: PartitionLog, read_again: list[Segment]) -> None:
 
 def _restore_cleaned(log: PartitionLog) -> None:
     """Producers whose batches a compaction took are still in the snapshot after them."""
-    _, known = _snapshot_before(log.folder, log.next_offset)
+    _, known = _snapshot_before(log, log.next_offset)
     for producer_id, producer in known.producers.items():
         if producer_id not in log.producers.producers and producer.txn_first_offset < 0:
             log.producers.producers[producer_id] = producer
 
 
-def _snapshots(folder: str) -> list[int]:
+def _snapshots(log: PartitionLog) -> list[int]:
     """Offsets of the snapshots, newest first."""
-    return sorted((base for _, base, suffix in _files(folder) if suffix == ".snapshot"), reverse=True)
+    return sorted((base for _, base, suffix in _files(log.disk, log.folder) if suffix == ".snapshot"), reverse=True)
 
 
-def _snapshot_before(folder: str, limit: int) -> tuple[int, ProducerStates]:
-    for offset in _snapshots(folder):
+def _snapshot_before(log: PartitionLog, limit: int) -> tuple[int, ProducerStates]:
+    for offset in _snapshots(log):
         if offset > limit:
             continue
-        path = f"{folder}/{offset:020d}.snapshot"
+        path = f"{log.folder}/{offset:020d}.snapshot"
         try:
-            return offset, ProducerStates.from_snapshot(read_file(path))
+            return offset, ProducerStates.from_snapshot(log.disk.read_file(path))
         except DecodeError:
-            os.unlink(path)
+            log.disk.remove(path)
     return 0, ProducerStates()
 
 

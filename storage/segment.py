@@ -16,20 +16,17 @@ when the segment is closed; after a crash they are made anew from the log.
 from __future__ import annotations
 
 import contextlib
-import mmap
-import os
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from os import pwrite
 from struct import Struct
 from typing import Final
 
 from stuntbroker.protocol.batches.records import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, HeaderFields
 from stuntbroker.protocol.crc import crc32c
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.storage.disk import open_file, read_file, replace_file
+from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk
 from stuntbroker.storage.errors import StorageError, storage_error
 from stuntbroker.storage.large_batch import LargeBatch
 from stuntbroker.storage.log_config import LEADER_EPOCH
@@ -38,9 +35,6 @@ from stuntbroker.storage.producers import AbortedTxn
 
 INDEX_INTERVAL: Final = 4_096
 """Bytes of log between two index entries (`index.interval.bytes`)."""
-MAP_FROM: Final = 65_536
-"""Reads from this size on are mapped, smaller ones copied."""
-PAGE: Final = mmap.ALLOCATIONGRANULARITY
 SCAN_BYTES: Final = 1 << 20
 CANDIDATE_READS_MAX: Final = 8
 """How often a damaged file is read for what looks like a batch in it."""
@@ -77,6 +71,7 @@ class Segment:
     __slots__ = (
         "aborted",
         "base_offset",
+        "disk",
         "fd",
         "first_timestamp",
         "pending_batches",
@@ -95,7 +90,8 @@ class Segment:
         "size",
     )
 
-    def __init__(self, folder: str, base_offset: int) -> None:
+    def __init__(self, folder: str, base_offset: int, disk: Disk = LOCAL_DISK) -> None:
+        self.disk = disk
         self.path = f"{folder}/{segment_name(base_offset)}"
         self.base_offset = base_offset
         self.fd = -1
@@ -136,9 +132,8 @@ class Segment:
         if self.fd < 0:
             try:
                 # A segment that holds something is never made anew: its file may have been deleted.
-                create = 0 if self.size else os.O_CREAT
-                self.fd = open_file(self.path + ".log", os.O_RDWR | create)
-                self.is_new = create != 0
+                self.fd = self.disk.open_file(self.path + ".log", WRITE if self.size else CREATE)
+                self.is_new = not self.size
             except OSError as fault:
                 raise storage_error(f"cannot open {self.path}.log", fault) from fault
             OPEN_FILES.opened(self)
@@ -149,7 +144,7 @@ class Segment:
         if self.pending_batches:
             self.flush()
         try:
-            self._write_rest(memoryview(batch), 0, self.size)
+            self.disk.write_all(self.open(), batch, self.size)
         except OSError as fault:
             raise self._undone(self.size, fault) from fault
         self.note(size, last_offset, max_timestamp)
@@ -180,26 +175,21 @@ class Segment:
             fd, size = self.fd, len(data)
             position = self.size - size
             try:
-                written = pwrite(fd if fd >= 0 else self.open(), data, position)
-                if written != size:
-                    self._write_rest(memoryview(data), written, position)
+                self.disk.write_all(fd if fd >= 0 else self.open(), data, position)
             except OSError as fault:
                 raise self._undone(position, fault) from fault
 
     def _undone(self, position: int, fault: OSError) -> StorageError:
         with contextlib.suppress(OSError):  # What a write that failed leaves is overwritten, or cut at the next start.
-            os.ftruncate(self.fd, position)
+            self.disk.truncate(self.fd, position)
         return StorageError(f"cannot write to {self.path}.log: {fault.strerror}")
-
-    def _write_rest(self, data: memoryview, written: int, position: int) -> None:
-        fd = self.open()
-        while written < len(data):
-            written += pwrite(fd, data[written:], position + written)
 
     @property
     def newest_ms(self) -> int:
         """Time of the newest record; where no record has one, the time when the file was last written, as in Kafka."""
-        return self.max_timestamp if self.max_timestamp >= 0 else int(os.stat(self.path + ".log").st_mtime * 1_000)
+        if self.max_timestamp >= 0:
+            return self.max_timestamp
+        return self.disk.modified_ns(self.path + ".log") // 1_000_000
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Brings size and indexes up to date for a batch that is in the file at `self.size`."""
@@ -236,7 +226,7 @@ class Segment:
         while position + HEADER_SIZE <= self.size:
             at = position - start
             if at + HEADER_SIZE > len(window):
-                window = os.pread(self.open(), step, position)  # It may have been closed between two pieces.
+                window = self.disk.read(self.open(), step, position)  # It may have been closed between two pieces.
                 start, at = position, 0
                 step = min(step * 4, SCAN_BYTES)
                 if len(window) < HEADER_SIZE:
@@ -260,7 +250,8 @@ class Segment:
                 header = _new_tuple(BatchHeader, _unpack_header(window, at))
                 size = header[1] + LOG_OVERHEAD
             if left < size:
-                window, start = os.pread(self.open(), min(max(piece, size), self.size - position), position), position
+                window = self.disk.read(self.open(), min(max(piece, size), self.size - position), position)
+                start = position
                 if len(window) < size:
                     return
                 continue
@@ -270,16 +261,8 @@ class Segment:
             position += size
 
     def read(self, position: int, size: int) -> Buffer:
-        """`size` bytes from `position`: a copy, or from MAP_FROM on a view of the file's own pages."""
-        fd = self.fd if self.fd >= 0 else self.open()
-        if size < MAP_FROM:
-            return os.pread(fd, size, position)
-        start = position - position % PAGE
-        try:
-            mapped = mmap.mmap(fd, position - start + size, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
-        except OSError:  # Too many mappings, or a file system without them.
-            return os.pread(fd, size, position)
-        return memoryview(mapped)[position - start :]
+        """`size` bytes from `position`: a copy, or a view of the file's own pages when they are many."""
+        return self.disk.map(self.fd if self.fd >= 0 else self.open(), size, position)
 
     def whole_batches(self, position: int, limit: int, end_offset: int) -> int:
         """Bytes from `position` that hold whole batches below `end_offset`, the first one even when over `limit`."""
@@ -319,7 +302,7 @@ class Segment:
         Offsets may be missing between two batches that are wholly below `gaps_below`: above it, a missing offset is damage.
         """
         fd = self.open()
-        length = os.fstat(fd).st_size
+        length = self.disk.size(fd)
         self.size = 0
         self._reset()
         has_producers = False
@@ -336,7 +319,7 @@ class Segment:
                 if self.size + size > length:
                     break
                 start = self.size
-                window = memoryview(os.pread(fd, min(max(SCAN_BYTES, size), length - start), start))
+                window = memoryview(self.disk.read(fd, min(max(SCAN_BYTES, size), length - start), start))
                 end = len(window)
                 if end < size:  # Somebody else cuts it.
                     break
@@ -374,10 +357,10 @@ class Segment:
         the file was read for them and none was valid.
         """
         fd = self.open()
-        length = os.fstat(fd).st_size
+        length = self.disk.size(fd)
         left = SCAN_BYTES + CANDIDATE_READS_MAX * length
         while position + HEADER_SIZE <= length:
-            window = os.pread(fd, SCAN_BYTES, position)
+            window = self.disk.read(fd, SCAN_BYTES, position)
             at = window.find(_EPOCH_AND_MAGIC, EPOCH_AT)
             while 0 <= at < len(window) - (HEADER_SIZE - EPOCH_AT):
                 start = at - EPOCH_AT
@@ -387,7 +370,7 @@ class Segment:
                     left -= size
                     if left < 0:
                         raise TooManyCandidates
-                    if self._is_valid(header, os.pread(fd, size, position + start)):
+                    if self._is_valid(header, self.disk.read(fd, size, position + start)):
                         return position + start
                 at = window.find(_EPOCH_AND_MAGIC, at + 1)
             position += max(1, len(window) - HEADER_SIZE)
@@ -395,13 +378,13 @@ class Segment:
 
     def cut(self) -> None:
         """Remove what follows the valid beginning that `scan` found."""
-        os.ftruncate(self.open(), self.size)
+        self.disk.truncate(self.open(), self.size)
 
     def load(self) -> bool:
         """Takes size and indexes from a segment that was closed; False when they do not fit: it must be recovered."""
         try:
-            self.size = os.stat(self.path + ".log").st_size
-            data = [read_file(self.path + suffix) for suffix in INDEXES]
+            self.size = self.disk.file_size(self.path + ".log")
+            data = [self.disk.read_file(self.path + suffix) for suffix in INDEXES]
             entries = list(INDEX_ENTRY.iter_unpack(data[0]))
             times = list(TIME_ENTRY.iter_unpack(data[1]))
             aborted = [AbortedTxn(*entry[1:]) for entry in TXN_ENTRY.iter_unpack(data[2])]
@@ -426,7 +409,7 @@ class Segment:
     def _are_right(self, indexes: bytes, entries: list[tuple[int, int]]) -> bool:
         """Whether the indexes are as they were written; without a CRC, whether the offset index can be one."""
         try:
-            return read_file(self.path + ".crc") == _CRC.pack(crc32c(indexes))
+            return self.disk.read_file(self.path + ".crc") == _CRC.pack(crc32c(indexes))
         except FileNotFoundError:
             return _rises(entries)
 
@@ -456,18 +439,18 @@ class Segment:
             b"".join(TXN_ENTRY.pack(0, *entry) for entry in self.aborted),
         ]
         for suffix, content in zip(INDEXES, data, strict=True):
-            replace_file(self.path + suffix, content)
-        replace_file(self.path + ".crc", _CRC.pack(crc32c(b"".join(data))))
+            self.disk.replace_file(self.path + suffix, content)
+        self.disk.replace_file(self.path + ".crc", _CRC.pack(crc32c(b"".join(data))))
 
     def sync(self) -> None:
         """Sync the log file, which may have been closed since it was written. Raises OSError, StorageError."""
         if self.size:
-            os.fdatasync(self.open())
+            self.disk.sync(self.open())
 
     def close(self) -> None:
         """Close the log file; it is opened again when it is used."""
         if self.fd >= 0:
-            os.close(self.fd)
+            self.disk.close(self.fd)
             self.fd = -1
             OPEN_FILES.closed(self)
 
@@ -476,7 +459,7 @@ class Segment:
         self.close()
         for suffix in SUFFIXES:
             try:
-                os.unlink(self.path + suffix)
+                self.disk.remove(self.path + suffix)
             except FileNotFoundError:
                 continue
 

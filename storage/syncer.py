@@ -7,10 +7,10 @@ whatever else was created or renamed (`path_created`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.points import Points
@@ -25,22 +25,17 @@ class Executor(Protocol):
     def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None: ...
 
 
-def sync_path(path: str) -> None:
-    """Syncs a file, or the entries of a folder. One that is gone again needs no sync."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 class Syncer:
     """Syncs what was written, in a thread, and answers those who wait for it."""
 
-    def __init__(self, run: Executor, failed: Callable[[BaseException], None], points: Points | None = None) -> None:
+    def __init__(
+        self,
+        run: Executor,
+        failed: Callable[[BaseException], None],
+        points: Points | None = None,
+        disk: Disk = LOCAL_DISK,
+    ) -> None:
+        self._disk = disk
         self._points = points or Points()
         self.dirty: list[PartitionLog] = []
         self._created_paths: dict[str, None] = {}
@@ -86,7 +81,7 @@ class Syncer:
             for segment in log.segments[-2:]:
                 if segment.fd >= 0 or segment is log.active:  # It may have been closed since it was written.
                     if len(descriptors) < DESCRIPTORS_MAX:
-                        descriptors.append(os.dup(segment.open()))
+                        descriptors.append(self._disk.duplicate(segment.open()))
                     else:
                         created_paths[f"{segment.path}.log"] = None
                 if segment.is_new:
@@ -104,12 +99,12 @@ class Syncer:
                 if refusal is not None:
                     raise refusal
                 for fd in descriptors:
-                    os.fdatasync(fd)
+                    self._disk.sync(fd)
                 for path in created_paths:
-                    sync_path(path)
+                    self._disk.sync_path(path)
             finally:
                 for fd in descriptors:
-                    os.close(fd)
+                    self._disk.close(fd)
 
         def done(fault: BaseException | None) -> None:
             self._running = False

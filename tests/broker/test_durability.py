@@ -22,9 +22,9 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
-from stuntbroker.storage import segment
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
+from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.disk_rig import TXN, Disk, numbers, owner_of, produce
 from tests.kit.rig import START_MS, Client, decode, frame, rig, turn
 from tests.kit.valid_requests import TOPIC, batch
@@ -202,19 +202,18 @@ NO_SPACE = "cannot write to {}: No space left on device"
 
 
 class FullDisk:
-    """Stands for `pwrite`: no room in the partition logs of one topic, from now on."""
+    """No room in the partition logs of one topic, from now on."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, topic: str) -> None:
+    def __init__(self, disk: MemoryDisk, topic: str) -> None:
         self.topic = topic
         self.refused: list[str] = []
-        monkeypatch.setattr(segment, "pwrite", self)
+        disk.on_call = self
 
-    def __call__(self, fd: int, data: Any, position: int) -> int:
-        path = os.readlink(f"/proc/self/fd/{fd}")
-        if f"/{self.topic}-" in path:
-            self.refused.append(path)
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return os.pwrite(fd, data, position)
+    def __call__(self, call: str, path: str) -> int | None:
+        if call != "write" or f"/{self.topic}-" not in path:
+            return None
+        self.refused.append(path)
+        return errno.ENOSPC
 
 
 def write(client: Client, disk: Disk | None, request: Any, version: int) -> list[int]:
@@ -228,50 +227,48 @@ def write(client: Client, disk: Disk | None, request: Any, version: int) -> list
 
 @pytest.mark.parametrize("size", [3, 20_000], ids=["small", "large"])
 @pytest.mark.parametrize("durability", DURABILITIES)
-async def test_a_write_that_fails_ends_the_broker_and_nobody_is_answered_any_more(
-    durability: str, size: int, data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_write_that_fails_ends_the_broker_and_nobody_is_answered_any_more(durability: str, size: int) -> None:
     told: list[str] = []
-    disk = Disk() if durability == "power" else None
-    async with rig(data_dir, durability=durability, executor=disk) as made:
+    disk, files = Disk() if durability == "power" else None, MemoryDisk()
+    async with rig(durability=durability, executor=disk, disk=files) as made:
         made.topic(TOPIC)
         made.topic("other")
         made.broker.failed = told.append
         client, other = made.client(), made.client()
         assert write(client, disk, produce(batch(size=size)), 9) == [7]
-        full = FullDisk(monkeypatch, TOPIC)
+        full = FullDisk(files, TOPIC)
         assert write(client, disk, produce(batch(size=size)), 9) == []
-        monkeypatch.undo()
+        files.on_call = None
         assert told == [NO_SPACE.format(full.refused[0])]
         for request, version in ((produce(batch(size=size)), 9), (produce(batch(size=size), topic="other"), 9)):
             assert write(other, disk, request, version) == []
         assert len(told) == 1
-    assert not (data_dir / ".kafka_cleanshutdown").exists()
-    async with rig(data_dir) as made:
+    assert "/data/.kafka_cleanshutdown" not in files.files()
+    async with rig(disk=files) as made:
         assert made.log(TOPIC, 0).last_stable_offset >= 2
 
 
 @pytest.mark.parametrize("where", [TOPIC, "__transaction_state"])
 @pytest.mark.parametrize("durability", DURABILITIES)
 async def test_an_end_of_a_transaction_that_cannot_be_written_is_not_answered_and_is_made_up_for_at_the_next_start(
-    durability: str, where: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    durability: str, where: str
 ) -> None:
     """Whether it was decided is in the log: the producer may ask again, and is never told that it was fenced."""
     told: list[str] = []
-    disk = Disk() if durability == "power" else None
+    disk, files = Disk() if durability == "power" else None, MemoryDisk()
     properties = {"transaction.state.log.num.partitions": "1"}
-    async with rig(data_dir, properties, durability=durability, executor=disk) as made:
+    async with rig(None, properties, durability=durability, executor=disk, disk=files) as made:
         made.topic(TOPIC)
         made.broker.failed = told.append
         client, again = made.client(), made.client()
         owner = owner_of(client, disk)
         assert write(client, disk, produce(batch(1, *owner, 0), TXN), 12) == [7]
-        FullDisk(monkeypatch, where)
+        FullDisk(files, where)
         for one in (client, again):
             assert write(one, disk, EndTxnRequest(TXN, *owner, True), 5) == []
-        monkeypatch.undo()
+        files.on_call = None
         assert len(told) == 1
-    async with rig(data_dir, properties) as made:
+    async with rig(None, properties, disk=files) as made:
         client = made.client()
         decided = made.actor(TXN).txn.phase.name != "ONGOING"
         assert decided == (where == TOPIC)
@@ -282,33 +279,29 @@ async def test_an_end_of_a_transaction_that_cannot_be_written_is_not_answered_an
         assert [header.control for header, _ in log.batches()] == [False, True]
 
 
-async def test_a_journal_whose_sync_fails_ends_the_broker_too(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_journal_whose_sync_fails_ends_the_broker_too() -> None:
     """Unlike one that cannot be written: whether the line is on the disk is not known."""
     told: list[str] = []
-    disk = Disk()
-    async with rig(data_dir, durability="power", executor=disk) as made:
+    disk, files = Disk(), MemoryDisk()
+    async with rig(durability="power", executor=disk, disk=files) as made:
         made.topic(TOPIC)
         made.broker.failed = told.append
-
-        def refused(fd: int) -> None:
-            raise OSError(errno.EIO, "Input/output error")
-
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "fdatasync", refused)
-            topics = [CreatableTopic("new", 1, 1)]
-            assert write(made.client(), disk, CreateTopicsRequest(topics), 7) == []
-        assert told == [f"cannot sync {data_dir}/metadata.journal: Input/output error"]
+        files.on_call = lambda call, path: errno.EIO if call == "sync" else None
+        topics = [CreatableTopic("new", 1, 1)]
+        assert write(made.client(), disk, CreateTopicsRequest(topics), 7) == []
+        files.on_call = None
+        assert told == ["cannot sync /data/metadata.journal: Input/output error"]
         assert write(made.client(), disk, produce(batch()), 9) == []
 
 
-async def test_an_id_whose_end_cannot_be_written_is_not_forgotten(data_dir: Path, monkeypatch: Any) -> None:
+async def test_an_id_whose_end_cannot_be_written_is_not_forgotten() -> None:
     told: list[str] = []
-    disk = Disk()
+    disk, files = Disk(), MemoryDisk()
     properties = {"transactional.id.expiration.ms": "1"}
-    async with rig(data_dir, properties, durability="power", executor=disk) as made:
+    async with rig(None, properties, durability="power", executor=disk, disk=files) as made:
         made.broker.failed = told.append
         owner_of(made.client(), disk)
-        FullDisk(monkeypatch, "__transaction_state")
+        FullDisk(files, "__transaction_state")
         made.pass_time(made.broker.config["transaction.remove.expired.transaction.cleanup.interval.ms"])
         assert (len(told), made.events.names().count("write_failed")) == (1, 1)
         assert made.actor(TXN) is not None
@@ -317,39 +310,33 @@ async def test_an_id_whose_end_cannot_be_written_is_not_forgotten(data_dir: Path
 # --- durability process: one write a turn
 
 
-async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go(
-    data_dir: Path, monkeypatch: Any
-) -> None:
+async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go() -> None:
     told: list[str] = []
-    async with rig(data_dir) as made:
+    files = MemoryDisk()
+    async with rig(disk=files) as made:
         made.topic(TOPIC)
         made.broker.failed = told.append
         writer, reader = made.client(), made.client()
         writer.feed(frame(produce(batch()), 9))
-
-        def full(*_: Any) -> int:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        monkeypatch.setattr(segment, "pwrite", full)
+        files.capacity = files.used
         reader.feed(frame(ApiVersionsRequest(), 0))  # It may look at files, so what was appended is written first.
         assert reader.transport.closed
         assert numbers(writer) == []
         assert [one.rsplit(": ", 1)[1] for one in told] == [os.strerror(errno.ENOSPC)]
 
 
-async def test_a_complete_record_that_finds_the_disk_full_ends_the_broker_with_one_line(
-    data_dir: Path, monkeypatch: Any
-) -> None:
+async def test_a_complete_record_that_finds_the_disk_full_ends_the_broker_with_one_line() -> None:
     """It is written when the next transactions are looked through, if nothing else is before."""
     told: list[str] = []
-    async with rig(data_dir) as made:
+    files = MemoryDisk()
+    async with rig(disk=files) as made:
         made.topic(TOPIC)
         made.broker.failed = told.append
         client = made.client()
         owner = owner_of(client, None)
         assert write(client, None, produce(batch(1, *owner, 0), TXN), 12) == [7]
         assert write(client, None, EndTxnRequest(TXN, *owner, True), 5) == [7]
-        FullDisk(monkeypatch, "__transaction_state")
+        FullDisk(files, "__transaction_state")
         made.pass_time(made.broker.config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
         assert (len(told), made.events.names().count("write_failed")) == (1, 1)
 
@@ -387,17 +374,16 @@ async def test_a_topic_that_is_deleted_while_its_transaction_is_waited_for_gets_
         made.topic(TOPIC)
 
 
-async def test_a_file_that_was_closed_since_it_was_written_is_synced_before_the_answer(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_was_closed_since_it_was_written_is_synced_before_the_answer() -> None:
     """Too many open files close it; a new segment behind it must not let it be forgotten."""
-    disk, synced = Disk(), set()
+    disk, files, synced = Disk(), MemoryDisk(), set()
 
-    def note(fd: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{fd}"))
+    def note(call: str, path: str) -> None:
+        if call in ("sync", "sync_path"):
+            synced.add(path)
 
-    monkeypatch.setattr("os.fdatasync", note)
-    async with rig(data_dir, durability="power", executor=disk) as made:
+    files.on_call = note
+    async with rig(durability="power", executor=disk, disk=files) as made:
         made.topic(TOPIC)
         made.topic("other")
         busy, client = made.client(), made.client()

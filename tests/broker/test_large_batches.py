@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
@@ -24,6 +25,7 @@ from stuntbroker.protocol.errors import ErrorCode as E
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, PIECE_SIZE, SUFFIX
+from stuntbroker.storage.memory_disk import MemoryDisk, OnCall
 from tests.kit.bystander import Bystander
 from tests.kit.group_requests import init, pair
 from tests.kit.rig import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, rig, turn
@@ -66,7 +68,13 @@ def values(made: Rig) -> list[bytes | None]:
 
 
 def left_over(made: Rig) -> list[str]:
-    return [name for name in os.listdir(made.log(TOPIC, 0).folder) if name.endswith(SUFFIX)]
+    log = made.log(TOPIC, 0)
+    return [name for name in log.disk.names_in(log.folder) if name.endswith(SUFFIX)]
+
+
+def refusing(call: str) -> OnCall:
+    """Refuse one call for every file of a large batch."""
+    return lambda name, path: errno.EMFILE if name == call and path.endswith(SUFFIX) else None
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -186,42 +194,32 @@ async def test_a_topic_that_is_deleted_while_its_large_batch_is_written_gets_not
         Bystander(made).work()
 
 
-async def test_a_disk_that_refuses_the_file_of_a_large_batch_has_it_written_at_once(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
+async def test_a_disk_that_refuses_the_file_of_a_large_batch_has_it_written_at_once() -> None:
+    disk = MemoryDisk()
+    async with rig(None, PROPERTIES, disk=disk) as made:
         made.topic(TOPIC)
         client = made.client()
         await finish(client, request(build_batch([(None, b"first")], START_MS)))
-
-        def refuse(*arguments: object) -> int:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr("stuntbroker.storage.large_batch.open_file", refuse)
+        disk.on_call = refusing("open_file")
         answer, _ = await finish(client, request(large()))
         assert (answer.error_code, answer.base_offset) == (0, 1)
         assert values(made) == [b"first", b"a", bytes(SIZE)]
 
 
-@pytest.mark.parametrize("call", ["open_file", "os.replace"])
-async def test_a_file_that_cannot_become_the_segment_has_the_batch_written_at_once(
-    call: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
+@pytest.mark.parametrize("call", ["open_file", "rename"])
+async def test_a_file_that_cannot_become_the_segment_has_the_batch_written_at_once(call: str) -> None:
+    disk = MemoryDisk()
+    async with rig(None, PROPERTIES, disk=disk) as made:
         made.topic(TOPIC)
         client = made.client()
         data = large()
         client.feed(frame(request(data), 9))
         while not (made.log(TOPIC, 0).large_batches and made.log(TOPIC, 0).large_batches[0].is_written):
             await turn(1)
-
-        def refuse(*arguments: object) -> int:
-            raise OSError(24, "Too many open files")
-
-        monkeypatch.setattr(f"stuntbroker.storage.large_batch.{call}", refuse)
+        disk.on_call = refusing(call)
         while client.connection.open:
             await turn(1)
-        monkeypatch.undo()
+        disk.on_call = None
         answer = decode(client.answers()[0], KEYS["Produce"], 9).responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (0, 0)
         assert values(made) == [b"a", bytes(SIZE)]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
+import errno
 
 import pytest
 
@@ -17,9 +15,9 @@ from stuntbroker.protocol.messages.delete_records_request import (
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.storage import data_dir as data_dir_module
-from stuntbroker.storage.ownership import START_OFFSETS
-from tests.kit.rig import START_MS, Client, Rig, rig
+from stuntbroker.storage.memory_disk import MemoryDisk
+from stuntbroker.storage.ownership import JOURNAL, START_OFFSETS
+from tests.kit.rig import MEMORY_FOLDER, START_MS, Client, Rig, rig
 from tests.kit.valid_requests import batch
 
 TOPICS = [f"t{number}" for number in range(5)]
@@ -54,91 +52,83 @@ def delete_topics(client: Client, *names: str) -> list[int]:
     ]
 
 
+def text_of(disk: MemoryDisk) -> str:
+    return disk.files()[f"{MEMORY_FOLDER}/{START_OFFSETS}"].decode()
+
+
 class Checkpoint:
     """The writes of the checkpoint; `full`: the disk has no room for another one."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, disk: MemoryDisk) -> None:
         self.writes = 0
         self.full = False
-        real = data_dir_module.replace_file
+        disk.on_call = self
 
-        def replace_file(path: str, data: bytes, **how: Any) -> None:
-            if path.endswith(START_OFFSETS):
-                self.writes += 1
-                if self.full:
-                    raise OSError(28, os.strerror(28))
-            real(path, data, **how)
-
-        monkeypatch.setattr(data_dir_module, "replace_file", replace_file)
+    def __call__(self, call: str, path: str) -> int | None:
+        if call != "open_file" or not path.endswith(f"{START_OFFSETS}.new"):
+            return None
+        self.writes += 1
+        return errno.ENOSPC if self.full else None
 
 
-async def test_one_request_writes_the_checkpoint_once(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with rig(data_dir) as made:
+async def test_one_request_writes_the_checkpoint_once() -> None:
+    disk = MemoryDisk()
+    async with rig(disk=disk) as made:
         client = fill(made)
-        checkpoint = Checkpoint(monkeypatch)
+        checkpoint = Checkpoint(disk)
         assert set(delete_records(client)) == {0}
         assert checkpoint.writes == 1
 
         assert delete_topics(client, *TOPICS[1:]) == [0] * len(TOPICS[1:])
         assert checkpoint.writes == 2
-        lines = (data_dir / START_OFFSETS).read_text().splitlines()
+        lines = text_of(disk).splitlines()
         assert lines == ["0", "3", "t0 0 2", "t0 1 2", "t0 2 2"]
 
         assert delete_topics(client, "nowhere") == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert checkpoint.writes == 2
 
 
-async def test_deleted_records_are_no_promise_while_the_checkpoint_cannot_be_written(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with rig(data_dir) as made:
+async def test_deleted_records_are_no_promise_while_the_checkpoint_cannot_be_written() -> None:
+    disk = MemoryDisk()
+    async with rig(disk=disk) as made:
         client = fill(made)
-        checkpoint = Checkpoint(monkeypatch)
+        checkpoint = Checkpoint(disk)
         checkpoint.full = True
         assert set(delete_records(client)) == {NO_ROOM}
         assert set(delete_records(client)) == {NO_ROOM}
         checkpoint.full = False
         assert set(delete_records(client)) == {0}
-        assert (data_dir / START_OFFSETS).read_text().count(" 2\n") == len(TOPICS) * PARTITIONS
+        assert text_of(disk).count(" 2\n") == len(TOPICS) * PARTITIONS
         assert made.events.names().count("start_offsets_not_written") == 2
 
 
-async def test_a_topic_deleted_without_its_checkpoint_says_so_and_its_successor_begins_at_0(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with rig(data_dir) as made:
+async def test_a_topic_deleted_without_its_checkpoint_says_so_and_its_successor_begins_at_0() -> None:
+    disk = MemoryDisk()
+    async with rig(disk=disk) as made:
         client = fill(made)
         assert set(delete_records(client)) == {0}
-        checkpoint = Checkpoint(monkeypatch)
+        checkpoint = Checkpoint(disk)
         checkpoint.full = True
         assert delete_topics(client, *TOPICS) == [NO_ROOM] * len(TOPICS)
         assert [topic.name for topic in made.broker.topics] == []
-        assert "t0 0 2\n" in (data_dir / START_OFFSETS).read_text()
-        monkeypatch.undo()
+        assert "t0 0 2\n" in text_of(disk)
+        disk.on_call = None
         made.broker.broken = True  # Ends as by kill -9.
-    async with rig(data_dir) as made:
-        assert (data_dir / START_OFFSETS).read_text() == "0\n0\n"
+    async with rig(disk=disk) as made:
+        assert text_of(disk) == "0\n0\n"
         fill(made)
         assert [log.log_start_offset for name in TOPICS for log in made.logs(name)] == [0] * len(TOPICS) * PARTITIONS
 
 
 @pytest.mark.parametrize("transactional_id", [None, "payments"])
-async def test_a_journal_that_cannot_be_written_is_answered(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch, transactional_id: str | None
-) -> None:
-    async with rig(data_dir) as made:
+async def test_a_journal_that_cannot_be_written_is_answered(transactional_id: str | None) -> None:
+    disk = MemoryDisk()
+    async with rig(disk=disk) as made:
         client = fill(made)
-        real = os.write
-
-        def write(fd: int, data: Any) -> int:
-            if fd == made.broker.data_dir._journal:
-                raise OSError(28, os.strerror(28))
-            return real(fd, data)
-
-        monkeypatch.setattr(os, "write", write)
+        disk.on_call = lambda call, path: errno.ENOSPC if call == "write" and path.endswith(JOURNAL) else None
         assert delete_topics(client, "t0") == [NO_ROOM]
         assert client.ask(InitProducerIdRequest(transactional_id, 60_000), 5).error_code == NO_ROOM
         assert made.broker.topics.get("t0") is not None
-        monkeypatch.undo()
+        disk.on_call = None
         assert delete_topics(client, "t0") == [0]
         assert client.ask(InitProducerIdRequest(transactional_id, 60_000), 5).error_code == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,8 @@ from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsT
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from stuntbroker.storage import segment
 from stuntbroker.storage.compaction import Cleaning
+from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.rig import START_MS, Client, rig
 from tests.kit.two_phase import NOBODY, OK, TXN, Pair, committed, described, end, init, kept, pair, prepared, write
 from tests.kit.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
@@ -408,22 +406,21 @@ async def test_a_duration_is_passed_by_who_has_been_open_for_longer(data_dir: Pa
 class Images:
     """What `kill -9` would have left after each write to a log, and what had been answered by then."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.taken: list[tuple[Path, list[str], str]] = []
+    def __init__(self, disk: MemoryDisk) -> None:
+        self.taken: list[tuple[MemoryDisk, list[str], str]] = []
         self.answered: list[str] = []
         self.asking = ""
+        self._disk = disk
+        self._written = False
+        disk.on_call = self._before
 
-        def noted(fd: int, data: Any, position: int) -> int:
-            written = os.pwrite(fd, data, position)
-            if self.asking:
-                image = folder.with_name(f"image-{len(self.taken)}")
-                shutil.copytree(folder, image, copy_function=shutil.copyfile)
-                self.taken.append((image, list(self.answered), self.asking))
-            return written
-
-        monkeypatch.setattr(segment, "pwrite", noted)
+    def _before(self, call: str, path: str) -> None:
+        if self.asking and self._written:
+            self.taken.append((self._disk.copy(), list(self.answered), self.asking))
+        self._written = call == "write"
 
     def asked(self, name: str, answer: Any) -> Any:
+        self._before("", "")
         self.answered.append(name)
         self.asking = ""
         return answer
@@ -432,7 +429,7 @@ class Images:
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize(("level", "first_epoch"), [("0", "0"), ("1", "0"), ("2", "0"), ("2", "32766")])
 async def test_a_crash_after_any_write_loses_nothing_that_was_answered(
-    level: str, first_epoch: str, commit: bool, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    level: str, first_epoch: str, commit: bool
 ) -> None:
     properties = {
         "transaction.version": level,
@@ -440,27 +437,27 @@ async def test_a_crash_after_any_write_loses_nothing_that_was_answered(
         "transaction.state.log.num.partitions": "1",
         "offsets.topic.num.partitions": "1",
     }
-    with monkeypatch.context() as patched:
-        images = Images(data_dir, patched)
-        async with rig(data_dir, properties) as made:
-            made.topic(TOPIC)
-            client = made.client()
+    disk = MemoryDisk()
+    images = Images(disk)
+    async with rig(None, properties, disk=disk) as made:
+        made.topic(TOPIC)
+        client = made.client()
 
-            def do(name: str, ask: Any, *arguments: Any, **more: Any) -> Any:
-                images.asking = name
-                return images.asked(name, ask(client, *arguments, **more))
+        def do(name: str, ask: Any, *arguments: Any, **more: Any) -> Any:
+            images.asking = name
+            return images.asked(name, ask(client, *arguments, **more))
 
-            first = pair(do("init", init))
-            assert do("write", write, first, "a") == OK
-            assert do("offsets", commit_offset, first, 5, 5) == OK
-            second = pair(do("keep", init, keep=True))
-            owner = pair(do("keep again", init, keep=True))
-            following = pair(do("end", end, owner, commit))
+        first = pair(do("init", init))
+        assert do("write", write, first, "a") == OK
+        assert do("offsets", commit_offset, first, 5, 5) == OK
+        second = pair(do("keep", init, keep=True))
+        owner = pair(do("keep again", init, keep=True))
+        following = pair(do("end", end, owner, commit))
     assert len(images.taken) >= 9 and {asking for *_, asking in images.taken} >= {"write", "keep", "end"}
     wanted = (["a"], (OK, 5)) if commit else ([], (OK, -1))
-    for image, answered, asking in images.taken:
-        async with rig(image, properties) as made:
-            client, where = made.client(), f"{image.name}: {asking} after {answered}"
+    for number, (image, answered, asking) in enumerate(images.taken):
+        async with rig(None, properties, disk=image) as made:
+            client, where = made.client(), f"{number}: {asking} after {answered}"
             for zombie in [first] * ("keep" in answered) + [second] * ("keep again" in answered):
                 assert end(client, zombie, commit).error_code in (FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING), where
                 assert refuses_late_records(client, zombie), where

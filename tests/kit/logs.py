@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from stuntbroker.protocol.batches.records import (
 )
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.storage.compaction import Cleaning
+from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
@@ -32,16 +32,23 @@ OK = ErrorCode.NONE
 Pair = tuple[bytes | None, bytes | None]
 
 
-def new_log(folder: Path | str, **config: Any) -> PartitionLog:
+def new_log(folder: Path | str, disk: Disk = LOCAL_DISK, **config: Any) -> PartitionLog:
     """An empty log; its folder is made with the first record."""
-    return PartitionLog("t", 0, str(folder), LogConfig(**config), lambda log: os.makedirs(log.folder, exist_ok=True))
+    create = lambda log: disk.make_folder(log.folder)  # noqa: E731
+    return PartitionLog("t", 0, str(folder), LogConfig(**config), create, disk)
 
 
 def reopened(
-    folder: Path | str, *, clean: bool = False, start: int = 0, truncate: bool = False, **config: Any
+    folder: Path | str,
+    disk: Disk = LOCAL_DISK,
+    *,
+    clean: bool = False,
+    start: int = 0,
+    truncate: bool = False,
+    **config: Any,
 ) -> PartitionLog:
     """What a restart makes of the folder."""
-    log = new_log(folder, **config)
+    log = new_log(folder, disk, **config)
     recover(log, start, clean, truncate)
     return log
 
@@ -177,8 +184,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def compacted(folder: Path, **config: Any) -> PartitionLog:
-    return new_log(folder, **{"compact": True, "delete": False} | config)
+def compacted(folder: Path | str, disk: Disk = LOCAL_DISK, **config: Any) -> PartitionLog:
+    return new_log(folder, disk, **{"compact": True, "delete": False} | config)
 
 
 def clean(log: PartitionLog, *, now: int = NOW_MS) -> int:
@@ -194,8 +201,10 @@ def offsets(log: PartitionLog) -> list[int]:
     return [header.base_offset for header, _ in log.batches()]
 
 
-def dirty(folder: Path, count: int = 3_000, ids: int = 20, **config: Any) -> PartitionLog:
-    log = compacted(folder, **config)
+def dirty(
+    folder: Path | str, disk: Disk = LOCAL_DISK, *, count: int = 3_000, ids: int = 20, **config: Any
+) -> PartitionLog:
+    log = compacted(folder, disk, **config)
     for n in range(count):
         log.append_record(b"id-%d" % (n % ids), b"%08d" % n + b"x" * 90, NOW_MS)
     return log

@@ -19,9 +19,13 @@ from stuntbroker.broker.listener import listeners_of
 from stuntbroker.broker.server import Broker
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.primitives import Message
+from stuntbroker.storage.disk import LOCAL_DISK, Disk
+from stuntbroker.storage.memory_disk import MemoryDisk
 
 API_VERSIONS = 18
 START_MS = 1_700_000_000_000
+MEMORY_FOLDER = "/data"
+"""The data folder on a disk in memory."""
 KEYS = {api.name: key for key, api in APIS.items()}
 
 
@@ -242,17 +246,26 @@ class SyncedAtOnce:
 
 @contextlib.asynccontextmanager
 async def rig(
-    data_dir: Path, properties: Mapping[str, str] | None = None, durability: str = "process",
-    executor: Any = None, truncate_damaged: bool = False, clock: Any = None,
-) -> AsyncIterator[Rig]:  # fmt: skip
+    data_dir: Path | None = None,
+    properties: Mapping[str, str] | None = None,
+    durability: str = "process",
+    executor: Any = None,
+    truncate_damaged: bool = False,
+    clock: Any = None,
+    disk: Disk | None = None,
+) -> AsyncIterator[Rig]:
     """A running broker; at the end nothing may have been complained of in the event loop.
 
-    `executor` stands for the thread that syncs; `executor.rest()` ends what is under way. `clock`: default is one by hand.
+    Its data are on `disk`, or else in the folder `data_dir`, or else on a new disk in memory. `executor` stands for the thread
+    that syncs; `executor.rest()` ends what is under way. `clock`: default is one by hand.
     """
+    if disk is None:
+        disk = MemoryDisk() if data_dir is None else LOCAL_DISK
     clock, events = clock or ManualClock(START_MS), KeptEvents()
     config = BrokerConfig(properties or {})
     listeners = listeners_of(config, port=None if config["listeners"] else 0)
-    broker = Broker(config, str(data_dir), durability, events, clock, truncate_damaged, listeners)
+    path = MEMORY_FOLDER if data_dir is None else str(data_dir)
+    broker = Broker(config, path, durability, events, clock, truncate_damaged, listeners, disk=disk)
     if executor is not None:
         assert broker.syncer is not None
         broker.syncer._run = executor

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from stuntbroker.protocol.batches.records import HEADER_SIZE, seal, zigzag
 from stuntbroker.storage import compaction
 from stuntbroker.storage.compaction import OPENED_MAX, RECORD_COST, RECORDS_MAX, SLICE_BYTES, Cleaning, groups
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.retention import apply_retention
 from stuntbroker.storage.segment import Segment
@@ -40,7 +42,7 @@ from tests.kit.logs import (
 
 
 def test_a_slice_reads_a_bounded_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = dirty(tmp_path / "t-0", 6_000)
+    log = dirty(tmp_path / "t-0", count=6_000)
     put(log, batch([(b"large", b"x" * 200_000)]))
     mark(log, True, 1)
     total, largest = log.size, 200_100
@@ -219,7 +221,7 @@ def test_anything_may_happen_between_slices(tmp_path: Path, how: str, slices: in
 
 def test_a_compacted_log_keeps_to_the_size_of_its_segments(tmp_path: Path) -> None:
     """So that positions and offsets of an index fit into its entries."""
-    log = dirty(tmp_path / "t-0", 2_000, ids=1_000, segment_bytes=40_000)
+    log = dirty(tmp_path / "t-0", count=2_000, ids=1_000, segment_bytes=40_000)
     clean(log)
 
     assert len(log.segments) > 3
@@ -257,83 +259,80 @@ class Crash(BaseException):
     pass
 
 
-FILE_STEPS = ("replace", "unlink", "open", "ftruncate")
+class CrashAt:
+    """Every call from the `at`-th on finds the process killed."""
 
+    def __init__(self, disk: MemoryDisk, at: int) -> None:
+        self.calls = 0
+        self.at = at
+        disk.on_call = self
 
-def crashing(monkeypatch: pytest.MonkeyPatch, at: int, *, after: bool) -> list[str]:
-    """Every operation on files from the at-th on raises, before or after it is done."""
-    done: list[str] = []
-    for name in FILE_STEPS:
-        original = getattr(os, name)
-
-        def step(*args: Any, _original: Any = original, _name: str = name, **how: Any) -> Any:
-            done.append(f"{_name} {args[0]}")
-            if len(done) > at and not (after and len(done) == at + 1):
+    def __call__(self, call: str, path: str) -> None:
+        if call != "read":
+            self.calls += 1
+            if self.calls > self.at:
                 raise Crash
-            result = _original(*args, **how)
-            if after and len(done) == at + 1:
-                raise Crash
-            return result
-
-        monkeypatch.setattr(os, name, step)
-    return done
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_a_crash_at_any_step_of_a_cleaning_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
-) -> None:
-    for at in range(200):
-        folder = tmp_path / str(at)
-        log = compacted(folder, segment_bytes=500)
-        for n in range(12):
-            put(log, batch([(b"%d" % (n % 3), b"%d" % n), (b"x", b"%d" % n)]))
-            put(log, batch([(b"y%d" % (n % 2), b"%d" % n)], pid=1, seq=n, txn=True))
-            mark(log, n % 3 > 0, 1)
+def with_history(disk: MemoryDisk, *, synced: bool) -> PartitionLog:
+    """A log with transactions, of which a third were aborted. `synced`: as a broker has it that outlives a power cut."""
+    log = compacted("/t-0", disk, segment_bytes=500)
+    for n in range(12):
+        put(log, batch([(b"%d" % (n % 3), b"%d" % n), (b"x", b"%d" % n)]))
+        put(log, batch([(b"y%d" % (n % 2), b"%d" % n)], pid=1, seq=n, txn=True))
+        mark(log, n % 3 > 0, 1)
+    if synced:
+        log.touched = lambda log: None
+        for path in disk.files():
+            disk.sync_path(path)
+        for folder in ("/", "/t-0"):
+            disk.sync_path(folder)
+    return log
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
+def test_a_crash_at_any_step_of_a_cleaning_loses_nothing(power: bool) -> None:
+    for at in range(400):
+        disk = MemoryDisk()
+        log = with_history(disk, synced=power)
         expected, end = newest(committed(log)), log.next_offset
-        with monkeypatch.context() as patched:
-            steps = crashing(patched, at, after=after)
-            try:
-                clean(log)
-            except Crash:
-                pass
-            else:
-                assert len(steps) >= 20
-                return
-        killed(log)
-        for _ in range(2):
-            again = reopened(folder, compact=True, delete=False, segment_bytes=500)
-            assert (newest(committed(again)), again.next_offset) == (expected, end)
-            assert not [name for name in files_of(folder) if name.endswith((".cleaned", ".swap", ".new"))]
-            assert again.producers.producers[1].last_sequence == 11
-            clean(again)
-            assert newest(committed(again)) == expected
-            killed(again)
+        steps = CrashAt(disk, at)
+        crashed = False
+        try:
+            clean(log)
+        except Crash:
+            crashed = True
+        disk.on_call = None
+        for seed in range(4 if power else 1):
+            left = disk.after_power_cut(Random(seed)) if power else disk.copy()
+            for _ in range(2):
+                again = reopened("/t-0", left, compact=True, delete=False, segment_bytes=500)
+                assert (newest(committed(again)), again.next_offset) == (expected, end), (at, seed)
+                assert not [path for path in left.files() if path.endswith((".cleaned", ".swap", ".new"))]
+                assert again.producers.producers[1].last_sequence == 11
+                clean(again)
+                assert newest(committed(again)) == expected
+                killed(again)
+        if not crashed:
+            assert steps.calls >= 20
+            return
     pytest.fail("a cleaning never ends")
 
 
-def test_a_disk_that_refuses_to_swap_leaves_the_log_readable_and_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = dirty(tmp_path / "t-0", segment_bytes=40_000)
+def test_a_disk_that_refuses_to_swap_leaves_the_log_readable_and_is_asked_again() -> None:
+    disk = MemoryDisk()
+    log = dirty("/t-0", disk, segment_bytes=40_000)
     expected = newest(committed(log))
-    replace = os.replace
-
-    def refuse(source: str, target: str) -> None:
-        if source.endswith(".swap"):
-            raise OSError(5, "not today")
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", refuse)
+    disk.on_call = lambda call, path: errno.EIO if call == "rename" and path.endswith(".swap") else None
     for _ in range(2):
         with pytest.raises(StorageError, match="cannot clean"):
             clean(log)
         assert newest(committed(log)) == expected
         log.append_record(b"id-0", b"n", NOW_MS)
         expected[b"id-0"] = b"n"
-        assert sum(name.endswith(".swap") for name in files_of(tmp_path / "t-0")) == 1
-    monkeypatch.undo()
+        assert sum(path.endswith(".swap") for path in disk.files()) == 1
+    disk.on_call = None
     clean(log)
     assert newest(committed(log)) == expected
     killed(log)
-    assert newest(committed(reopened(tmp_path / "t-0"))) == expected
+    assert newest(committed(reopened("/t-0", disk))) == expected

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import subprocess
 import sys
 from functools import partial
@@ -17,6 +15,7 @@ from hypothesis import strategies as st
 from stuntbroker.storage.data_dir import CLEAN, JOURNAL_SLACK, DataDir
 from stuntbroker.storage.errors import DataDirLocked, StorageError
 from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.ownership import JOURNAL, METADATA, START_OFFSETS, Deleted, metadata_of, uuid_text
 from stuntbroker.storage.partition import PartitionLog
 from tests.kit.logs import batch, files_of, killed, put, view
@@ -30,8 +29,8 @@ def crashed(folder: DataDir) -> None:
     for log in folder.logs.values():
         killed(log)
     if folder._journal >= 0:
-        os.close(folder._journal)
-    os.close(folder._lock)
+        folder.disk.close(folder._journal)
+    folder.disk.close(folder._lock)
 
 
 def partition(folder: DataDir, name: str = "orders", index: int = 0, **config: Any) -> PartitionLog:
@@ -261,28 +260,18 @@ def test_a_line_in_the_middle_that_is_no_json_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("short", [0, 1, 9])
-def test_a_change_that_the_disk_refuses_leaves_no_half_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: int
-) -> None:
-    folder = DataDir(str(tmp_path))
+def test_a_change_that_the_disk_refuses_leaves_no_half_line(short: int) -> None:
+    disk = MemoryDisk()
+    folder = DataDir("/data", disk=disk)
     folder.journal({"a": 1})
-    write, calls = os.write, [0]
-
-    def refuse(fd: int, data: bytes) -> int:
-        calls[0] += 1
-        if calls[0] > 1:
-            raise OSError(errno.ENOSPC, "no space left")
-        return write(fd, data[:short])
-
-    monkeypatch.setattr(os, "write", refuse)
-    with pytest.raises(StorageError, match="no space left"):
+    disk.capacity = disk.used + short
+    with pytest.raises(StorageError, match="No space left"):
         folder.journal({"lost": "x" * 99})
-    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:3]))
+    disk.capacity, disk.write_size_max = None, 3
     folder.journal({"b": 2})
-    monkeypatch.undo()
     crashed(folder)
 
-    folder = DataDir(str(tmp_path))
+    folder = DataDir("/data", disk=disk)
     assert list(folder.read_journal()) == [{"a": 1}, {"b": 2}]
     folder.close()
 
@@ -401,38 +390,36 @@ def test_a_topic_of_the_same_name_does_not_begin_where_the_deleted_one_did(tmp_p
 @pytest.mark.parametrize("again", [{}, {"orders": (OTHER_ID, 1)}], ids=["gone", "made_anew"])
 @pytest.mark.parametrize("step", range(18))
 def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, again: dict[str, tuple[bytes, int]]
+    step: int, again: dict[str, tuple[bytes, int]]
 ) -> None:
     """Whatever of the folder was left, it is known to be a partition's: its metadata is the last to go."""
-    folder = DataDir(str(tmp_path))
+    disk = MemoryDisk()
+    folder = DataDir("/data", disk=disk)
     log = partition(folder, segment_bytes=100)
     for _ in range(3):
         put(log, batch(1))
-    calls = [0]
+    calls = 0
 
-    def crash(original: Any) -> Any:
-        def call(path: str) -> None:
-            calls[0] += 1
-            if calls[0] > step:
-                raise KeyboardInterrupt
-            original(path)
+    def crash(call: str, path: str) -> None:
+        nonlocal calls
+        calls += call in ("remove", "remove_folder")
+        if calls > step:
+            raise KeyboardInterrupt
 
-        return call
-
-    monkeypatch.setattr(os, "unlink", crash(os.unlink))
-    monkeypatch.setattr(os, "rmdir", crash(os.rmdir))
+    disk.on_call = crash
     with pytest.raises(KeyboardInterrupt):
         folder.delete_partition(log)
-    monkeypatch.undo()
+    disk.on_call = None
     crashed(folder)
 
-    folder = DataDir(str(tmp_path))
+    folder = DataDir("/data", disk=disk)
     assert folder.reconcile(again, {"orders": Deleted({TOPIC_ID}, 1)}, lambda: OTHER_ID) == []
-    left = (tmp_path / "orders-0").exists()
+    left = {path: data for path, data in disk.files().items() if path.startswith("/data/orders-0/")}
+    exists = disk.kind("/data/orders-0") is not None
     folder.close()
 
     # An empty folder is as good as none: it is described for the new topic, if there is one.
-    assert not left or (again and files_of(tmp_path / "orders-0") == {METADATA: metadata_of(OTHER_ID).encode()})
+    assert not exists or (again and left == {f"/data/orders-0/{METADATA}": metadata_of(OTHER_ID).encode()})
 
 
 def test_a_folder_that_cannot_be_made_refuses_the_append(tmp_path: Path) -> None:

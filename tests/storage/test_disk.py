@@ -11,7 +11,7 @@ import pytest
 
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.data_dir import CLEAN, DataDir
-from stuntbroker.storage.disk import open_file, read_file, replace_file, write_file
+from stuntbroker.storage.disk import CREATE, LOCAL_DISK
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, START_OFFSETS
@@ -28,10 +28,10 @@ def _link(at: Path, outside: Path) -> None:
 
 
 @pytest.mark.parametrize("opened", [
-    lambda path: open_file(path, os.O_RDWR),
-    read_file,
-    lambda path: write_file(path, b""),
-    lambda path: replace_file(path.removesuffix(".new"), b""),
+    lambda path: LOCAL_DISK.open_file(path, CREATE),
+    LOCAL_DISK.read_file,
+    lambda path: LOCAL_DISK.write_file(path, b""),
+    lambda path: LOCAL_DISK.replace_file(path.removesuffix(".new"), b""),
 ], ids=["open", "read", "write", "replace"])  # fmt: skip
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
 def test_what_is_not_a_regular_file_is_refused_by_name(

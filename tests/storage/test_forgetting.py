@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stuntbroker.storage import segment as segment_module
+from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.retention import apply_retention
-from stuntbroker.storage.segment import Segment
 from tests.kit.logs import NOW_MS, batch, ended, files_of, killed, mark, new_log, put, reopened, view
 
 SIZE = len(batch(1))
 
 
-def filled(folder: Path, count: int, **config: Any) -> PartitionLog:
+def filled(folder: Path | str, count: int, disk: Disk = LOCAL_DISK, **config: Any) -> PartitionLog:
     """Two batches of one record a segment, one millisecond apart."""
-    log = new_log(folder, segment_bytes=2 * SIZE, **config)
+    log = new_log(folder, disk, segment_bytes=2 * SIZE, **config)
     for n in range(count):
         put(log, batch(1, at=NOW_MS + n))
     return log
@@ -193,104 +192,114 @@ def test_a_restart_begins_where_records_were_deleted(
 # --- a disk that refuses
 
 
-def short_then(fault: int | None, short: int) -> Callable[..., int]:
-    """A pwrite that writes `short` bytes, then fails; or only ever writes that many at once."""
-    calls = [0]
+class Refusing:
+    """From now on the disk takes `short` bytes, and then refuses every write with `fault`."""
 
-    def pwrite(fd: int, data: Any, position: int) -> int:
-        calls[0] += 1
-        if fault is not None and calls[0] > 1:
-            raise OSError(fault, os.strerror(fault))
-        return os.pwrite(fd, bytes(data)[:short], position)
+    def __init__(self, disk: MemoryDisk, fault: int, short: int) -> None:
+        self.writes = 0
+        self.fault = fault
+        disk.write_size_max, disk.on_call = short, self
 
-    return pwrite
+    def __call__(self, call: str, path: str) -> int | None:
+        self.writes += call == "write"
+        return self.fault if call == "write" and self.writes > 1 else None
 
 
-def test_a_write_in_pieces_is_whole_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = filled(tmp_path / "t-0", 3)
-    monkeypatch.setattr(segment_module, "pwrite", short_then(None, 7))
+def recover_disk(disk: MemoryDisk) -> None:
+    """The disk takes everything again."""
+    disk.write_size_max = disk.on_call = None
+
+
+def test_a_write_in_pieces_is_whole_in_the_end() -> None:
+    disk = MemoryDisk()
+    log = filled("/t-0", 3, disk)
+    disk.write_size_max = 7
     put(log, batch(1, pid=1, seq=0))
     before = view(log)
     killed(log)
 
-    assert view(reopened(tmp_path / "t-0")) == before
+    assert view(reopened("/t-0", disk)) == before
 
 
 @pytest.mark.parametrize("short", [0, 1, 60, SIZE - 1])
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("count", [0, 2, 3])
-def test_an_append_that_the_disk_refuses_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: int, fault: int, count: int
-) -> None:
+def test_an_append_that_the_disk_refuses_leaves_nothing_behind(short: int, fault: int, count: int) -> None:
     """Neither in the file nor in memory, at the beginning of a log, of a segment and in the middle."""
-    log = filled(tmp_path / "t-0", count)
+    disk = MemoryDisk()
+    log = filled("/t-0", count, disk)
     before = view(log)
-    monkeypatch.setattr(segment_module, "pwrite", short_then(fault, short))
+    Refusing(disk, fault, short)
 
-    with pytest.raises(StorageError, match=r"cannot write to .*\.log: "):
+    with pytest.raises(StorageError, match=r"cannot (write to|close) .*\.log: "):
         put(log, batch(1, pid=1, seq=0, txn=True))
     with pytest.raises(StorageError):
         mark(log, False, 1)
 
     assert view(log) == before
-    assert sum(len(data) for name, data in files_of(tmp_path / "t-0").items() if name.endswith(".log")) == before.size
-    monkeypatch.undo()
+    assert sum(len(data) for path, data in disk.files().items() if path.endswith(".log")) == before.size
+    recover_disk(disk)
     assert put(log, batch(1, pid=1, seq=0, txn=True)) == count
     after = view(log)
     killed(log)
-    assert view(reopened(tmp_path / "t-0")) == after
+    assert view(reopened("/t-0", disk)) == after
 
 
-def test_what_cannot_be_taken_back_is_cut_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EIO, "not today")
-
-    log = filled(tmp_path / "t-0", 3)
+@pytest.mark.parametrize("room", [0, 1, SIZE - 1])
+def test_an_append_to_a_full_disk_leaves_nothing_behind(room: int) -> None:
+    disk = MemoryDisk()
+    log = filled("/t-0", 3, disk)
     before = view(log)
-    monkeypatch.setattr(segment_module, "pwrite", short_then(errno.EIO, 30))
-    monkeypatch.setattr(os, "ftruncate", refuse)
+    disk.capacity = disk.used + room
+
+    with pytest.raises(StorageError, match=r"cannot write to .*\.log: No space left on device"):
+        put(log, batch(1))
+
+    assert view(log) == before
+    disk.capacity = None
+    assert put(log, batch(1)) == 3
+
+
+def test_what_cannot_be_taken_back_is_cut_at_the_next_start() -> None:
+    disk = MemoryDisk()
+    log = filled("/t-0", 3, disk)
+    before = view(log)
+    refuse_writes = Refusing(disk, errno.EIO, 30)
+    disk.on_call = lambda call, path: errno.EIO if call == "truncate" else refuse_writes(call, path)
     with pytest.raises(StorageError, match="cannot write"):
         put(log, batch(1))
     assert view(log) == before
-    monkeypatch.undo()
+    recover_disk(disk)
     killed(log)
+    assert sum(len(data) for path, data in disk.files().items() if path.endswith(".log")) == before.size + 30
 
-    assert view(reopened(tmp_path / "t-0")) == before
+    assert view(reopened("/t-0", disk)) == before
 
 
 @pytest.mark.parametrize("step", [".index", ".timeindex", ".txnindex", ".snapshot", "open"])
-def test_a_segment_that_cannot_be_closed_or_begun_refuses_the_append_and_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    log = filled(tmp_path / "t-0", 4)
+def test_a_segment_that_cannot_be_closed_or_begun_refuses_the_append_and_no_more(step: str) -> None:
+    disk = MemoryDisk()
+    log = filled("/t-0", 4, disk)
     put(log, batch(1, pid=3, seq=0, txn=True))
     put(log, batch(1, pid=3, seq=1, txn=True))
     before = view(log)
-    replace, open_file = os.replace, Segment.open
 
-    def refuse_replace(source: str, target: str) -> None:
-        if target.endswith(step):
-            raise OSError(errno.ENOSPC, "no space left")
-        replace(source, target)
+    def refuse(call: str, path: str) -> int | None:
+        if step == "open":
+            return errno.EACCES if call == "open_file" and path.endswith("6.log") else None
+        return errno.ENOSPC if call == "rename" and path.endswith(f"{step}.new") else None
 
-    def refuse_open(segment: Segment) -> int:
-        if segment.base_offset == 6:
-            raise StorageError("no more descriptors")
-        return open_file(segment)
-
-    monkeypatch.setattr(os, "replace", refuse_replace)
-    if step == "open":
-        monkeypatch.setattr(Segment, "open", refuse_open)
+    disk.on_call = refuse
     for _ in range(2):
         with pytest.raises(StorageError):
             put(log, batch(1))
     assert view(log) == before
-    monkeypatch.undo()
+    recover_disk(disk)
 
     assert put(log, batch(1)) == 6
     after = view(log, batches_remembered=1)  # As many as a snapshot keeps.
     killed(log)
-    assert view(reopened(tmp_path / "t-0"), batches_remembered=1) == after
+    assert view(reopened("/t-0", disk), batches_remembered=1) == after
 
 
 def test_a_segment_that_was_deleted_is_never_made_anew(tmp_path: Path) -> None:

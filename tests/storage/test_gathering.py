@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.storage import partition, segment
 from stuntbroker.storage.marker import new_marker
+from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.turn import Turn
@@ -83,17 +84,15 @@ def test_any_appends_in_turns_end_as_they_do_at_once(seed: int, own: bool, offse
             killed(log)
 
 
-def test_what_is_gathered_is_written_whole_though_the_disk_takes_it_in_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = segment.pwrite
-    monkeypatch.setattr(segment, "pwrite", lambda fd, data, position: write(fd, bytes(data)[:50], position))
-    log = new_log(tmp_path / "t-0")
+def test_what_is_gathered_is_written_whole_though_the_disk_takes_it_in_pieces() -> None:
+    disk = MemoryDisk()
+    disk.write_size_max = 50
+    log = new_log("/t-0", disk)
     log.turn = Turn(lambda end: None, refuse_faults, refuse_faults)
     for value in (b"1" * 100, b"2"):
         log.append_record(b"a", value, NOW_MS)
     log.turn.end()
-    assert sum(header.size for header, _ in log.batches()) == Path(f"{log.active.path}.log").stat().st_size
+    assert sum(header.size for header, _ in log.batches()) == disk.file_size(f"{log.active.path}.log")
     killed(log)
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 
-from stuntbroker.storage import segment
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig
+from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.turn import Turn
 from tests.kit.logs import NOW_MS, batch, committed, killed, new_log, put, reopened
@@ -20,12 +18,12 @@ from tests.kit.logs import NOW_MS, batch, committed, killed, new_log, put, reope
 class Logs:
     """The transaction log and a partition that share their turns; `ends` has what the event loop is to call."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         self.ends: list[Callable[[], None]] = []
         self.faults: list[StorageError] = []
         self.turn = Turn(self.ends.append, self.faults.append, self.faults.append)
-        self.folder = folder
-        self.txns, self.partition = new_log(folder / "txns"), new_log(folder / "partition")
+        self.disk = MemoryDisk()
+        self.txns, self.partition = new_log("/txns", self.disk), new_log("/partition", self.disk)
         self.txns.flush_first = True
         for log in (self.txns, self.partition):
             log.turn = self.turn
@@ -36,12 +34,16 @@ class Logs:
 
     def written(self, log: PartitionLog) -> list[bytes | None]:
         """The values that a restart would find."""
-        return [record.value for record in committed(reopened(log.folder))] if Path(log.folder).exists() else []
+        return (
+            [record.value for record in committed(reopened(log.folder, self.disk))]
+            if self.disk.kind(log.folder)
+            else []
+        )
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> Iterator[Logs]:
-    made = Logs(tmp_path)
+def logs() -> Iterator[Logs]:
+    made = Logs()
     yield made
     killed(made.txns)
     killed(made.partition)
@@ -85,12 +87,8 @@ def test_the_next_record_of_its_key_comes_behind_a_late_one_and_behind_all_that_
     assert not logs.faults
 
 
-def refused(*_: Any) -> NoReturn:
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
 def test_behind_a_write_that_failed_no_segment_is_closed_and_no_producer_noted(
-    logs: Logs, monkeypatch: pytest.MonkeyPatch
+    logs: Logs,
 ) -> None:
     """A snapshot would know a batch that is not in the file, and its retry would be taken for done."""
     log = logs.partition
@@ -98,16 +96,16 @@ def test_behind_a_write_that_failed_no_segment_is_closed_and_no_producer_noted(
     put(log, batch(pid=7, seq=0))
     logs.end()
     put(log, batch(pid=7, seq=1))
-    with monkeypatch.context() as patched:
-        patched.setattr(segment, "pwrite", refused)
-        logs.end()
-    files = sorted(Path(log.folder).iterdir())
+    logs.disk.on_call = lambda call, path: errno.ENOSPC if call == "write" else None
+    logs.end()
+    logs.disk.on_call = None
+    files = logs.disk.files()
     with pytest.raises(StorageError):
         put(log, batch(pid=7, seq=2))
 
-    assert (len(logs.faults), sorted(Path(log.folder).iterdir())) == (1, files)
+    assert (len(logs.faults), logs.disk.files()) == (1, files)
     killed(log)
-    again = reopened(log.folder)
+    again = reopened(log.folder, logs.disk)
     assert put(again, batch(pid=7, seq=1)) == 1
     killed(again)
 

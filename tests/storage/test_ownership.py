@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.storage.data_dir import DataDir
+from stuntbroker.storage.disk import LOCAL_DISK
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import (
     FILE_NAME_MAX,
@@ -177,7 +178,7 @@ def test_what_becomes_of_a_folder(
         (tmp_path / name / METADATA).write_bytes(metadata_of(topic_id).encode() if len(topic_id) == 16 else topic_id)
 
     topic, _, index = name.rpartition("-")
-    assert judge(str(tmp_path), TOPICS, DELETED, False) == [(fate, str(tmp_path / name), topic, int(index))]
+    assert judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == [(fate, str(tmp_path / name), topic, int(index))]
 
 
 @pytest.mark.parametrize(
@@ -185,25 +186,28 @@ def test_what_becomes_of_a_folder(
 )
 def test_names_that_no_partition_has_are_nobody_s(name: str, tmp_path: Path) -> None:
     put(tmp_path, f"{name}/{METADATA}")
-    assert judge(str(tmp_path), TOPICS, DELETED, False) == []
+    assert judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == []
 
 
 def test_a_partition_whose_id_nobody_ever_had_is_refused_and_so_is_what_is_no_folder(tmp_path: Path) -> None:
     put(tmp_path, "orders-0/")
     (tmp_path / "orders-0" / METADATA).write_text(metadata_of(UNKNOWN))
     with pytest.raises(StorageError, match=f"{tmp_path}/orders-0/{METADATA} has topic id AgME.*, but orders has AAEC"):
-        judge(str(tmp_path), TOPICS, DELETED, False)
+        judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False)
     shutil.rmtree(tmp_path / "orders-0")
     put(tmp_path, "orders-0")
     with pytest.raises(StorageError, match=f"{tmp_path}/orders-0 is not a folder"):
-        judge(str(tmp_path), TOPICS, DELETED, False)
+        judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False)
 
 
 def test_kafka_s_own_log_is_refused_in_a_folder_of_ours_unless_it_is_a_topic_of_ours(tmp_path: Path) -> None:
     put(tmp_path, f"{KAFKA}/{LOG}", f"{KAFKA}/{METADATA}")
     with pytest.raises(StorageError, match="is Apache Kafka's"):
-        judge(str(tmp_path), {}, {}, False)
-    assert judge(str(tmp_path), {"__cluster_metadata": (ORDERS, 1)}, {}, False)[0].action is FolderAction.DESCRIBED
+        judge(LOCAL_DISK, str(tmp_path), {}, {}, False)
+    assert (
+        judge(LOCAL_DISK, str(tmp_path), {"__cluster_metadata": (ORDERS, 1)}, {}, False)[0].action
+        is FolderAction.DESCRIBED
+    )
 
 
 def test_a_stray_is_renamed_as_kafka_does_and_kept_with_all_that_is_in_it(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from stuntbroker.protocol.batches.records import LOG_APPEND_TIME, build_batch, crc_of, read_header
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.storage.disk import MAP_FROM
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import AbortedTxn, aborted_between
-from stuntbroker.storage.segment import INDEX_INTERVAL, MAP_FROM
+from stuntbroker.storage.segment import INDEX_INTERVAL
 from stuntbroker.storage.turn import Turn
 from tests.kit.logs import NOW_MS, OK, View, batch, files_of, killed, mark, new_log, put, reopened, try_put, view
 
@@ -242,7 +243,7 @@ def test_a_mapping_that_the_system_refuses_is_a_copy(tmp_path: Path, monkeypatch
     def refuse(*_: object, **__: object) -> None:
         raise OSError(12, "no memory")
 
-    monkeypatch.setattr("stuntbroker.storage.segment.mmap.mmap", refuse)
+    monkeypatch.setattr("stuntbroker.storage.disk.mmap.mmap", refuse)
     assert read_all(log, 0) == b"".join(bytes(data) for _, data in log.batches())
 
 

@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stuntbroker.storage import segment as segment_module
+from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.segment import CANDIDATE_READS_MAX, SCAN_BYTES, Segment
 from tests.kit.logs import NOW_MS, View, batch, ended, files_of, killed, mark, new_log, put, reopened, view
@@ -40,8 +42,8 @@ STORY: list[Step] = [
 """Transactions of several producers over several segments; some are open in the end."""
 
 
-def told(folder: Path, steps: list[Step], **config: Any) -> PartitionLog:
-    log = new_log(folder, **{"segment_bytes": SEGMENT_BYTES} | config)
+def told(folder: Path | str, steps: list[Step], disk: Disk = LOCAL_DISK, **config: Any) -> PartitionLog:
+    log = new_log(folder, disk, **{"segment_bytes": SEGMENT_BYTES} | config)
     for step in steps:
         step(log)
     return log
@@ -268,27 +270,28 @@ def test_an_offset_index_that_lies_is_not_believed(tmp_path: Path, entry: tuple[
 
 @pytest.mark.parametrize("count", range(len(STORY) + 1))
 def test_a_log_that_was_closed_is_opened_without_being_read(
-    tmp_path: Path, prefixes: list[View], monkeypatch: pytest.MonkeyPatch, count: int
+    prefixes: list[View], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    log = told(tmp_path / "t-0", STORY[:count])
-    (tmp_path / "t-0").mkdir(exist_ok=True)
+    disk = MemoryDisk()
+    log = told("/t-0", STORY[:count], disk)
+    disk.make_folder("/t-0")
     log.close()
 
     def scan(segment: Segment) -> None:
         pytest.fail(f"{segment.path} was read")
 
     monkeypatch.setattr(Segment, "scan", scan)
-    pieces = [0]
-    pread = os.pread
+    pieces = 0
 
-    def counted(fd: int, size: int, at: int) -> bytes:
-        pieces[0] += 1
-        return pread(fd, size, at)
+    def counted(call: str, path: str) -> None:
+        nonlocal pieces
+        pieces += call == "read" and path.endswith(".log")
 
-    monkeypatch.setattr(os, "pread", counted)
-    again = reopened(tmp_path / "t-0", clean=True, segment_bytes=SEGMENT_BYTES)
+    disk.on_call = counted
+    again = reopened("/t-0", disk, clean=True, segment_bytes=SEGMENT_BYTES)
 
-    assert pieces[0] <= 4 * len(again.segments)
+    assert pieces <= 4 * len(again.segments)
+    disk.on_call = None
     monkeypatch.undo()
     assert view(again, batches_remembered=1) == prefixes[count]
     STORY[count](again) if count < len(STORY) else None

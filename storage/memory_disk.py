@@ -1,0 +1,434 @@
+"""A disk in memory, for tests: it can lose its power, fill up, and refuse any call.
+
+What was written is in a cache first, as on a real machine. `sync` puts a file's content on the disk, `sync_path` of a folder its
+names. Two things can happen to a broker:
+
+- It is killed. The cache stays: the next broker goes on with the same disk, once `release` has let go of what was open.
+- The power goes. `after_power_cut` returns the disk that the next broker finds. Each write since the last sync of its file is
+  there whole, in part (in sectors of 512 bytes), or not at all, whatever became of those before it. Of the changes to the names
+  in a folder since its last sync, the first few are there, whatever became of those in other folders.
+
+Both are drawn from the chance that is handed in, so that one seed gives one disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, Protocol
+
+from stuntbroker.protocol.primitives import Buffer
+from stuntbroker.storage.disk import Disk, Kind
+
+SECTOR: Final = 512
+_FIRST_DESCRIPTOR: Final = 1 << 20
+"""Far from those of the process, so that one in the wrong hands is noticed."""
+_NS_PER_WRITE: Final = 1_000_000
+OnCall = Callable[[str, str], int | None]
+"""Gets the name of a method of Disk and the path that the call is about. Returns an errno to have the call refused, or None.
+
+May raise anything else: then the call does nothing, as when the process was killed before it.
+"""
+
+
+class Chance(Protocol):
+    """What is needed of `random.Random`."""
+
+    def random(self) -> float:
+        """A number from 0 up to 1."""
+
+    def randrange(self, stop: int, /) -> int:
+        """A whole number from 0 up to `stop`."""
+
+    def choice(self, seq: tuple[str, ...], /) -> str:
+        """One of several."""
+
+
+class _File:
+    """The content of a file: in the cache, on the disk, and the writes in between, oldest first."""
+
+    def __init__(self) -> None:
+        self.cached = bytearray()
+        self.synced = b""
+        self.unsynced: list[tuple[int, bytes] | int] = []
+        """(position, data) of a write; the new size of a truncation."""
+        self.modified_ns = 0
+        self.is_locked = False
+
+    def synchronize(self) -> None:
+        """Put the content on the disk."""
+        self.synced = bytes(self.cached)
+        self.unsynced = []
+
+    def after_power_cut(self, chance: Chance) -> _File:
+        """Return the file that a power cut leaves."""
+        content = bytearray(self.synced)
+        for change in self.unsynced:
+            if isinstance(change, int):
+                if chance.random() < 0.5:
+                    _resize(content, change)
+                continue
+            position, data = change
+            outcome = chance.choice(("kept", "kept", "torn", "lost"))
+            if outcome == "kept":
+                _put(content, position, data)
+            elif outcome == "torn":
+                _tear(content, position, data, chance)
+        file = _File()
+        file.cached, file.modified_ns = content, self.modified_ns
+        file.synchronize()
+        return file
+
+
+def _resize(content: bytearray, size: int) -> None:
+    if size <= len(content):
+        del content[size:]
+    else:
+        content += bytes(size - len(content))
+
+
+def _put(content: bytearray, position: int, data: bytes) -> None:
+    if position > len(content):
+        _resize(content, position)
+    content[position : position + len(data)] = data
+
+
+def _tear(content: bytearray, position: int, data: bytes, chance: Chance) -> None:
+    """Put some sectors of a write on the disk; elsewhere is what was there, or zeros where the file has grown."""
+    if len(data) < SECTOR:
+        _put(content, position, data[: chance.randrange(len(data) + 1)])
+        return
+    for at in range(0, len(data), SECTOR):
+        if chance.random() < 0.5:
+            _put(content, position + at, data[at : at + SECTOR])
+
+
+class _Gone(Enum):
+    """Stands for the removal of a name."""
+
+    GONE = 0
+
+
+Entry = _File | None
+"""What a name stands for: a file, or None for a folder."""
+Changes = dict[str, Entry | _Gone]
+"""Path -> what it stands for from then on: one step, as a file system has it."""
+
+
+class MemoryDisk(Disk):
+    """Files in memory. `capacity`: bytes that all files together may have; beyond it, writes end in ENOSPC."""
+
+    def __init__(self, capacity: int | None = None) -> None:
+        self.capacity = capacity
+        self.write_size_max: int | None = None
+        """Bytes that one `write` takes at most: a caller must go on with what is left."""
+        self.on_call: OnCall | None = None
+        """Asked before every call, but for those that only look."""
+        self._entries: dict[str, Entry] = {"/": None}
+        self._names: dict[str, dict[str, None]] = {"/": {}}
+        """Folder -> the names in it."""
+        self._synced_entries: dict[str, Entry] = {"/": None}
+        self._unsynced_changes: dict[str, list[Changes]] = {}
+        """Folder -> the changes to its names since it was last synced, oldest first."""
+        self._open: dict[int, tuple[_File, str]] = {}
+        self._next_descriptor = _FIRST_DESCRIPTOR
+        self._writes = 0
+
+    # --- what a test does
+
+    def release(self) -> None:
+        """Close everything that a killed broker had open."""
+        for file, _ in self._open.values():
+            file.is_locked = False
+        self._open.clear()
+
+    def copy(self) -> MemoryDisk:
+        """Another disk with the same files, as after a kill; what is written to one is not in the other."""
+        return self._with(self._entries, _copy_of)
+
+    def after_power_cut(self, chance: Chance) -> MemoryDisk:
+        """The disk that the next start finds when the power goes now."""
+        entries = dict(self._synced_entries)
+        for changes in self._unsynced_changes.values():
+            for change in changes[: chance.randrange(len(changes) + 1)]:
+                _apply(entries, change)
+        reachable = {path: entry for path, entry in entries.items() if _has_folders(entries, path)}
+        return self._with(reachable, lambda file: file.after_power_cut(chance))
+
+    def _with(self, entries: dict[str, Entry], make: Callable[[_File], _File]) -> MemoryDisk:
+        disk = MemoryDisk(self.capacity)
+        files: dict[int, _File] = {}
+        for path in sorted(entries):
+            entry = entries[path]
+            if entry is not None and id(entry) not in files:
+                files[id(entry)] = make(entry)
+            disk._enter({path: None if entry is None else files[id(entry)]})
+        disk._unsynced_changes = {}
+        disk._synced_entries = dict(disk._entries)
+        disk._writes = self._writes
+        return disk
+
+    def files(self) -> dict[str, bytes]:
+        """Path and content of every file."""
+        return {path: bytes(entry.cached) for path, entry in sorted(self._entries.items()) if entry is not None}
+
+    @property
+    def used(self) -> int:
+        """Bytes in all files."""
+        return sum(len(entry.cached) for entry in self._entries.values() if entry is not None)
+
+    # --- open files
+
+    def open_file(self, path: str, how: int = os.O_RDONLY) -> int:
+        """As Disk."""
+        path = _normal(path)
+        self._before("open_file", path)
+        if path not in self._entries:
+            if not how & os.O_CREAT:
+                raise _refusal(errno.ENOENT, path)
+            self._check_parent(path)
+            self._enter({path: _File()})
+        elif how & os.O_EXCL:
+            raise _refusal(errno.EEXIST, path)
+        file = self._entries[path]
+        if file is None:
+            raise self.not_regular(path)
+        return self._descriptor(file, path)
+
+    def _descriptor(self, file: _File, path: str) -> int:
+        self._next_descriptor += 1
+        self._open[self._next_descriptor] = file, path
+        return self._next_descriptor
+
+    def _file(self, fd: int) -> tuple[_File, str]:
+        try:
+            return self._open[fd]
+        except KeyError:
+            raise _refusal(errno.EBADF, f"descriptor {fd}") from None
+
+    def read(self, fd: int, size: int, position: int) -> bytes:
+        """As Disk."""
+        file, path = self._file(fd)
+        self._before("read", path)
+        return bytes(memoryview(file.cached)[position : position + size])
+
+    def map(self, fd: int, size: int, position: int) -> Buffer:
+        """As Disk; always a copy."""
+        return self.read(fd, size, position)
+
+    def write(self, fd: int, data: Buffer, position: int) -> int:
+        """As Disk."""
+        file, path = self._file(fd)
+        self._before("write", path)
+        size = len(data) if self.write_size_max is None else min(len(data), self.write_size_max)
+        if self.capacity is not None:
+            # What is there already can be overwritten on a full disk.
+            size = min(size, max(0, len(file.cached) - position) + max(0, self.capacity - self.used))
+            if not size and len(data):
+                raise _refusal(errno.ENOSPC, path)
+        written = bytes(memoryview(data)[:size])
+        _put(file.cached, position, written)
+        file.unsynced.append((position, written))
+        self._modified(file)
+        return size
+
+    def _modified(self, file: _File) -> None:
+        self._writes += 1
+        file.modified_ns = self._writes * _NS_PER_WRITE
+
+    def size(self, fd: int) -> int:
+        """As Disk."""
+        return len(self._file(fd)[0].cached)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """As Disk."""
+        file, path = self._file(fd)
+        self._before("truncate", path)
+        _resize(file.cached, size)
+        file.unsynced.append(size)
+        self._modified(file)
+
+    def sync(self, fd: int) -> None:
+        """As Disk."""
+        file, path = self._file(fd)
+        self._before("sync", path)
+        file.synchronize()
+
+    def set_modified_ns(self, fd: int, modified_ns: int) -> None:
+        """As Disk."""
+        self._file(fd)[0].modified_ns = modified_ns
+
+    def duplicate(self, fd: int) -> int:
+        """As Disk."""
+        return self._descriptor(*self._file(fd))
+
+    def close(self, fd: int) -> None:
+        """As Disk."""
+        file, _ = self._file(fd)
+        del self._open[fd]
+        file.is_locked = False
+
+    def lock(self, fd: int) -> bool:
+        """As Disk."""
+        file, _ = self._file(fd)
+        if file.is_locked:
+            return False
+        file.is_locked = True
+        return True
+
+    # --- names
+
+    def kind(self, path: str) -> Kind | None:
+        """As Disk. There are no links."""
+        path = _normal(path)
+        if path not in self._entries:
+            return None
+        return Kind.FOLDER if self._entries[path] is None else Kind.FILE
+
+    def _existing_file(self, path: str) -> _File:
+        entry = self._entries.get(_normal(path))
+        if entry is None:
+            raise _refusal(errno.ENOENT, path)
+        return entry
+
+    def file_size(self, path: str) -> int:
+        """As Disk."""
+        return len(self._existing_file(path).cached)
+
+    def modified_ns(self, path: str) -> int:
+        """As Disk: the writes of a disk are a millisecond apart."""
+        return self._existing_file(path).modified_ns
+
+    def names_in(self, folder: str) -> list[str]:
+        """As Disk."""
+        return [name for name, _ in self.entries_in(folder)]
+
+    def entries_in(self, folder: str) -> list[tuple[str, Kind]]:
+        """As Disk."""
+        folder = _normal(folder)
+        if folder not in self._entries:
+            raise _refusal(errno.ENOENT, folder)
+        if self._entries[folder] is not None:
+            raise _refusal(errno.ENOTDIR, folder)
+        prefix = "" if folder == "/" else folder
+        return [
+            (name, Kind.FOLDER if self._entries[f"{prefix}/{name}"] is None else Kind.FILE)
+            for name in self._names[folder]
+        ]
+
+    def make_folder(self, path: str) -> None:
+        """As Disk."""
+        path = _normal(path)
+        self._before("make_folder", path)
+        missing = []
+        while path not in self._entries:
+            missing.append(path)
+            path = _parent(path)
+        if self._entries[path] is not None:
+            raise _refusal(errno.ENOTDIR if missing else errno.EEXIST, path)
+        for folder in reversed(missing):
+            self._enter({folder: None})
+
+    def remove_folder(self, path: str) -> None:
+        """As Disk."""
+        path = _normal(path)
+        self._before("remove_folder", path)
+        if self.entries_in(path):
+            raise _refusal(errno.ENOTEMPTY, path)
+        self._enter({path: _Gone.GONE})
+
+    def rename(self, path: str, new_path: str) -> None:
+        """As Disk."""
+        path, new_path = _normal(path), _normal(new_path)
+        self._before("rename", path)
+        if path not in self._entries:
+            raise _refusal(errno.ENOENT, path)
+        self._check_parent(new_path)
+        changes: Changes = {}
+        for old in sorted(old for old in self._entries if old == path or old.startswith(path + "/")):
+            changes[old] = _Gone.GONE
+            changes[new_path + old[len(path) :]] = self._entries[old]
+        self._enter(changes)
+
+    def remove(self, path: str) -> None:
+        """As Disk."""
+        path = _normal(path)
+        self._before("remove", path)
+        self._existing_file(path)
+        self._enter({path: _Gone.GONE})
+
+    def sync_path(self, path: str) -> None:
+        """As Disk."""
+        path = _normal(path)
+        self._before("sync_path", path)
+        if path not in self._entries:
+            return
+        entry = self._entries[path]
+        if entry is not None:
+            entry.synchronize()
+            return
+        for change in self._unsynced_changes.pop(path, ()):
+            _apply(self._synced_entries, change)
+
+    def _enter(self, changes: Changes) -> None:
+        """Change names, in one step of the folder that the first is in."""
+        _apply(self._entries, changes)
+        for path, entry in changes.items():
+            name = path.rpartition("/")[2]
+            if entry is _Gone.GONE:
+                self._names.get(_parent(path), {}).pop(name, None)
+                self._names.pop(path, None)
+            elif path != "/":
+                self._names[_parent(path)][name] = None
+                if entry is None:
+                    self._names.setdefault(path, {})
+        self._unsynced_changes.setdefault(_parent(next(iter(changes))), []).append(changes)
+
+    def _check_parent(self, path: str) -> None:
+        parent = _parent(path)
+        if parent not in self._entries:
+            raise _refusal(errno.ENOENT, path)
+        if self._entries[parent] is not None:
+            raise _refusal(errno.ENOTDIR, path)
+
+    def _before(self, call: str, path: str) -> None:
+        if self.on_call is not None and (number := self.on_call(call, path)):
+            raise _refusal(number, path)
+
+
+def _apply(entries: dict[str, Entry], changes: Changes) -> None:
+    for path, entry in changes.items():
+        if entry is _Gone.GONE:
+            entries.pop(path, None)
+        else:
+            entries[path] = entry
+
+
+def _copy_of(file: _File) -> _File:
+    copy = _File()
+    copy.cached, copy.modified_ns = bytearray(file.cached), file.modified_ns
+    copy.synchronize()
+    return copy
+
+
+def _has_folders(entries: dict[str, Entry], path: str) -> bool:
+    """Whether every folder above a path is there."""
+    while path != "/":
+        path = _parent(path)
+        if path not in entries or entries[path] is not None:
+            return False
+    return True
+
+
+def _normal(path: str) -> str:
+    return os.path.normpath(path if path.startswith("/") else "/" + path)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _refusal(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)
