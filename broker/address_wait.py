@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.router import Handler
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 WITH_ADDRESSES: Final = (3, 10, 60)
 """Metadata, FindCoordinator, DescribeCluster."""
@@ -21,7 +21,7 @@ WITH_ADDRESSES: Final = (3, 10, 60)
 class AddressWait:
     """Keeps requests until the address is told, or the time is over; then it is as if it had never been."""
 
-    def __init__(self, broker: Broker, wait_ms: int) -> None:
+    def __init__(self, broker: Services, wait_ms: int) -> None:
         self._broker = broker
         self._kept: list[partial[Any]] = []
         for key in WITH_ADDRESSES:

@@ -168,6 +168,8 @@ def _string(default: str, read: Callable[[str], str] = _text) -> Property:
     return Property(default, read, 2)
 
 
+KIP_588: Final = "kip-588"
+KIP_447_DRAFT: Final = "kip-447-draft"
 POLICY = _list_of("delete", "compact")
 COMPRESSION = _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 TIME_TYPE = _one_of("CreateTime", "LogAppendTime")
@@ -240,7 +242,7 @@ BROKER: Final[dict[str, Property]] = {
     "stuntbroker.mapped.address.wait.ms": _int(0, 0),
     # One for all listeners, or NAME:RELEASE for some of them.
     "stuntbroker.personality": _list(RELEASE, _personalities),
-    "stuntbroker.profile": _string("kafka", _one_of("kafka", "kip-588", "kip-447-draft")),
+    "stuntbroker.profile": _string("kafka", _one_of("kafka", KIP_588, KIP_447_DRAFT)),
     # any: a replication factor above 1 is accepted, and one copy is kept; strict: it is refused, as Kafka with one broker does.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
@@ -330,7 +332,8 @@ def _check_unused(name: str) -> None:
     # Unlike Kafka: it passes over properties that it does not know. A misspelt one makes a test try something else.
     if is_kafka_property(name):
         return
-    nearest = nearest_property(name)
+    # In the configuration of a broker, the name of a topic's property stands for the default of all topics.
+    nearest = TOPIC[name][1] if name in TOPIC else nearest_property(name, BROKER)
     if nearest is not None:
         advice = f"did you mean {nearest}?"
     elif name.startswith("stuntbroker."):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from stuntbroker.broker.config import TOPIC as TOPIC_CONFIGS
 from stuntbroker.broker.config import ConfigError, check_topic_config
 from stuntbroker.broker.dynamic_config import DynamicConfig, Refusal
-from stuntbroker.broker.topics import TopicNameError, check_name
+from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 # Unlike Kafka: of these it knows configuration, of which all is for protocols that are not served here.
@@ -53,7 +53,7 @@ def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequenc
     return None
 
 
-def unknown(broker: Broker, kind: int, name: str, keys: Sequence[str]) -> Outcome:
+def unknown(broker: Services, kind: int, name: str, keys: Sequence[str]) -> Outcome:
     """For a resource of WITHOUT_CONFIGS: what Kafka says of a configuration that it does not know."""
     unnamed, error, message = WITHOUT_CONFIGS[kind]
     if not name or (kind == BROKER_LOGGER and name != str(broker.node_id)):
@@ -62,7 +62,7 @@ def unknown(broker: Broker, kind: int, name: str, keys: Sequence[str]) -> Outcom
 
 
 def change(
-    broker: Broker, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
+    broker: Services, kind: int, name: str, validate_only: bool, new: Callable[[dict[str, str]], dict[str, str | None]]
 ) -> Outcome:
     """Sets a topic's configuration to what `new` makes of the present one."""
     if kind != TOPIC:
@@ -89,7 +89,7 @@ def change(
     return Outcome()
 
 
-def change_broker(broker: Broker, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
+def change_broker(broker: Services, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
     """Sets configuration of the brokers: of all with an empty name, of this one with its id."""
     level = name
     if name:

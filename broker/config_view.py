@@ -10,7 +10,7 @@ from stuntbroker.broker.dynamic_properties import DYNAMIC
 from stuntbroker.broker.features import TRANSACTION_VERSION
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
     from stuntbroker.broker.topics import Topic
 
 TOPIC_CONFIG: Final = 1
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
     synonyms: list[Synonym]
 
 
-def topic_configs(broker: Broker, topic: Topic) -> list[Entry]:
+def topic_configs(broker: Services, topic: Topic) -> list[Entry]:
     """Return all properties of a topic, in the order of their definition."""
     entries = []
     for name, (prop, broker_name) in TOPIC.items():
@@ -57,7 +57,7 @@ def topic_configs(broker: Broker, topic: Topic) -> list[Entry]:
     return entries
 
 
-def broker_configs(broker: Broker) -> list[Entry]:
+def broker_configs(broker: Services) -> list[Entry]:
     """What is in force, and what was set while the broker ran."""
     entries = []
     for name, prop in BROKER.items():
@@ -78,7 +78,7 @@ def broker_configs(broker: Broker) -> list[Entry]:
     return entries
 
 
-def cluster_configs(broker: Broker) -> list[Entry]:
+def cluster_configs(broker: Services) -> list[Entry]:
     """What was set for all brokers while this one ran."""
     return [
         Entry(
@@ -94,7 +94,7 @@ def cluster_configs(broker: Broker) -> list[Entry]:
     ]
 
 
-def _values_by_level(broker: Broker, name: str, known: Property | None) -> list[Synonym]:
+def _values_by_level(broker: Services, name: str, known: Property | None) -> list[Synonym]:
     """Every value of a broker property that there is, the one in force first."""
     dynamic = broker.dynamic_config
     synonyms = []

@@ -27,7 +27,7 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.listener import Listener
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 FIRST_BUFFER: Final = 4_096
 COPIED_BELOW: Final = 8_192
@@ -85,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         "transport",
     )
 
-    def __init__(self, broker: Broker, listener: Listener) -> None:
+    def __init__(self, broker: Services, listener: Listener) -> None:
         self.broker = broker
         self.listener = listener
         """By which the client came."""
@@ -359,7 +359,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _not_served(self, key: int, version: int) -> bool:
         if key == API_VERSIONS:
-            from stuntbroker.broker.handlers.k18_api_versions import unsupported_version
+            from stuntbroker.broker.personality import unsupported_version
 
             self.broker.turn.end()
             self._turn.deliver(self.transport, unsupported_version(self.correlation, self.listener.personality))

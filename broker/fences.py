@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.client_connection import ClientConnection
+    from stuntbroker.broker.clock import Clock
+    from stuntbroker.broker.events import Events
 
 Value = TypeVar("Value")
 FENCES_MAX: Final = 10_000
@@ -71,7 +73,9 @@ class Refusal(NamedTuple):
 class Fences:
     """The last fences of each transactional id, and which client has the id now."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, events: Events) -> None:
+        self._clock = clock
+        self._events = events
         self._fences: dict[str, list[Fence]] = {}
         """The oldest first."""
         self._holders: dict[str, str] = {}
@@ -85,27 +89,29 @@ class Fences:
         """Note the address of the client that has a transactional id from now on."""
         _put(self._holders, transactional_id, client)
 
-    def add(self, transactional_id: str, cause: str, connection: Connection | None, now_ms: int) -> None:
+    def add(self, transactional_id: str, cause: str, connection: ClientConnection | None) -> None:
         """Note that the producer that has this id is fenced from now on, by a client or by the broker itself."""
         by_client_id, by_client = ("", "") if connection is None else (connection.client_id, connection.peer)
-        fence = Fence(cause, by_client_id, by_client, self._holders.get(transactional_id, ""), now_ms)
+        fence = Fence(
+            cause, by_client_id, by_client, self._holders.get(transactional_id, ""), self._clock.monotonic_ms()
+        )
         self._unknown.pop(transactional_id, None)
         before = self._fences.pop(transactional_id, [])
         _put(self._fences, transactional_id, [*before[1 - FENCES_OF_AN_ID :], fence])
 
-    def log_refusal(self, connection: Connection, transactional_id: str) -> None:
+    def log_refusal(self, connection: ClientConnection, transactional_id: str) -> None:
         """Write one line for a producer that is refused, the first time after it was fenced."""
-        broker = connection.broker
+        clock = self._clock
         fence = self._fence_of(transactional_id, connection.peer)
         if self.refused is not None:
-            before_ms = -1 if fence is None else broker.clock.monotonic_ms() - fence.at_ms
+            before_ms = -1 if fence is None else clock.monotonic_ms() - fence.at_ms
             self.refused(
                 Refusal(
                     transactional_id,
                     connection.client_id,
                     connection.peer,
                     connection.route.key,
-                    broker.clock.now_ms(),
+                    clock.now_ms(),
                     fence,
                     before_ms,
                 )
@@ -115,14 +121,14 @@ class Fences:
             if fence.is_logged:
                 return
             fence.is_logged = True
-            facts = {"cause": fence.cause, "fenced_before_ms": broker.clock.monotonic_ms() - fence.at_ms}
+            facts = {"cause": fence.cause, "fenced_before_ms": clock.monotonic_ms() - fence.at_ms}
             if fence.by_client:
                 facts |= {"by_client_id": fence.by_client_id, "by_client": fence.by_client}
         elif transactional_id in self._unknown:
             return
         else:
             _put(self._unknown, transactional_id, None)
-        broker.events.warning(
+        self._events.warning(
             "producer_fenced",
             transactional_id=transactional_id,
             client_id=connection.client_id,
@@ -144,7 +150,7 @@ def _put(by_id: dict[str, Value], transactional_id: str, value: Value) -> None:
         del by_id[next(iter(by_id))]
 
 
-def cause_of(connection: Connection, is_same_producer_id: bool) -> str:
+def cause_of(connection: ClientConnection, is_same_producer_id: bool) -> str:
     """Why an InitProducerId request without a producer id of its own fences whoever had the transactional id."""
     if connection.client_id.startswith(ADMIN_CLIENT) or connection.client_id == OUR_ADMIN_CLIENT:
         return "admin"

@@ -12,7 +12,6 @@ from stuntbroker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
 
-KIP_588: Final = "kip-588"
 INIT_WITH_EPOCH_FROM: Final = 3
 """InitProducerId of a client that can name its id and epoch (KIP-360): 2.5 and 2.6."""
 INIT_LATEST_FROM: Final = 4

@@ -16,13 +16,13 @@ from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
     from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 
 KIP_447_DRAFT: Final = "kip-447-draft"
 
 
-def fences_by_group(broker: Broker) -> bool:
+def fences_by_group(broker: Services) -> bool:
     """Whether producers are fenced by consumer group: the profile `kip-447-draft`."""
     profile: str = broker.config["stuntbroker.profile"]
     return profile == KIP_447_DRAFT
@@ -33,7 +33,7 @@ class Claim:
 
     __slots__ = ("broker", "generation", "group_id", "places", "transactional_id")
 
-    def __init__(self, broker: Broker, request: InitProducerIdRequest) -> None:
+    def __init__(self, broker: Services, request: InitProducerIdRequest) -> None:
         self.broker = broker
         self.transactional_id = request.transactional_id
         self.group_id = request.consumer_group_id

@@ -6,13 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.chance import Chance
-from stuntbroker.broker.topics import OFFSETS, Topic
+from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.broker.topics import Topic
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.coordinator import GroupCoordinator
 from stuntbroker.storage.recovery import sound_batches
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 
 class OffsetsLog:
@@ -33,7 +34,7 @@ def new_member_id(chance: Chance, prefix: str) -> str:
     return f"{prefix}-{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
-def make_groups(broker: Broker) -> GroupCoordinator:
+def make_groups(broker: Services) -> GroupCoordinator:
     """Return a coordinator of groups that works on this broker's clock, log and events."""
     config = broker.config
     topic = broker.topics.internal(OFFSETS)

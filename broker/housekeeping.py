@@ -11,13 +11,13 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 
 class Housekeeping:
     """What the broker does by the clock: retention, compaction, expiry, and closing of idle connections."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Services) -> None:
         self.broker = broker
         self._waiting: list[PartitionLog] = []
         self._slices: Iterator[None] | None = None

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from stuntbroker.broker.config import INT_MAX, LONG_MAX
 from stuntbroker.broker.features import FIRST_EPOCH, LEVEL_MAX
 from stuntbroker.broker.quotas import ENTITY_TYPES, Entity, Values, entity_of
-from stuntbroker.broker.topics import TopicNameError, check_name
+from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.storage.ownership import Deleted
 
 _ID: Final = re.compile("[0-9a-f]{32}")

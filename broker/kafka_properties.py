@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
-
-from stuntbroker.broker.config import BROKER, TOPIC
 
 KAFKA_4_3_1: Final = frozenset(
     """
@@ -154,15 +153,13 @@ def is_kafka_property(name: str) -> bool:
     return name in KAFKA_4_3_1 or name in OUTSIDE_THE_DEFINITION or name.startswith(FAMILIES)
 
 
-def nearest_property(name: str) -> str | None:
-    """The property that was probably meant; None when nothing is near."""
+def nearest_property(name: str, known_here: Iterable[str]) -> str | None:
+    """The property that was probably meant, of Kafka's and those that are known here; None when nothing is near."""
     from difflib import get_close_matches
 
-    if name in TOPIC:  # Somebody wants the configuration of a topic for all topics.
-        return TOPIC[name][1]
     spelt = name.strip().lower().replace("_", ".")
     # A beginning that all of them have makes none of them near.
     prefix = "stuntbroker." if spelt.startswith("stuntbroker.") else ""
-    known = sorted(prop.removeprefix(prefix) for prop in BROKER.keys() | KAFKA_4_3_1 if prop.startswith(prefix))
+    known = sorted(prop.removeprefix(prefix) for prop in KAFKA_4_3_1.union(known_here) if prop.startswith(prefix))
     matches = get_close_matches(spelt.removeprefix(prefix), known, n=1)
     return prefix + matches[0] if matches else None

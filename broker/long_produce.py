@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
-from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Part, Steps
+from stuntbroker.broker.request_part import RequestPart
+from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps
 from stuntbroker.protocol.batches.check import records_fill_in_steps
 from stuntbroker.protocol.batches.records import CODEC_MASK, LOG_OVERHEAD, read_header
 from stuntbroker.protocol.messages.produce_response import TopicProduceResponse
@@ -21,7 +22,7 @@ from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 PARTITIONS_AT_ONCE: Final = 250
 """More partitions than these make a request a long one."""
@@ -46,7 +47,7 @@ def long_steps(
     transactional_id, acks, topic_batches = fields
     topics: list[TopicProduceResponse] = []
     for some in _parts_of(topic_batches):
-        part = Part(connection)
+        part = RequestPart(connection)
         large: list[tuple[PartitionLog, LargeBatch]] = []
         try:
             yield from _write_ahead(connection.broker, some, version, large)
@@ -67,7 +68,7 @@ def long_steps(
 
 
 def _write_ahead(
-    broker: Broker, topic_batches: TopicBatches, version: int, large: list[tuple[PartitionLog, LargeBatch]]
+    broker: Services, topic_batches: TopicBatches, version: int, large: list[tuple[PartitionLog, LargeBatch]]
 ) -> Generator[int, None, None]:
     """Follow the records of each large batch, and write it to a file of its own; `large` gets (log, batch).
 

@@ -22,7 +22,7 @@ from stuntbroker.protocol.api_keys import APIS
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.router import Handler
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 SLICE: Final = 2_000
 """Ids, or partitions, that are looked at before others have their turn."""
@@ -40,7 +40,7 @@ class _Families(Collector):
 class Metrics:
     """One a broker. From now on its requests are counted."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Services) -> None:
         self._broker = broker
         self._process = ProcessCollector(registry=None)
         self._started_ms = broker.clock.now_ms()

@@ -16,7 +16,7 @@ from stuntbroker.broker.listener import Address, bind
 from stuntbroker.broker.metrics import Metrics
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 WAIT_S: Final = 10.0
 HEAD_MAX: Final = 8_192
@@ -28,7 +28,7 @@ TEXT: Final = "text/plain; charset=utf-8"
 class MetricsServer:
     """`start` and `stop` belong to the event loop's thread."""
 
-    def __init__(self, broker: Broker, wait_s: float = WAIT_S) -> None:
+    def __init__(self, broker: Services, wait_s: float = WAIT_S) -> None:
         self._broker = broker
         self._metrics = Metrics(broker)
         self._wait_s = wait_s

@@ -8,9 +8,11 @@ the broker does with a request of such a version is what Apache Kafka 4.3 does w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from struct import pack
 from typing import Final
 
-from stuntbroker.broker.apis import RELEASE, SERVED
+from stuntbroker.broker.apis import API_VERSIONS, RELEASE, SERVED
+from stuntbroker.protocol.errors import ErrorCode
 
 FEATURES_FROM: Final = "4.0"
 """The first release with the feature transaction.version."""
@@ -73,3 +75,10 @@ def versions_of(personality: str) -> Mapping[int, tuple[int, int]]:
 def has_features(personality: str) -> bool:
     """Return whether the release has the feature transaction.version."""
     return [int(part) for part in personality.split(".")] >= [int(part) for part in FEATURES_FROM.split(".")]
+
+
+def unsupported_version(correlation_id: int, personality: str = RELEASE) -> bytes:
+    """The whole frame that answers an ApiVersions request of a version that is not served."""
+    low, high = versions_of(personality)[API_VERSIONS]
+    body = pack(">ihihhh", correlation_id, ErrorCode.UNSUPPORTED_VERSION, 1, API_VERSIONS, low, high)
+    return pack(">i", len(body)) + body

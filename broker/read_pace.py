@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.client_connection import ClientConnection
 
 READ_AT_ONCE: Final = 65_536
 """Bytes that a connection takes out of its socket by one read."""
@@ -25,9 +25,9 @@ class ReadPace:
     def __init__(self, call_in_next_turn: Callable[[Callable[[], None]], Any]) -> None:
         self._call_in_next_turn = call_in_next_turn
         self._left = READS_IN_A_TURN
-        self._waiting: list[Connection] = []
+        self._waiting: list[ClientConnection] = []
 
-    def may_read_on(self, connection: Connection) -> bool:
+    def may_read_on(self, connection: ClientConnection) -> bool:
         """Count one read of a large request. If False, the connection waits until `connection.read_on` is called."""
         if self._left == READS_IN_A_TURN:
             self._call_in_next_turn(self.begin_turn)

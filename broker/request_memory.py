@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.client_connection import ClientConnection
 
 ALWAYS_GIVEN: Final = 65_536
 """Size up to which a buffer grows whatever the others hold."""
@@ -23,18 +23,18 @@ NO_LIMIT: Final = 0
 class RequestMemory:
     """Counts the bytes of the receive buffers."""
 
-    def __init__(self, limit: int, connections: Iterable[Connection], log: Callable[..., Any]) -> None:
+    def __init__(self, limit: int, connections: Iterable[ClientConnection], log: Callable[..., Any]) -> None:
         self.limit = limit
         """Bytes; no limit from NO_LIMIT down."""
         self.used = 0
         self._connections = connections
         self._log = log
-        self._waiting: dict[Connection, None] = {}
-        self._favoured: Connection | None = None
+        self._waiting: dict[ClientConnection, None] = {}
+        self._favoured: ClientConnection | None = None
         """May go beyond the limit until its request is complete."""
         self._is_used_up = False
 
-    def may_resize(self, connection: Connection, before: int, after: int) -> bool:
+    def may_resize(self, connection: ClientConnection, before: int, after: int) -> bool:
         """Whether a buffer may change its size, in bytes; if not, its connection waits until `read_on` is called."""
         more = after - before
         if after <= ALWAYS_GIVEN or connection is self._favoured or self._has_room(more) or self._reclaim(more):
@@ -59,7 +59,7 @@ class RequestMemory:
         """Whether somebody waits for memory: a buffer that is not needed any more is to be given back."""
         return bool(self._waiting)
 
-    def resize(self, connection: Connection, before: int, after: int) -> None:
+    def resize(self, connection: ClientConnection, before: int, after: int) -> None:
         """Count a buffer that changes its size, in bytes."""
         self.used += after - before
         if after < before:
@@ -68,7 +68,7 @@ class RequestMemory:
             if self._waiting:
                 self._wake()
 
-    def forget(self, connection: Connection, size: int) -> None:
+    def forget(self, connection: ClientConnection, size: int) -> None:
         """A connection with a buffer of so many bytes is gone."""
         self._waiting.pop(connection, None)
         self.resize(connection, size, 0)

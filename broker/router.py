@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stuntbroker.broker.apis import API_VERSIONS, ONLY_APPEND, RELEASE, SERVED
 from stuntbroker.protocol.api_keys import APIS
 
-if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
-
-Handler = Callable[["Connection", Any, int], Any]
-"""Called with the connection (which knows the client and the listener), the decoded request, and its version.
+Handler = Callable[[Any, Any, int], Any]
+"""Called with the `connection.Connection` (which knows the client and the listener), the decoded request, and its version.
 
 Returns the response; None when it comes later, by `connection.reply`; or NO_ANSWER.
 """
-Interceptor = Callable[[Handler, "Connection", Any, int], Any]
+Interceptor = Callable[[Handler, Any, Any, int], Any]
 """Called as a handler, with the next interceptor or the handler before the other arguments; returns what a handler returns."""
 
 

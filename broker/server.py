@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections import deque
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from stuntbroker.broker.chance import Chance
+from stuntbroker.broker.client_connection import ClientConnection
 from stuntbroker.broker.clock import Clock
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.connection import Connection
@@ -23,8 +23,11 @@ from stuntbroker.broker.quotas import ClientQuotas
 from stuntbroker.broker.read_pace import ReadPace
 from stuntbroker.broker.request_memory import RequestMemory
 from stuntbroker.broker.router import Router
+from stuntbroker.broker.slices import LongRequests
+from stuntbroker.broker.temporary_folder import make_temporary_folder
 from stuntbroker.broker.timers import Timers
-from stuntbroker.broker.topics import OFFSETS, Topics
+from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.broker.topics import Topics
 from stuntbroker.broker.transactions import Transactions
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
@@ -36,7 +39,6 @@ from stuntbroker.storage.turn import Turn
 if TYPE_CHECKING:
     from stuntbroker.broker.dynamic_config import DynamicConfig
     from stuntbroker.broker.housekeeping import Housekeeping
-    from stuntbroker.broker.slices import Steps
     from stuntbroker.groups.coordinator import GroupCoordinator
     from stuntbroker.groups.state import Group
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
@@ -44,16 +46,6 @@ if TYPE_CHECKING:
 IDLE_CHECK_MS = 10_000
 DESCRIPTORS_CHECK_MS = 1_000
 STOP_GRACE_S = 2.0
-
-
-TEMPORARY_PREFIX = "stuntbroker-"
-
-
-def _temporary_folder() -> str:
-    """As tempfile makes them, without the time that it takes to load."""
-    path = f"{os.environ.get('TMPDIR') or '/tmp'}/{TEMPORARY_PREFIX}{Chance().random_bytes(6).hex()}"
-    os.mkdir(path, 0o700)
-    return path
 
 
 class Broker:
@@ -78,12 +70,11 @@ class Broker:
         self.node_id: int = config["node.id"]
         self.frame_size_max: int = config["socket.request.max.bytes"]
         self.listeners = listeners_of(config) if listeners is None else listeners
-        self.connections: set[Connection] = set()
+        self.connections: set[ClientConnection] = set()
         self.request_memory = RequestMemory(config["queued.max.request.bytes"], self.connections, self.events.warning)
         self.read_pace = ReadPace(self._in_next_turn)
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.chance)
-        self.long_requests: deque[tuple[Connection, Steps]] = deque()
-        """Of which more is to be done (slices.py)."""
+        self.long_requests = LongRequests(self._in_next_turn, self.events)
         self.router = Router()
         self.broken = False
         """What is in memory is not what is on the disk."""
@@ -97,7 +88,7 @@ class Broker:
         self._groups: GroupCoordinator | None = None
         self._dynamic_config: DynamicConfig | None = None
         self._durability = durability
-        self.data_dir = DataDir(data_dir or _temporary_folder(), truncate_damaged, disk)
+        self.data_dir = DataDir(data_dir or make_temporary_folder(), truncate_damaged, disk)
         try:
             self._open()
         except BaseException:  # Whatever it was is told by who started us; the folder must be free for the next try.
@@ -304,7 +295,7 @@ class Broker:
 
     # --- what connections and handlers ask
 
-    def connected(self, connection: Connection) -> bool:
+    def connected(self, connection: ClientConnection) -> bool:
         """Takes note of a client; False when there are too many."""
         if len(self.connections) >= self.config["max.connections"]:
             self.events.warning("connection_refused", client=connection.peer, max_connections=len(self.connections))
@@ -314,7 +305,7 @@ class Broker:
         self.request_memory.resize(connection, 0, connection.room)
         return True
 
-    def disconnected(self, connection: Connection) -> None:
+    def disconnected(self, connection: ClientConnection) -> None:
         """Forget a connection that is gone."""
         if connection in self.connections:
             self.connections.remove(connection)

@@ -12,16 +12,17 @@ is there.
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from stuntbroker.broker.client_connection import ClientConnection
 from stuntbroker.protocol.primitives import write_uvarint
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.events import Events
     from stuntbroker.broker.router import Route
-    from stuntbroker.broker.server import Broker
 
 
 class Awaited:
@@ -65,48 +66,92 @@ MADE: Final = 16
 """For every partition that is made or deleted, and for the configuration of a topic."""
 
 
-def run_in_slices(connection: Connection, steps: Steps) -> Any:
+class LongRequests:
+    """The requests of one broker of which more is to be done: a slice of each in turn.
+
+    `call_in_next_turn` calls a function once, in the next turn of the event loop.
+    """
+
+    def __init__(self, call_in_next_turn: Callable[[Callable[[], None]], object], events: Events) -> None:
+        self._call_in_next_turn = call_in_next_turn
+        self._events = events
+        self._waiting: deque[tuple[ClientConnection, Steps]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, connection: ClientConnection, steps: Steps) -> None:
+        """Do the next slice of a request in a turn of its own."""
+        self._waiting.append((connection, steps))
+        if len(self._waiting) == 1:
+            # The garbage collector would search the 300,000 objects of a long answer for 100 ms. They are freed without it.
+            gc.disable()
+            self._call_in_next_turn(self._go_on)
+
+    def clear(self) -> None:
+        """Forget all of them: the broker stops."""
+        self._waiting.clear()
+
+    def _go_on(self) -> None:
+        """Do one slice of the request that has waited longest."""
+        waiting = self._waiting
+        if not waiting:  # The broker has stopped.
+            gc.enable()
+            return
+        connection, steps = waiting[0]
+        route, response = connection.route, None
+        try:
+            response = _slice(steps)
+            is_over = response is not None
+        except StorageError as fault:
+            is_over = True
+            connection.fail("request_failed", api_key=route.key, api_version=route.version, reason=str(fault))
+        except Exception as fault:  # As in Connection: one request's mistake ends its connection, not the broker.
+            is_over = True
+            self._events.error("request_crashed", api_key=route.key, api_version=route.version, exc_info=fault)
+            connection.close()
+        waiting.popleft()
+        if not is_over:
+            waiting.append((connection, steps))
+        if waiting:
+            self._call_in_next_turn(self._go_on)
+        else:
+            gc.enable()
+        if isinstance(response, Awaited):
+            response.then(lambda: self.add(connection, steps))
+        elif response is not None and response is not ANSWERED_ELSEWHERE:
+            connection.reply(response)
+
+
+class SlicingServices(Protocol):
+    """What is used here of the broker."""
+
+    @property
+    def long_requests(self) -> LongRequests:
+        """The requests of which more is to be done."""
+
+
+class SlicedConnection(ClientConnection, Protocol):
+    """A connection whose request is worked off in slices."""
+
+    @property
+    def broker(self) -> SlicingServices:
+        """The broker that it belongs to."""
+
+
+def run_in_slices(connection: SlicedConnection, steps: Steps) -> Any:
     """The response of `steps`; None when it comes later, by `connection.reply`."""
     steps = _and_encoded(connection.route, steps)
     response = _slice(steps)
     if response is ANSWERED_ELSEWHERE:
         return None
+    long_requests = connection.broker.long_requests
     if response is None:
-        _queue(connection, steps)
+        long_requests.add(connection, steps)
     elif isinstance(response, Awaited):
-        response.then(lambda: _queue(connection, steps))
+        response.then(lambda: long_requests.add(connection, steps))
         return None
     return response
-
-
-def _queue(connection: Connection, steps: Steps) -> None:
-    """The next slice comes in a turn of its own."""
-    waiting = connection.broker.long_requests
-    waiting.append((connection, steps))
-    if len(waiting) == 1:
-        # The garbage collector would search the 300,000 objects of a long answer for 100 ms. They are freed without it.
-        gc.disable()
-        _later(connection.broker)
-
-
-class Part:
-    """Stands for the connection of a request that is handled in parts, and keeps the answer to one of them."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.broker = connection.broker
-        self.client_id: str = connection.client_id
-        self.peer: str = connection.peer
-        self.answer = Awaited()
-
-    def reply(self, answer: Any) -> None:
-        """Keep the answer to this part of the request."""
-        self.answer.set(answer)
-
-    def fail(self, event: str, **facts: Any) -> None:
-        """Close the connection, as for a whole request."""
-        self.connection.fail(event, **facts)
-        self.answer.set(None)
 
 
 class _Encoded:
@@ -165,45 +210,10 @@ def _encoded(response: Any, field: str, route: Route) -> Steps:
     return _Encoded(content)
 
 
-def _later(broker: Broker) -> None:
-    broker.timers.loop.call_soon(_go_on, broker)
-
-
-def _go_on(broker: Broker) -> None:
-    """One slice of the request that has waited longest."""
-    waiting = broker.long_requests
-    if not waiting:  # The broker has stopped.
-        gc.enable()
-        return
-    connection, steps = waiting[0]
-    route, response = connection.route, None
-    try:
-        response = _slice(steps)
-        over = response is not None
-    except StorageError as fault:
-        over = True
-        connection.fail("request_failed", api_key=route.key, api_version=route.version, reason=str(fault))
-    except Exception as fault:  # As in Connection: one request's mistake ends its connection, not the broker.
-        over = True
-        broker.events.error("request_crashed", api_key=route.key, api_version=route.version, exc_info=fault)
-        connection.close()
-    waiting.popleft()
-    if not over:
-        waiting.append((connection, steps))
-    if waiting:
-        _later(broker)
-    else:
-        gc.enable()
-    if isinstance(response, Awaited):
-        response.then(lambda: _queue(connection, steps))
-    elif response is not None and response is not ANSWERED_ELSEWHERE:
-        connection.reply(response)
-
-
-def cost_of_change(broker: Broker, partitions: int) -> int:
-    """Of making or deleting so many partitions of one topic."""
-    if broker.syncer is not None:
-        return SLICE_COST  # The journal is synced at each change, and the disk takes longer than anything else.
+def cost_of_change(is_synced: bool, partitions: int) -> int:
+    """Of making or deleting so many partitions of one topic. `is_synced`: each change is synced to the disk."""
+    if is_synced:
+        return SLICE_COST  # The disk takes longer than anything else.
     return MADE * partitions
 
 

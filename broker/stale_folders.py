@@ -21,7 +21,7 @@ import shutil
 import stat
 from typing import Final
 
-from stuntbroker.broker.server import TEMPORARY_PREFIX
+from stuntbroker.broker.temporary_folder import TEMPORARY_PREFIX
 from stuntbroker.storage.data_dir import CLEAN
 from stuntbroker.storage.ownership import JOURNAL
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.config import ConfigError, check_topic_config
-from stuntbroker.broker.topics import TopicNameError, check_name
+from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 
 class TopicRefused(Exception):
@@ -22,7 +22,7 @@ class TopicRefused(Exception):
         self.error = error
 
 
-def create_missing_topics(broker: Broker, wanted: Iterable[CreatableTopic]) -> None:
+def create_missing_topics(broker: Services, wanted: Iterable[CreatableTopic]) -> None:
     """Create those of these topics that do not exist. Raises ConfigError, StorageError."""
     for topic in wanted:
         if broker.topics.get(topic.name) is None:
@@ -34,7 +34,7 @@ def create_missing_topics(broker: Broker, wanted: Iterable[CreatableTopic]) -> N
             broker.events.info("topic_created", topic=topic.name, partitions=count, on_demand=False)
 
 
-def check_new_topic(broker: Broker, wanted: CreatableTopic, colliding: str | None) -> tuple[int, dict[str, str]]:
+def check_new_topic(broker: Services, wanted: CreatableTopic, colliding: str | None) -> tuple[int, dict[str, str]]:
     """(partitions, configuration) of a topic that may be created. Raises TopicRefused.
 
     `colliding`: the name of a topic whose name differs from this one only by `.` and `_`, if there is one.
@@ -59,7 +59,7 @@ def check_new_topic(broker: Broker, wanted: CreatableTopic, colliding: str | Non
     return _partitions(broker, wanted), configs
 
 
-def _partitions(broker: Broker, wanted: CreatableTopic) -> int:
+def _partitions(broker: Services, wanted: CreatableTopic) -> int:
     if wanted.assignments:
         if wanted.num_partitions != -1 or wanted.replication_factor != -1:
             raise TopicRefused(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.config import TOPIC, BrokerConfig, ConfigError, check_topic_config
+from stuntbroker.broker.topic_names import INTERNAL, OFFSETS, TXN_STATE
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig
@@ -20,14 +20,9 @@ if TYPE_CHECKING:
     from stuntbroker.broker.events import Events
     from stuntbroker.broker.image import Image
 
-NAME = re.compile(r"[a-zA-Z0-9._-]+")
-NAME_LENGTH_MAX: Final = 249
-OFFSETS: Final = "__consumer_offsets"
-TXN_STATE: Final = "__transaction_state"
 FROZEN_FROM: Final = 2_000
 HISTORY_MS: Final = 60_000
 """Records of the internal topics that are younger are never cleaned away."""
-INTERNAL: Final = frozenset({OFFSETS, TXN_STATE})
 
 
 class Topic:
@@ -42,24 +37,6 @@ class Topic:
         """What was set for this topic; everything else has its default."""
         self.partitions: list[PartitionLog] = []
         self.internal = name in INTERNAL
-
-
-class TopicNameError(ValueError):
-    """The name cannot be a topic's; the text is Kafka's reason."""
-
-
-def check_name(name: str) -> None:
-    """Raise TopicNameError, with Kafka's message, for a name that no topic can have."""
-    if not name:
-        raise TopicNameError("Topic name is invalid: the empty string is not allowed")
-    if name in (".", ".."):
-        raise TopicNameError(f"Topic name is invalid: '{name}' is not allowed")
-    if len(name) > NAME_LENGTH_MAX:
-        raise TopicNameError(f"Topic name is invalid: the length of '{name}' is longer than the max allowed length 249")
-    if not NAME.fullmatch(name):
-        raise TopicNameError(
-            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-        )
 
 
 class Topics:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from stuntbroker.broker.config import KIP_588
 from stuntbroker.broker.fences import Fences
-from stuntbroker.broker.fencing import KIP_588
 from stuntbroker.broker.producer_ids import ProducerIds
-from stuntbroker.broker.topics import OFFSETS, TXN_STATE
+from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, Hold, OnReply
 from stuntbroker.coordinator.machine import expires_at_ms, has_expired
 from stuntbroker.coordinator.records import (
@@ -25,7 +25,6 @@ from stuntbroker.coordinator.records import (
 from stuntbroker.coordinator.requests import (
     AddPartitions,
     Context,
-    Effect,
     EndTxn,
     InitProducerId,
     Reply,
@@ -50,8 +49,8 @@ from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import sound_batches
 
 if TYPE_CHECKING:
-    from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.client_connection import ClientConnection
+    from stuntbroker.broker.transaction_ports import TransactionServices, TxnStops
 
 NO_CONTEXT = Context(-1, 0, -1)
 OPEN = frozenset({ONGOING, *PREPARED})
@@ -63,28 +62,10 @@ COST_OF_FILES = 10
 """Cost of a marker in a partition that has no files yet. A marker in any other partition costs 1."""
 
 
-class TxnStops(Protocol):
-    """Stops transactions on their way, for a test."""
-
-    def hold(
-        self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, go_on: Callable[[], None]
-    ) -> bool:
-        """Is asked as `coordinator.actor.Hold` is."""
-
-    def write_markers(
-        self,
-        txn: Txn,
-        write: Callable[[Iterable[TopicPartition]], None],
-        on_written: Callable[[], None],
-        on_failed: Callable[[], None],
-    ) -> None:
-        """Have the markers of a transaction written by `write`, and call one of the others when that is done or has failed."""
-
-
 class Transactions:
     """Implements the actors' ports."""
 
-    def __init__(self, broker: Broker, producer_ids: ProducerIds) -> None:
+    def __init__(self, broker: TransactionServices, producer_ids: ProducerIds) -> None:
         self.broker = broker
         self.producer_ids = producer_ids
         self._actors: dict[str, Actor] = {}
@@ -111,7 +92,7 @@ class Transactions:
         self._expiry: Iterator[None] | None = None
         """The search for expired ids that is under way."""
         self.timed_out_count = 0
-        self.fences = Fences()
+        self.fences = Fences(broker.clock, broker.events)
         self.expired_count = 0
         self.load_times_ms: list[int] = []
         """How long reading back each partition of the log took at the start."""
@@ -221,11 +202,11 @@ class Transactions:
         actor.set_ids(producer_id, producer_epoch, self.broker.clock.now_ms(), self)
         return actor.txn
 
-    def fence_by_admin(self, connection: Connection, producer_id: int) -> None:
+    def fence_by_admin(self, connection: ClientConnection, producer_id: int) -> None:
         """An administrator has written a marker of this producer."""
         for actor in self.open:
             if actor.txn.producer_id == producer_id:
-                self.fences.add(actor.txn.transactional_id, "admin", connection, self.broker.clock.monotonic_ms())
+                self.fences.add(actor.txn.transactional_id, "admin", connection)
 
     # --- ports of the actors
 
@@ -389,7 +370,7 @@ class Transactions:
     def _timed_out(self, txn: Txn) -> None:
         """The decision to abort a transaction is in the log."""
         self.timed_out_count += 1
-        self.fences.add(txn.transactional_id, "timeout", None, self.broker.clock.monotonic_ms())
+        self.fences.add(txn.transactional_id, "timeout", None)
         self.broker.events.info(
             "txn_timed_out",
             transactional_id=txn.transactional_id,

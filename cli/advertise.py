@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stuntbroker.cli.main import UsageError
+from stuntbroker.cli.arguments import UsageError
 from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_operation
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.configs import ResourceType, alter_config

@@ -9,14 +9,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.cli.main import UsageError, choice, options, single
+from stuntbroker.cli.arguments import UsageError, choice, options, single
 from stuntbroker.cli.tables import shown
 
 if TYPE_CHECKING:
     from stuntbroker.pipeline.audit.eos import Chain
     from stuntbroker.pipeline.audit.findings import Finding
     from stuntbroker.pipeline.audit.folder import Folder
-    from stuntbroker.pipeline.audit.run import Audit
+    from stuntbroker.pipeline.audit.result import Audit
     from stuntbroker.pipeline.audit.tables import TableWriter
 
 USAGE: Final = """\

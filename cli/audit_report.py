@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stuntbroker.pipeline.audit.folder import Folder
-    from stuntbroker.pipeline.audit.run import Audit
+    from stuntbroker.pipeline.audit.result import Audit
 
 Report = dict[str, Any]
 ROWS_MAX: Final = 1_000

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from stuntbroker.pipeline.audit.eos import Chain
     from stuntbroker.pipeline.audit.findings import Finding
     from stuntbroker.pipeline.audit.folder import Folder
-    from stuntbroker.pipeline.audit.run import Audit, Progress
+    from stuntbroker.pipeline.audit.result import Audit
+    from stuntbroker.pipeline.audit.run import Progress
     from stuntbroker.pipeline.audit.tables import TableWriter
 
 JAVA_MIN: Final = 17

@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from typing import Final
 
-from stuntbroker.cli.main import COMMANDS, SERVE_FLAGS, SERVE_OPTIONS, WAIT_FLAGS, WAIT_OPTIONS, UsageError
+from stuntbroker.cli.arguments import COMMANDS, SERVE_FLAGS, SERVE_OPTIONS, WAIT_FLAGS, WAIT_OPTIONS, UsageError
 from stuntbroker.cli.verbs import COMMON_OPTIONS, Verb
 
 USAGE: Final = """\

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import Any, Final
 
+from stuntbroker.cli.arguments import UsageError, bootstrap, choice, options, seconds, single
 from stuntbroker.cli.group import places_of, topic_and_partition
-from stuntbroker.cli.main import UsageError, bootstrap, choice, options, seconds, single
 from stuntbroker.cli.tables import instant, shown
 from stuntbroker.cli.verbs import COMMAND_TIMEOUT_S, Options, optional_number
 from stuntbroker.client.cluster import Cluster

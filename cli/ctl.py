@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from stuntbroker.cli.main import UsageError, number, options, single
+from stuntbroker.cli.arguments import UsageError, number, options, single
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.fixture.control import ADVANCE_TIMEOUT_S, MS, TIMEOUT_S, ControlClient, ControlError, plan_document
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.broker.config import BROKER
-from stuntbroker.cli.main import SERVE_OPTIONS
+from stuntbroker.cli.arguments import SERVE_OPTIONS
 
 KAFKA: Final = "KAFKA_"
 BITNAMI: Final = "KAFKA_CFG_"

@@ -26,11 +26,12 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
-from stuntbroker.cli.main import UsageError
+from stuntbroker.cli.arguments import UsageError
 
 PRELOADED: Final = (
     "stuntbroker.cli.serve",
@@ -56,8 +57,15 @@ VARIABLES: Final = ("KAFKA_", "STUNTBROKER_", "CLUSTER_ID")
 """How the names of variables begin that would configure a broker: those of the code under test, which are not meant for it."""
 
 
-def fork_server(arguments: list[str]) -> int:
-    """Start and stop brokers until standard input ends; return the exit status. Raises UsageError."""
+Run = Callable[[list[str]], int]
+"""Runs a command line and returns its exit status."""
+
+
+def fork_server(arguments: list[str], run: Run) -> int:
+    """Start and stop brokers until standard input ends; return the exit status. Raises UsageError.
+
+    `run`: runs the command line of a broker in its process.
+    """
     if arguments:
         raise UsageError("fork-server takes no options: it is for programs, which write to its standard input")
     for name in list(os.environ):
@@ -70,7 +78,7 @@ def fork_server(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _remove_stale_folders()
-    server = _Server(_new_folder())
+    server = _Server(_new_folder(), run)
     try:
         server.serve()
     except BrokenPipeError:
@@ -128,8 +136,9 @@ def _preload() -> None:
 class _Server:
     """Waits for requests, and for brokers that become ready."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, run: Run) -> None:
         self._folder = folder
+        self._run = run
         self._children: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._ending: dict[int, str] = {}
@@ -181,7 +190,7 @@ class _Server:
         if pid == 0:
             self._selector.close()
             os.close(reading)
-            _become_broker(request["start"], home, writing)
+            _become_broker(self._run, request["start"], home, writing)
         os.close(writing)
         self._children.add(pid)
         self._selector.register(reading, selectors.EVENT_READ, (request["id"], pid, home))
@@ -229,7 +238,7 @@ def _say(answer: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _become_broker(arguments: list[str], home: str, output: int) -> None:
+def _become_broker(run: Run, arguments: list[str], home: str, output: int) -> None:
     """Run `serve` in the forked process, which never returns from here."""
     status = 1
     try:
@@ -241,8 +250,6 @@ def _become_broker(arguments: list[str], home: str, output: int) -> None:
         for descriptor, target in ((null, 0), (output, 1), (log, 2)):
             os.dup2(descriptor, target)
             os.close(descriptor)
-        from stuntbroker.cli.main import run
-
         status = run(["serve", "--data-dir", os.path.join(home, "data"), "--exit-with-parent", *arguments])
     except BaseException as fault:
         os.write(2, f"stuntbroker: {type(fault).__name__}: {fault}\n".encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.cli.main import UsageError, single
+from stuntbroker.cli.arguments import UsageError, single
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, run_verb
 from stuntbroker.client.cluster import Cluster

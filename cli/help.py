@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from stuntbroker.cli.main import COMMANDS, UsageError
+from stuntbroker.cli.arguments import COMMANDS, UsageError
 
 OVERVIEW: Final = """\
 usage: stuntbroker COMMAND [options]

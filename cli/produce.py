@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from stuntbroker.cli.main import UsageError, bootstrap, choice, options, seconds, single
+from stuntbroker.cli.arguments import UsageError, bootstrap, choice, options, seconds, single
 from stuntbroker.cli.tables import shown
 from stuntbroker.cli.verbs import COMMAND_TIMEOUT_S, Options, key_values, optional_number
 from stuntbroker.client.cluster import Cluster

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from stuntbroker.cli.main import UsageError
+from stuntbroker.cli.arguments import UsageError
 
 _KEY_AND_SEPARATOR: Final = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE: Final = re.compile(r"\\(u.{0,4}|.)")

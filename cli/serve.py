@@ -17,7 +17,7 @@ from stuntbroker.broker.events import Events
 from stuntbroker.broker.file_limits import share
 from stuntbroker.broker.listener import CannotListen, Listener, listeners_of
 from stuntbroker.broker.server import Broker
-from stuntbroker.cli.main import UsageError, choice, number, single
+from stuntbroker.cli.arguments import UsageError, choice, number, single
 from stuntbroker.protocol.primitives import DecodeError
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.open_files import NO_LIMIT, OPEN_FILES

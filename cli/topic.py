@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from stuntbroker.cli.main import UsageError, number
+from stuntbroker.cli.arguments import UsageError, number
 from stuntbroker.cli.tables import shown, table
 from stuntbroker.cli.verbs import COMMON_USAGE, Operation, Options, Shown, Verb, key_values, optional_number, run_verb
 from stuntbroker.client.cluster import Cluster

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from stuntbroker.cli.main import UsageError, number, single
+from stuntbroker.cli.arguments import UsageError, number, single
 from stuntbroker.cli.tables import instant, shown, table
 from stuntbroker.cli.verbs import COMMON_USAGE, Options, Shown, Verb, optional_number, run_verb
 from stuntbroker.client.admin import (

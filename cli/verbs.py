@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.cli.main import UsageError, bootstrap, number, options, seconds
+from stuntbroker.cli.arguments import UsageError, bootstrap, number, options, seconds
 from stuntbroker.cli.tables import shown
 from stuntbroker.client.cluster import Cluster
 from stuntbroker.client.errors import ClientError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from stuntbroker.cli.main import bootstrap, seconds
+from stuntbroker.cli.arguments import bootstrap, seconds
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.connection import Address
 from stuntbroker.client.errors import ClientError, Unreachable

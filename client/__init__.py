@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from stuntbroker.client.consumer import TransactionalConsumer
+    from stuntbroker.client.prepared_state import PreparedState as PreparedTxnState
     from stuntbroker.client.producer.batches import RecordFuture
     from stuntbroker.client.producer.connections import Connections
     from stuntbroker.client.producer.coordination import GroupMetadata
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from stuntbroker.client.producer.producer import TransactionalProducer
     from stuntbroker.client.producer.states import State
     from stuntbroker.client.telemetry import Measurement
-    from stuntbroker.client.transactions import PreparedState as PreparedTxnState
 
 _ERRORS: Final = (
     "ApplicationRecoverableError",

@@ -3,56 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from stuntbroker.client.channel import ChannelCluster, Pending, wait_for
 from stuntbroker.client.errors import ClientError, ConnectionFailed, TimedOut, producer_fault
+from stuntbroker.client.prepared_state import (
+    END_TXN,
+    END_TXN_V2_FROM,
+    INIT_PRODUCER_ID,
+    NO_PRODUCER,
+    PAIR_FROM,
+    PRODUCE,
+    PRODUCE_V2_FROM,
+    TWO_PHASE_FROM,
+    PreparedState,
+)
 from stuntbroker.protocol.errors import RETRIABLE, ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.end_txn_response import EndTxnResponse
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
-PRODUCE: Final = 0
-INIT_PRODUCER_ID: Final = 22
-END_TXN: Final = 26
-PAIR_FROM: Final = 3
-"""InitProducerId takes the pair of its owner (KIP-360)."""
-TWO_PHASE_FROM: Final = 6
-PRODUCE_V2_FROM: Final = 12
-END_TXN_V2_FROM: Final = 5
-"""Of Produce and EndTxn, the first versions of transaction version 2 (KIP-890)."""
 BACKOFF_S: Final = 0.02
 """While a coordinator is busy with the id; what Apache's clients take for the first request of a transaction."""
 BACKOFF_S_MAX: Final = 0.5
 IN_FLIGHT_MAX: Final = 250
 """Requests on their way to one coordinator."""
-
-
-class PreparedState(NamedTuple):
-    """The producer id and epoch by which a transaction is found again (KIP-939).
-
-    As text `producer id:epoch`, as Java's PreparedTxnState prints it; the empty text means that nothing was prepared.
-    """
-
-    producer_id: int
-    producer_epoch: int
-
-    def __str__(self) -> str:
-        return "" if self.producer_id < 0 else f"{self.producer_id}:{self.producer_epoch}"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read what `str` wrote. Raises ValueError."""
-        if not text:
-            return cls(-1, -1)
-        producer_id, colon, epoch = text.partition(":")
-        if not colon or not (_is_number(producer_id) and _is_number(epoch)) or int(epoch) > 0x7FFF:
-            raise ValueError(f"{text!r} is no prepared state: it is written PRODUCER_ID:EPOCH")
-        return cls(int(producer_id), int(epoch))
-
-
-NO_PRODUCER: Final = PreparedState(-1, -1)
 
 
 class Initialised(NamedTuple):
@@ -183,7 +159,3 @@ def _round(
                 raise ConnectionFailed(f"{ends[index]}: no answer in time")
             answer = pending.result()
             yield index, answer.error_code, PreparedState(answer.producer_id, answer.producer_epoch)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19

@@ -11,6 +11,7 @@ from stuntbroker.control.messages import Plain, decoded_answer, error_codes, err
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.client_connection import ClientConnection
     from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.router import Handler
     from stuntbroker.broker.server import Broker
@@ -55,7 +56,7 @@ class RequestLog:
         self.requests: deque[LoggedRequest] = deque(maxlen=REQUESTS_KEPT)
         self.current: dict[Connection, LoggedRequest] = {}
         """The last request of each connection."""
-        self._producers: dict[Connection, str] = {}
+        self._producers: dict[ClientConnection, str] = {}
         """Connections of producers, and the transactional id of each, or nothing."""
 
     def intercept(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
@@ -92,7 +93,7 @@ class RequestLog:
 
         return handle_and_look(handle, connection, request, version, answered)
 
-    def producers(self) -> list[tuple[Connection, str]]:
+    def producers(self) -> list[tuple[ClientConnection, str]]:
         """The connections of producers that are open, with the transactional id of each, or nothing."""
         self._forget_closed()
         return list(self._producers.items())

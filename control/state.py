@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stuntbroker.broker.topics import OFFSETS
+from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.coordinator.state import COMPLETED, EMPTY, TIMEOUT_NONE, Txn
 from stuntbroker.protocol.primitives import ZERO_UUID
 

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stuntbroker.broker.topics import OFFSETS, TXN_STATE
+from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.control.faults import MATCH as REQUEST_MATCH
 from stuntbroker.control.faults import FaultError, check_number, check_text, match_as_json, matches, part_of, read_match
 from stuntbroker.control.injector import subject_of

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from stuntbroker.client.connection import Deadline
 
 if TYPE_CHECKING:
-    from stuntbroker.client.channel import ChannelCluster
+    pass
 
 SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,180}")
 """Part of transactional ids, file names and patterns."""
@@ -144,18 +144,6 @@ def check_sink_id(sink_id: str) -> None:
     """Raise ValueError for an id that cannot be part of a transactional id and of a file's name."""
     if not SINK_ID.fullmatch(sink_id) or sink_id in (".", ".."):
         raise ValueError(f"sink id {sink_id!r}: it must be 1 to 180 of letters, digits, '.', '_' and '-'")
-
-
-def open_decisions(where: str, sink_id: str, cluster: ChannelCluster) -> Decisions:
-    """The store that `dir:PATH` or `kafka:TOPIC` names; the topic is one of this cluster. Raises ValueError."""
-    kind, _, name = where.partition(":")
-    if kind == "dir" and name:
-        return DecisionFolder(Path(name), sink_id, cluster.pause)
-    if kind == "kafka" and name:
-        from stuntbroker.pipeline.decision_topic import DecisionTopic
-
-        return DecisionTopic(cluster, name, sink_id)
-    raise ValueError(f"decisions {where!r}: it must be dir:PATH or kafka:TOPIC")
 
 
 def is_decided(last: Stored | None, query_id: str, batch_id: int) -> bool:

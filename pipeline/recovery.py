@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 from stuntbroker.client.admin import Admin, Description
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import NAMES, UnsupportedVersion
-from stuntbroker.client.transactions import End, Ended, PreparedState, end_all, init_producer
+from stuntbroker.client.prepared_state import PreparedState
+from stuntbroker.client.transactions import End, Ended, end_all, init_producer
 from stuntbroker.pipeline.decisions import Decision, Decisions, Stored, Transaction, check_sink_id
 from stuntbroker.protocol.errors import ErrorCode
 

@@ -31,6 +31,7 @@ from stuntbroker.client.errors import (
     TransactionAbortable,
     UnsupportedVersion,
 )
+from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedState
 from stuntbroker.client.producer.errors import (
     IllegalStateError,
     OperationTimedOutError,
@@ -40,7 +41,6 @@ from stuntbroker.client.producer.errors import (
     UnsupportedVersionError,
 )
 from stuntbroker.client.producer.states import State
-from stuntbroker.client.transactions import NO_PRODUCER, PreparedState
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.errors import ErrorCode
 

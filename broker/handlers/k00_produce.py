@@ -28,7 +28,7 @@ from stuntbroker.storage.producers import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_I
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
     from stuntbroker.broker.topics import Topic
 
 KEY: Final = 0
@@ -56,7 +56,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> Any:
     return _plain_or_not(connection, fields, version)
 
 
-def _new_logs(broker: Broker, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
+def _new_logs(broker: Services, topic_batches: TopicBatches, version: int) -> list[PartitionLog]:
     """The logs of the request that have no file yet."""
     topics = broker.topics
     new = []
@@ -203,7 +203,7 @@ def _accept(
     return None if header is None else (response, log, records, header)  # type: ignore[return-value]
 
 
-def _append_all(broker: Broker, accepted_batches: list[AcceptedBatch], now_ms: int, implicit: bool) -> bool:
+def _append_all(broker: Services, accepted_batches: list[AcceptedBatch], now_ms: int, implicit: bool) -> bool:
     """Writes the batches that have no error yet and completes their responses; True when there was an error.
 
     `implicit`: the request may have opened the transaction (KIP-890).

@@ -30,7 +30,7 @@ from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
     from stuntbroker.broker.timers import TimerHandle
 
 KEY: Final = 1
@@ -88,7 +88,7 @@ def _unreadable(request: FetchRequest, version: int) -> FetchResponse:
     return FetchResponse(error_code=error, responses=topics)
 
 
-def _session(broker: Broker, request: FetchRequest, version: int) -> tuple[FetchSession | None, ErrorCode]:
+def _session(broker: Services, request: FetchRequest, version: int) -> tuple[FetchSession | None, ErrorCode]:
     """The session that the request works in; None for a full fetch without one."""
     if version < SESSIONS_FROM or request.session_epoch == FINAL_EPOCH:
         if request.session_id:

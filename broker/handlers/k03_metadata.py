@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config import PARTITIONS_MAX
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
-from stuntbroker.broker.topics import INTERNAL, Topic, TopicNameError, check_name
+from stuntbroker.broker.topic_names import INTERNAL, TopicNameError, check_name
+from stuntbroker.broker.topics import Topic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from stuntbroker.protocol.messages.metadata_response import (
@@ -25,7 +26,7 @@ from stuntbroker.storage.log_config import LEADER_EPOCH
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 3
 VERSIONS = range(0, 14)
@@ -77,11 +78,15 @@ def _each(
         answer = _describe_topic(broker, wanted, may_create, operations)
         answers.append(answer)
         created = len(broker.topics.by_name) > before
-        cost = cost_of_change(broker, len(answer.partitions)) if created else SEEN * (1 + len(answer.partitions))
+        cost = (
+            cost_of_change(broker.syncer is not None, len(answer.partitions))
+            if created
+            else SEEN * (1 + len(answer.partitions))
+        )
     return _response(connection, request, answers)
 
 
-def _too_many(broker: Broker, topics: list[MetadataRequestTopic]) -> bool:
+def _too_many(broker: Services, topics: list[MetadataRequestTopic]) -> bool:
     """Topics to be made on demand: none is made when they have more partitions together than one request can make."""
     each: int = broker.config["num.partitions"]
     if len(topics) * each <= PARTITIONS_MAX:
@@ -135,7 +140,7 @@ def _once(topics: Sequence[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
 
 
 def _describe_topic(
-    broker: Broker, wanted: MetadataRequestTopic, may_create: bool, operations: int
+    broker: Services, wanted: MetadataRequestTopic, may_create: bool, operations: int
 ) -> MetadataResponseTopic:
     name = wanted.name
     if wanted.topic_id != ZERO_UUID:
@@ -165,7 +170,7 @@ def missing(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _create(broker: Broker, name: str) -> Topic | ErrorCode:
+def _create(broker: Services, name: str) -> Topic | ErrorCode:
     # Unlike Kafka: it answers UNKNOWN_TOPIC_OR_PARTITION and the topic is there at the client's next try.
     try:
         check_name(name)
@@ -183,7 +188,7 @@ def _create(broker: Broker, name: str) -> Topic | ErrorCode:
     return topic
 
 
-def _known(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTopic:
+def _known(broker: Services, topic: Topic, operations: int) -> MetadataResponseTopic:
     node = broker.node_id
     replicas = [node]
     return MetadataResponseTopic(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.topics import OFFSETS, TXN_STATE
+from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse

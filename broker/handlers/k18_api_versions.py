@@ -7,10 +7,9 @@ The response header is never flexible. A version that is not served gets a versi
 from __future__ import annotations
 
 import re
-from struct import pack
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.apis import API_VERSIONS, RELEASE, WITHOUT_TWO_PHASE
+from stuntbroker.broker.apis import WITHOUT_TWO_PHASE
 from stuntbroker.broker.features import LEVEL_MAX, TRANSACTION_VERSION
 from stuntbroker.broker.personality import has_features, versions_of
 from stuntbroker.protocol.errors import ErrorCode
@@ -97,10 +96,3 @@ def _served(
         epoch if shows_features else -1,
         finalized,
     )
-
-
-def unsupported_version(correlation_id: int, personality: str = RELEASE) -> bytes:
-    """The whole frame that answers an ApiVersions request of a version that is not served."""
-    low, high = versions_of(personality)[API_VERSIONS]
-    body = pack(">ihihhh", correlation_id, ErrorCode.UNSUPPORTED_VERSION, 1, API_VERSIONS, low, high)
-    return pack(">i", len(body)) + body

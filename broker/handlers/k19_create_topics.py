@@ -25,7 +25,7 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 19
 VERSIONS = range(2, 8)
@@ -45,7 +45,7 @@ def handle(connection: Connection, request: CreateTopicsRequest, version: int) -
     return response
 
 
-def _each(broker: Broker, request: CreateTopicsRequest, names: Counter[str], version: int) -> Steps:
+def _each(broker: Services, request: CreateTopicsRequest, names: Counter[str], version: int) -> Steps:
     results: dict[str, CreatableTopicResult] = {}
     colliding = {name: broker.topics.colliding(name) for name in names}  # With topics there are, not with one another.
     cost = 0
@@ -63,7 +63,7 @@ def _each(broker: Broker, request: CreateTopicsRequest, names: Counter[str], ver
             result = _create_topic(broker, wanted, colliding[name], request.validate_only, version)
             results[name] = result
             changed = not result.error_code and not request.validate_only
-            cost = DESCRIBED + (cost_of_change(broker, result.num_partitions) if changed else MADE)
+            cost = DESCRIBED + (cost_of_change(broker.syncer is not None, result.num_partitions) if changed else MADE)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
@@ -78,7 +78,7 @@ def _too_many(names: Iterable[str]) -> CreateTopicsResponse:
 
 
 def _create_topic(
-    broker: Broker, wanted: CreatableTopic, colliding: str | None, validate_only: bool, version: int
+    broker: Services, wanted: CreatableTopic, colliding: str | None, validate_only: bool, version: int
 ) -> CreatableTopicResult:
     try:
         count, configs = check_new_topic(broker, wanted, colliding)

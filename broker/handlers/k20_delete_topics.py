@@ -19,7 +19,7 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 20
 VERSIONS = range(1, 7)
@@ -49,7 +49,7 @@ def handle(connection: Connection, request: DeleteTopicsRequest, version: int) -
     return response
 
 
-def _each(broker: Broker, wanted: list[DeleteTopicState]) -> Steps:
+def _each(broker: Services, wanted: list[DeleteTopicState]) -> Steps:
     results, accepted = _reject_duplicates(broker, wanted)
     cost = 0
     for topic in accepted:
@@ -70,7 +70,7 @@ def _each(broker: Broker, wanted: list[DeleteTopicState]) -> Steps:
 
 
 def _reject_duplicates(
-    broker: Broker, wanted: list[DeleteTopicState]
+    broker: Services, wanted: list[DeleteTopicState]
 ) -> tuple[list[DeletableTopicResult], list[DeleteTopicState]]:
     """Refusals of what stands in a request more than once, and the rest of the request."""
     names = Counter(requested.name for requested in wanted if requested.topic_id == ZERO_UUID)
@@ -97,7 +97,7 @@ def _reject_duplicates(
     return results, [requested for requested in wanted if (requested.name, requested.topic_id) not in refused]
 
 
-def _delete_topic(broker: Broker, wanted: DeleteTopicState) -> Generator[int, None, DeletableTopicResult]:
+def _delete_topic(broker: Services, wanted: DeleteTopicState) -> Generator[int, None, DeletableTopicResult]:
     name, topic_id = wanted.name, wanted.topic_id
     if name is not None and topic_id != ZERO_UUID:
         message = "You may not specify both topic name and topic id."
@@ -127,7 +127,7 @@ def _delete_topic(broker: Broker, wanted: DeleteTopicState) -> Generator[int, No
         )
     try:
         for _ in broker.topics.delete_steps(topic):
-            yield cost_of_change(broker, 1)
+            yield cost_of_change(broker.syncer is not None, 1)
     except StorageError as fault:
         if broker.topics.get(topic.name) is not None:  # Its deletion is not in the journal.
             return DeletableTopicResult(topic.name, topic.id, ErrorCode.KAFKA_STORAGE_ERROR, str(fault))

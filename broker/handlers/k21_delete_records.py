@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import MADE, SEEN, Steps, run_in_slices
-from stuntbroker.broker.topics import INTERNAL
+from stuntbroker.broker.topic_names import INTERNAL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
 from stuntbroker.protocol.messages.delete_records_response import (
@@ -19,7 +19,7 @@ from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 21
 VERSIONS = range(0, 3)
@@ -32,7 +32,7 @@ def handle(connection: Connection, request: DeleteRecordsRequest, version: int) 
     return response
 
 
-def _each(broker: Broker, topics: Sequence[DeleteRecordsTopic]) -> Steps:
+def _each(broker: Services, topics: Sequence[DeleteRecordsTopic]) -> Steps:
     results: list[DeleteRecordsTopicResult] = []
     advanced: list[DeleteRecordsPartitionResult] = []
     for topic in topics:

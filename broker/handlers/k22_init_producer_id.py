@@ -25,7 +25,7 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 22
 VERSIONS = range(0, 7)
@@ -60,7 +60,7 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
     def done(reply: Reply) -> None:
         if owned is not None and not reply.error:
             cause = cause_of(connection, owned.producer_id == reply.producer_id)
-            transactions.fences.add(transactional_id, cause, connection, broker.clock.monotonic_ms())
+            transactions.fences.add(transactional_id, cause, connection)
         if reply.error:
             code = fencing_code(connection, transactional_id, reply.error, version >= FENCED_FROM)
             connection.reply(_error(code))
@@ -82,7 +82,7 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
     return None
 
 
-def _is_denied(broker: Broker, transactional_id: str) -> bool:
+def _is_denied(broker: Services, transactional_id: str) -> bool:
     """What an ACL that denies the operation TWO_PHASE_COMMIT does in Kafka: it is looked at before all else."""
     names = broker.config["stuntbroker.deny.two.phase.commit"].split(",")
     return any(

@@ -27,7 +27,7 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 24
 VERSIONS = range(0, 6)
@@ -116,7 +116,7 @@ def _add(
 
 
 def _answer_missing(
-    broker: Broker, transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
+    broker: Services, transaction: AddPartitionsToTxnTransaction, answer: Callable[[Results], None]
 ) -> bool:
     """Nothing is done for a transaction when one of the partitions does not exist."""
     wanted = {(topic.name, index) for topic in transaction.topics for index in topic.partitions}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.fencing import fencing_code
-from stuntbroker.broker.topics import OFFSETS
+from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for

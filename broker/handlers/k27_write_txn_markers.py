@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import Steps, run_in_slices
-from stuntbroker.broker.topics import OFFSETS
+from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from stuntbroker.protocol.messages.write_txn_markers_response import (

@@ -12,8 +12,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.fences import FENCED
-from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Part, Steps, run_in_slices
-from stuntbroker.broker.topics import OFFSETS
+from stuntbroker.broker.request_part import RequestPart
+from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
+from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
 from stuntbroker.groups.requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
@@ -53,7 +54,7 @@ def _in_parts(connection: Connection, request: TxnOffsetCommitRequest, version: 
     topics: list[TxnOffsetCommitResponseTopic] = []
     for some in _parts_of(request.topics):
         request.topics = some
-        part: Any = Part(connection)
+        part: Any = RequestPart(connection)
         _Commit(part, request, version).start()
         yield part.answer
         if part.answer.value is None:

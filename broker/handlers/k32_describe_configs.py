@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config_view import Entry, broker_configs, cluster_configs, topic_configs
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
-from stuntbroker.broker.topics import TopicNameError, check_name
+from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from stuntbroker.protocol.messages.describe_configs_response import (
@@ -22,7 +22,7 @@ from stuntbroker.protocol.messages.describe_configs_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 32
 VERSIONS = range(1, 5)
@@ -47,7 +47,7 @@ def handle(connection: Connection, request: DescribeConfigsRequest, version: int
     return response
 
 
-def _each(broker: Broker, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest) -> Steps:
+def _each(broker: Services, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest) -> Steps:
     results = []
     cost = 0
     for resource in resources:
@@ -59,7 +59,7 @@ def _each(broker: Broker, resources: Iterable[DescribeConfigsResource], request:
 
 
 def _describe_resource(
-    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: Services, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
     docs = _documentation(kind) if request.include_documentation else {}

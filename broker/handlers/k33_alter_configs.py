@@ -21,7 +21,7 @@ from stuntbroker.protocol.messages.alter_configs_response import AlterConfigsRes
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 33
 VERSIONS = range(0, 3)
@@ -33,7 +33,7 @@ def handle(connection: Connection, request: AlterConfigsRequest, version: int) -
     return response
 
 
-def _each(broker: Broker, request: AlterConfigsRequest) -> Steps:
+def _each(broker: Services, request: AlterConfigsRequest) -> Steps:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
@@ -53,11 +53,11 @@ def _each(broker: Broker, request: AlterConfigsRequest) -> Steps:
             request.validate_only,
             lambda _, wanted=wanted: wanted,  # type: ignore[misc]
         )
-        yield cost_of_change(broker, 1)
+        yield cost_of_change(broker.syncer is not None, 1)
         responses.append(AlterConfigsResourceResponse(error, message, kind, name))
     return AlterConfigsResponse(responses=responses)
 
 
-def _replace(broker: Broker, name: str, wanted: dict[str, str | None], validate_only: bool) -> Outcome:
+def _replace(broker: Services, name: str, wanted: dict[str, str | None], validate_only: bool) -> Outcome:
     values = {key: value or "" for key, value in wanted.items()}
     return change_broker(broker, name, lambda dynamic, level: dynamic.replace(level, values, validate_only))

@@ -19,7 +19,7 @@ from stuntbroker.protocol.messages.alter_replica_log_dirs_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 34
 VERSIONS = range(1, 3)
@@ -33,7 +33,7 @@ def handle(
     return response
 
 
-def _move_replicas(broker: Broker, request: AlterReplicaLogDirsRequest) -> Steps:
+def _move_replicas(broker: Services, request: AlterReplicaLogDirsRequest) -> Steps:
     log_dir = os.path.abspath(broker.data_dir.path)
     errors: dict[str, dict[int, ErrorCode]] = {}
     """By topic and partition. The last path that a request has for a partition decides."""

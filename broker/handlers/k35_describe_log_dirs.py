@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.describe_log_dirs_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 35
 VERSIONS = range(1, 6)
@@ -29,7 +29,7 @@ def handle(connection: Connection, request: DescribeLogDirsRequest, version: int
     return response
 
 
-def _each(broker: Broker, request: DescribeLogDirsRequest) -> Steps:
+def _each(broker: Services, request: DescribeLogDirsRequest) -> Steps:
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

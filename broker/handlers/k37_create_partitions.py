@@ -17,7 +17,7 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 37
 VERSIONS = range(0, 4)
@@ -34,7 +34,7 @@ def handle(connection: Connection, request: CreatePartitionsRequest, version: in
     return response
 
 
-def _each(broker: Broker, request: CreatePartitionsRequest) -> Steps:
+def _each(broker: Services, request: CreatePartitionsRequest) -> Steps:
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     cost = 0
@@ -48,12 +48,12 @@ def _each(broker: Broker, request: CreatePartitionsRequest) -> Steps:
             before = len(topic.partitions) if topic is not None else 0
             error, message = _grow(broker, wanted, request.validate_only)
             if topic is not None and len(topic.partitions) > before:
-                cost += cost_of_change(broker, len(topic.partitions) - before)
+                cost += cost_of_change(broker.syncer is not None, len(topic.partitions) - before)
         results[name] = CreatePartitionsTopicResult(name, error, message or None)
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-def _grow(broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool) -> tuple[ErrorCode, str]:
+def _grow(broker: Services, wanted: CreatePartitionsTopic, validate_only: bool) -> tuple[ErrorCode, str]:
     topic = broker.topics.get(wanted.name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""

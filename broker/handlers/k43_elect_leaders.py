@@ -18,7 +18,7 @@ from stuntbroker.protocol.messages.elect_leaders_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 43
 VERSIONS = range(0, 3)
@@ -32,7 +32,7 @@ def handle(connection: Connection, request: ElectLeadersRequest, version: int) -
     return response
 
 
-def _elect(broker: Broker, request: ElectLeadersRequest) -> Steps:
+def _elect(broker: Services, request: ElectLeadersRequest) -> Steps:
     error, message = _request_error(request)
     results: list[ReplicaElectionResult] = []
     if request.topic_partitions is None:
@@ -62,7 +62,7 @@ def _request_error(request: ElectLeadersRequest) -> tuple[ErrorCode, str | None]
     return ErrorCode.NONE, None
 
 
-def _partition_error(broker: Broker, topic: str, index: int) -> tuple[ErrorCode, str]:
+def _partition_error(broker: Services, topic: str, index: int) -> tuple[ErrorCode, str]:
     if broker.topics.get(topic) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
     if broker.topics.log(topic, index) is None:

@@ -34,7 +34,7 @@ from stuntbroker.protocol.messages.incremental_alter_configs_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 44
 VERSIONS = range(0, 2)
@@ -48,18 +48,18 @@ def handle(
     return response
 
 
-def _each(broker: Broker, request: IncrementalAlterConfigsRequest) -> Steps:
+def _each(broker: Services, request: IncrementalAlterConfigsRequest) -> Steps:
     responses = []
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     for resource in request.resources:
         error, message = _alter_resource(broker, resource, times, request.validate_only)
-        yield cost_of_change(broker, 1)
+        yield cost_of_change(broker.syncer is not None, 1)
         responses.append(AlterConfigsResourceResponse(error, message, resource.resource_type, resource.resource_name))
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _alter_resource(
-    broker: Broker, resource: AlterConfigsResource, times: Counter[tuple[int, str]], validate_only: bool
+    broker: Services, resource: AlterConfigsResource, times: Counter[tuple[int, str]], validate_only: bool
 ) -> Outcome:
     kind, name = resource.resource_type, resource.resource_name
     keys = [config.name for config in resource.configs]
@@ -80,7 +80,7 @@ def _alter_resource(
     return change(broker, kind, name, validate_only, lambda present: _changed(broker, present, resource.configs))
 
 
-def _changed(broker: Broker, present: dict[str, str], configs: Sequence[AlterableConfig]) -> dict[str, str | None]:
+def _changed(broker: Services, present: dict[str, str], configs: Sequence[AlterableConfig]) -> dict[str, str | None]:
     after: dict[str, str | None] = dict(present)
     for config in configs:
         name, operation, value = config.name, config.config_operation, config.value or ""

@@ -22,7 +22,7 @@ from stuntbroker.protocol.messages.alter_partition_reassignments_response import
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 45
 VERSIONS = range(0, 2)
@@ -38,7 +38,7 @@ def handle(
     return response
 
 
-def _reassign(broker: Broker, request: AlterPartitionReassignmentsRequest) -> Steps:
+def _reassign(broker: Services, request: AlterPartitionReassignmentsRequest) -> Steps:
     if not request.topics:
         return AlterPartitionReassignmentsResponse()
     timed_out = request.timeout_ms <= 0
@@ -59,7 +59,7 @@ def _reassign(broker: Broker, request: AlterPartitionReassignmentsRequest) -> St
     return AlterPartitionReassignmentsResponse(0, request.allow_replication_factor_change, ErrorCode.NONE, None, topics)
 
 
-def _partition_error(broker: Broker, topic: str, partition: ReassignablePartition) -> tuple[ErrorCode, str | None]:
+def _partition_error(broker: Services, topic: str, partition: ReassignablePartition) -> tuple[ErrorCode, str | None]:
     if broker.topics.get(topic) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}."
     if broker.topics.log(topic, partition.partition_index) is None:

@@ -18,7 +18,7 @@ from stuntbroker.protocol.messages.describe_client_quotas_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 48
 VERSIONS = range(0, 2)
@@ -71,7 +71,7 @@ def _problem_of_match(match_type: int, match: str | None) -> str | None:
     return f"Request specified {name}, but also specified a match string."
 
 
-def _describe(broker: Broker, request: DescribeClientQuotasRequest) -> Steps:
+def _describe(broker: Services, request: DescribeClientQuotasRequest) -> Steps:
     entries = []
     for entity, values in list(broker.quotas.by_entity.items()):
         yield SEEN

@@ -20,7 +20,7 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 49
 VERSIONS = range(0, 2)
@@ -40,7 +40,7 @@ def handle(connection: Connection, request: AlterClientQuotasRequest, version: i
     return response
 
 
-def _alter_each(broker: Broker, request: AlterClientQuotasRequest) -> Steps:
+def _alter_each(broker: Services, request: AlterClientQuotasRequest) -> Steps:
     results: dict[Entity, tuple[ErrorCode, str | None]] = {}
     cost = 0
     for entry in request.entries:
@@ -60,7 +60,7 @@ def _alter_each(broker: Broker, request: AlterClientQuotasRequest) -> Steps:
             results[entity] = ErrorCode.NONE, None
         else:
             results[entity] = _alter(broker, entity, entry.ops)
-            cost += cost_of_change(broker, 1)
+            cost += cost_of_change(broker.syncer is not None, 1)
     return AlterClientQuotasResponse(
         entries=[
             EntryData(error, message, [EntityData(kind, name) for kind, name in entity])
@@ -69,7 +69,7 @@ def _alter_each(broker: Broker, request: AlterClientQuotasRequest) -> Steps:
     )
 
 
-def _alter(broker: Broker, entity: Entity, ops: Sequence[OpData]) -> tuple[ErrorCode, str | None]:
+def _alter(broker: Services, entity: Entity, ops: Sequence[OpData]) -> tuple[ErrorCode, str | None]:
     try:
         altered = broker.quotas.alter(entity, {op.key: None if op.remove else op.value for op in ops})
     except StorageError as fault:

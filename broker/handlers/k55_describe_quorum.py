@@ -21,7 +21,7 @@ from stuntbroker.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 55
 VERSIONS = range(0, 3)
@@ -40,7 +40,7 @@ def handle(connection: Connection, request: DescribeQuorumRequest, version: int)
     return response
 
 
-def _describe(broker: Broker) -> DescribeQuorumResponse:
+def _describe(broker: Services) -> DescribeQuorumResponse:
     # Unlike Kafka: the metadata log is a journal without offsets, epochs and a listener of its own. Its end offset is the
     # number of its lines, its leader epoch stays the first one, and the controller has no endpoint.
     end_offset, now_ms = broker.data_dir.journal_lines, broker.clock.now_ms()

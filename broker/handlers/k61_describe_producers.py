@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
-from stuntbroker.broker.topics import TopicNameError, check_name
+from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from stuntbroker.protocol.messages.describe_producers_response import (
@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.describe_producers_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 61
 VERSIONS = range(0, 1)
@@ -29,7 +29,7 @@ def handle(connection: Connection, request: DescribeProducersRequest, version: i
     return response
 
 
-def _each(broker: Broker, request: DescribeProducersRequest) -> Steps:
+def _each(broker: Services, request: DescribeProducersRequest) -> Steps:
     topics = []
     for topic in request.topics:
         partitions = []

@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.describe_transactions_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 65
 VERSIONS = range(0, 1)
@@ -36,7 +36,7 @@ def handle(
     return response
 
 
-def _each(broker: Broker, transactional_ids: Sequence[str]) -> Steps:
+def _each(broker: Services, transactional_ids: Sequence[str]) -> Steps:
     states = []
     large: set[str] = set()
     for transactional_id in transactional_ids:
@@ -52,7 +52,7 @@ def _each(broker: Broker, transactional_ids: Sequence[str]) -> Steps:
     return DescribeTransactionsResponse(transaction_states=states)
 
 
-def _describe_transaction(broker: Broker, transactional_id: str) -> TransactionState:
+def _describe_transaction(broker: Services, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(ErrorCode.INVALID_REQUEST, transactional_id)
     txn = broker.transactions.state_of(transactional_id)

@@ -15,7 +15,7 @@ from stuntbroker.protocol.messages.list_config_resources_response import ConfigR
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.server import Broker
+    from stuntbroker.broker.services import Services
 
 KEY: Final = 74
 VERSIONS = range(0, 2)
@@ -35,7 +35,7 @@ def handle(
     return response
 
 
-def _list(broker: Broker, types: frozenset[int]) -> Steps:
+def _list(broker: Services, types: frozenset[int]) -> Steps:
     """Groups and client metrics are listed when they have configuration, which none of them has here."""
     node = str(broker.node_id)
     resources = [ConfigResource(node, kind) for kind in (BROKER_LOGGER, BROKER) if kind in types]

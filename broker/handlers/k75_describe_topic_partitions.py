@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.handlers.k03_metadata import NOT_ASKED, TOPIC_OPERATIONS, missing
-from stuntbroker.broker.topics import INTERNAL
+from stuntbroker.broker.topic_names import INTERNAL
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from stuntbroker.protocol.messages.describe_topic_partitions_response import (

@@ -42,7 +42,7 @@ def _run(arguments: list[str]) -> int:
     if arguments[:2] == ["redpanda", "start"]:
         return _start(arguments[2:])
     if arguments[:1] in (["version"], ["--version"]):
-        from stuntbroker.cli.main import VERSION
+        from stuntbroker.cli.arguments import VERSION
 
         sys.stdout.write(f"Version:     stuntbroker {VERSION}\n")
         return 0

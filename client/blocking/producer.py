@@ -24,13 +24,13 @@ from stuntbroker.client.blocking.handover import (
     copy_bytes,
 )
 from stuntbroker.client.blocking.loop_thread import LoopThread, same_options
+from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer import producer as asynchronous
 from stuntbroker.client.producer.batches import BatchLike, Headers, read_batch
 from stuntbroker.client.producer.coordination import GroupMetadata
 from stuntbroker.client.producer.dispatch import Dispatcher
 from stuntbroker.client.producer.errors import IllegalStateError, ProducerError
 from stuntbroker.client.producer.states import State
-from stuntbroker.client.transactions import PreparedState
 
 Result = TypeVar("Result")
 HANDED_OVER_MAX: Final = 1 << 20

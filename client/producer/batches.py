@@ -16,8 +16,8 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import RecordMetadata, TopicPartition
 
+from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.errors import ProduceFailedError
-from stuntbroker.client.transactions import PreparedState
 from stuntbroker.protocol.batches.records import HEADER_SIZE, TRANSACTIONAL, add_sequence, read_header, seal
 
 MAGIC: Final = 2

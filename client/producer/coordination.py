@@ -6,6 +6,17 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from stuntbroker.client.prepared_state import (
+    END_TXN,
+    END_TXN_V2_FROM,
+    INIT_PRODUCER_ID,
+    NO_PRODUCER,
+    PAIR_FROM,
+    PRODUCE,
+    PRODUCE_V2_FROM,
+    TWO_PHASE_FROM,
+    PreparedState,
+)
 from stuntbroker.client.producer.connections import VERSION_MAX, Connections, Link
 from stuntbroker.client.producer.error_table import TIMED_OUT_DRAFT, Kind, Request, kind_of
 from stuntbroker.client.producer.errors import (
@@ -21,17 +32,6 @@ from stuntbroker.client.producer.options import BACKOFF_MS_MIN
 from stuntbroker.client.producer.session import TRANSACTION_VERSION_2, Session, TopicPartition, log
 from stuntbroker.client.producer.states import State
 from stuntbroker.client.requests import Answer
-from stuntbroker.client.transactions import (
-    END_TXN,
-    END_TXN_V2_FROM,
-    INIT_PRODUCER_ID,
-    NO_PRODUCER,
-    PAIR_FROM,
-    PRODUCE,
-    PRODUCE_V2_FROM,
-    TWO_PHASE_FROM,
-    PreparedState,
-)
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse

@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
 
+from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.batches import BatchLike, Headers, RecordFuture, read_batch
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections, SharedConnections, check_shared
@@ -36,7 +37,6 @@ from stuntbroker.client.producer.session import Session, log
 from stuntbroker.client.producer.states import OUTCOMES, Call, Outcome, State
 from stuntbroker.client.producer.transactions import Transactions
 from stuntbroker.client.telemetry import OnMeasurement, ProducerTelemetry
-from stuntbroker.client.transactions import PreparedState
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, NoReturn
 
+from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedState
 from stuntbroker.client.producer.error_table import DRAFT_NAMES, Kind, Request, fatal_class, kind_of
 from stuntbroker.client.producer.errors import (
     CommitFailedError,
@@ -16,7 +17,6 @@ from stuntbroker.client.producer.errors import (
     TransactionAbortableError,
 )
 from stuntbroker.client.producer.states import OUTCOMES, SUCCESSORS, Call, Outcome, State
-from stuntbroker.client.transactions import NO_PRODUCER, PreparedState
 
 log: Final = logging.getLogger("stuntbroker.client")
 

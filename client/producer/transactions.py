@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.coordination import Coordination, StoppedError
 from stuntbroker.client.producer.errors import (
@@ -14,7 +15,6 @@ from stuntbroker.client.producer.errors import (
 from stuntbroker.client.producer.sender import Sender
 from stuntbroker.client.producer.session import Session, log
 from stuntbroker.client.producer.states import Call, State
-from stuntbroker.client.transactions import PreparedState
 
 
 class Transactions:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stuntbroker.pipeline.audit.coordination import open_findings, undecided
+from stuntbroker.pipeline.audit.coordination import undecided
 from stuntbroker.pipeline.audit.eos import TALLY, Chain, add
-from stuntbroker.pipeline.audit.findings import Finding, as_findings
+from stuntbroker.pipeline.audit.findings import Finding
 from stuntbroker.pipeline.audit.folder import Folder, Segment
 from stuntbroker.pipeline.audit.grouping import find, values
 from stuntbroker.pipeline.audit.log_checks import OF_FILES, undecodable
 from stuntbroker.pipeline.audit.marker_checks import mark_unknown_producers_suspicious
 from stuntbroker.pipeline.audit.records import decode_records
+from stuntbroker.pipeline.audit.result import Audit
 from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.pipeline.audit.shares import (
     KEPT_BYTES,
@@ -37,57 +36,6 @@ from stuntbroker.pipeline.audit.txn_log import TOPIC as TXN_TOPIC
 
 Progress = Callable[[str, float], None]
 """Told what is being done and how much of it is done, from 0 to 1, whenever there is something new."""
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """The result of an audit: its tables, and the findings."""
-
-    batches: pa.Table
-    """With `txn_state` and `offsets` only where `is_whole`; else these three are empty."""
-    txn_state: pa.Table
-    offsets: pa.Table
-    bounds: pa.Table
-    transactions: pa.Table
-    """With `transactional_id`."""
-    unreadable: tuple[Finding, ...]
-    segments: pa.Table
-    """Rows of SEGMENTS: what is left of `batches` in a large folder."""
-    lasts: pa.Table
-    """The last record of every transactional id."""
-    fencing: pa.Table
-    latencies: pa.Table
-    committed: pa.Table
-    """What groups have committed for good."""
-    waiting: pa.Table
-    """Open transactions, as rows of WAITING with `transactional_id`."""
-    known: tuple[Finding, ...]
-    """Findings that time has no part in."""
-    is_whole: bool
-    is_partial: bool
-    in_use: bool
-    """As in `Folder`."""
-
-    def findings(self, now_ms: int | None = None) -> pa.Table:
-        """Rows of FINDINGS, errors first. Ages are told at `now_ms`, without it at the newest time in the logs."""
-        now_ms = self.newest_ms() if now_ms is None else now_ms
-        items = [
-            *self.known,
-            *open_findings(self.waiting, self.lasts, self.bounds, now_ms, self.is_partial, self.in_use),
-        ]
-        return as_findings(sorted(items, key=_rank))
-
-    def newest_ms(self) -> int:
-        """The newest time that a broker, not a producer, has written down."""
-        times = (self.transactions["marker_timestamp"], self.lasts["update_ms"])
-        return max((pc.max(column).as_py() or -1 for column in times), default=-1)
-
-
-def _rank(item: Finding) -> tuple[Any, ...]:
-    """Errors first, then by place."""
-    order = ("error", "warning", "information")
-    words = (item["topic"] or "", item["partition"] or 0, item["first_offset"] or 0, item["kind"], item["evidence"])
-    return order.index(item["severity"]), *words
 
 
 def audit(

@@ -25,7 +25,7 @@ from stuntbroker.pipeline.audit.scan import BATCHES
 from stuntbroker.pipeline.audit.txn_log import TXN_STATE
 
 if TYPE_CHECKING:
-    from stuntbroker.pipeline.audit.run import Audit
+    from stuntbroker.pipeline.audit.result import Audit
 
 OF_SEGMENTS: Final = {"batches": BATCHES, "txn_state": TXN_STATE, "offsets": OFFSETS, "records": RECORDS}
 OF_ALL: Final = ("transactions", "bounds", "segments", "fencing", "latencies", "committed")

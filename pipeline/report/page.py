@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stuntbroker.pipeline.audit.findings import Finding, as_findings, grouped
 from stuntbroker.pipeline.audit.folder import Folder
-from stuntbroker.pipeline.audit.run import Audit
+from stuntbroker.pipeline.audit.result import Audit
 from stuntbroker.pipeline.audit.txn_log import TIMEOUT_NONE
 from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.report import figures, text

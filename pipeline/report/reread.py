@@ -16,7 +16,7 @@ from stuntbroker.pipeline.arrays import Array
 from stuntbroker.pipeline.audit.findings import Finding
 from stuntbroker.pipeline.audit.folder import Folder, Segment
 from stuntbroker.pipeline.audit.grouping import values
-from stuntbroker.pipeline.audit.run import Audit
+from stuntbroker.pipeline.audit.result import Audit
 from stuntbroker.pipeline.audit.scan import BATCHES, scan
 from stuntbroker.pipeline.audit.shares import read_segment
 from stuntbroker.pipeline.audit.txn_log import TOPIC, TXN_STATE

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from stuntbroker.pipeline.audit.findings import ERROR, INFORMATION, WARNING
 from stuntbroker.pipeline.audit.folder import Folder
 from stuntbroker.pipeline.audit.reports import is_internal, last_stable_offsets
-from stuntbroker.pipeline.audit.run import Audit
+from stuntbroker.pipeline.audit.result import Audit
 from stuntbroker.pipeline.counting import count
 from stuntbroker.pipeline.report.text import USABLE_MS
 

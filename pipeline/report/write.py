@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from stuntbroker.pipeline.audit.folder import Folder
-from stuntbroker.pipeline.audit.run import Audit
+from stuntbroker.pipeline.audit.result import Audit
 
 
 def write_report(path: str, audit: Audit, folder: Folder, findings: pa.Table) -> None:

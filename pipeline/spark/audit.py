@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from stuntbroker.pipeline.audit.eos import TALLY, Chain
 from stuntbroker.pipeline.audit.findings import FINDINGS, Finding
 from stuntbroker.pipeline.audit.folder import Folder
-from stuntbroker.pipeline.audit.run import Audit, Progress, assembled, of_place, read_and_write
+from stuntbroker.pipeline.audit.result import Audit
+from stuntbroker.pipeline.audit.run import Progress, assembled, of_place, read_and_write
 from stuntbroker.pipeline.audit.shares import (
     KEPT_BYTES,
     PIECES,

@@ -12,7 +12,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from stuntbroker.client.transactions import PreparedState
+from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 
 

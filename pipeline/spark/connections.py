@@ -17,7 +17,8 @@ from stuntbroker.client.cluster import parse_bootstrap
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.errors import BrokerError, ConnectionFailed, NotFound, TimedOut
 from stuntbroker.client.reader import LastValues
-from stuntbroker.pipeline.decisions import Decisions, open_decisions
+from stuntbroker.pipeline.decision_stores import open_decisions
+from stuntbroker.pipeline.decisions import Decisions
 from stuntbroker.pipeline.encode import BATCH_BYTES_MAX
 from stuntbroker.pipeline.spark.sink_options import SinkOptions
 

@@ -24,8 +24,9 @@ from pyspark import TaskContext
 
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, ProducerUnknown
+from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedState
 from stuntbroker.client.producing import now_ms
-from stuntbroker.client.transactions import NO_PRODUCER, PreparedState, init_producer
+from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decision_topic import make_decision_topic, stored
 from stuntbroker.pipeline.decisions import Decision, NotDone, Transaction, check_query, to_json, writes_after
 from stuntbroker.pipeline.recovery import settle

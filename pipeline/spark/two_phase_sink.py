@@ -25,7 +25,8 @@ from pyspark import TaskContext
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import BrokerError, ClientError, ProducerFenced, TimedOut, UnsupportedVersion
-from stuntbroker.client.transactions import INIT_PRODUCER_ID, NO_PRODUCER, TWO_PHASE_FROM, PreparedState, init_producer
+from stuntbroker.client.prepared_state import INIT_PRODUCER_ID, NO_PRODUCER, TWO_PHASE_FROM, PreparedState
+from stuntbroker.client.transactions import init_producer
 from stuntbroker.pipeline.decisions import Decision, Decisions, Transaction, check_query, writes_after
 from stuntbroker.pipeline.recovery import settle, transactional_id
 from stuntbroker.pipeline.spark.claims import remember, remembered

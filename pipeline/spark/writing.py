@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from pyspark.sql.datasource import WriterCommitMessage
 
 from stuntbroker.client.errors import BrokerError
-from stuntbroker.client.transactions import NO_PRODUCER, PreparedState
+from stuntbroker.client.prepared_state import NO_PRODUCER, PreparedState
 from stuntbroker.pipeline.decisions import BatchWentBack, Stored, Transaction, is_decided
 from stuntbroker.pipeline.spark.rows import BadRows
 from stuntbroker.pipeline.writer import Written

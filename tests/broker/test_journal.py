@@ -13,7 +13,7 @@ import pytest
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.server import Broker
-from stuntbroker.broker.topics import TXN_STATE
+from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.protocol.batches.records import read_header
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic

@@ -18,7 +18,8 @@ from struct import pack
 
 import pytest
 
-from stuntbroker.cli.main import COMMANDS, SERVE_FLAGS, SERVE_OPTIONS, WAIT_FLAGS, WAIT_OPTIONS, is_compiled
+from stuntbroker.cli.arguments import COMMANDS, SERVE_FLAGS, SERVE_OPTIONS, WAIT_FLAGS, WAIT_OPTIONS
+from stuntbroker.cli.main import is_compiled
 from stuntbroker.cli.serve import listening_advice
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch, read_header
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest

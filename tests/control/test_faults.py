@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.faults import FaultError, Subject, read_fault
-from stuntbroker.fixture.broker import CLIENT_ID
+from stuntbroker.fixture.observed import CLIENT_ID
 from tests.control.rules import rule
 
 PRODUCE = {

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException, Producer
 
 from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.batches import stamp
-from stuntbroker.client.transactions import PreparedState
 from stuntbroker.control.messages import response_class
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.api_keys import APIS

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from stuntbroker.broker.apis import SERVED
-from stuntbroker.broker.topics import OFFSETS
+from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.control.control import Control
 from stuntbroker.control.faults import API_NAMES, FaultError
 from stuntbroker.control.stops import ACTIONS, FILES, POINTS, REQUESTS, Stops

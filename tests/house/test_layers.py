@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from sys import stdlib_module_names
 
 import pytest
-from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of
+from house_sources import FRONT_DOOR, ROOMS, ROOT, files_of, imports_of, tree_of
 
 CORE = {"protocol", "storage", "coordinator", "groups"}
 MAY_IMPORT: dict[str, set[str]] = {
@@ -99,3 +100,26 @@ def test_nothing_is_imported_from_a_file_of_tests() -> None:
     ]
 
     assert wrong == []
+
+
+def imported_modules(path: Path, modules: set[str]) -> set[str]:
+    """Our modules that a file imports by a statement, wherever it stands and whatever it is for."""
+    names: list[str] = []
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{one.name}" for one in node.names]
+    return {name if name in modules else name.rpartition(".")[0] for name in names} & modules
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Not within a function, and not for type checkers either: who reads one of them need not read all."""
+    paths = {f"{FRONT_DOOR}.{'.'.join(path.with_suffix('').parts)}": path for path in files_of(*ROOMS)}
+    paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    imports = {name: imported_modules(path, set(paths)) - {name} for name, path in paths.items()}
+    # What imports nothing that is left is in no circle.
+    while free := {name for name, others in imports.items() if not others & imports.keys()}:
+        imports = {name: others for name, others in imports.items() if name not in free}
+
+    assert {name: sorted(others & imports.keys()) for name, others in sorted(imports.items())} == {}

@@ -18,6 +18,7 @@ from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.configs import topic_config
 from stuntbroker.client.reader import read_partition
 from stuntbroker.client.topics import create_topic
+from stuntbroker.pipeline.decision_stores import open_decisions
 from stuntbroker.pipeline.decision_topic import DecisionTopic
 from stuntbroker.pipeline.decisions import (
     KEPT,
@@ -38,7 +39,6 @@ from stuntbroker.pipeline.decisions import (
     Transaction,
     is_decided,
     is_written,
-    open_decisions,
     writes_after,
 )
 from stuntbroker.pipeline.writer import TransactionalWriter

@@ -11,7 +11,7 @@ from live_broker import batch, committed, held_back, make_topic
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.channel import ChannelCluster
 from stuntbroker.client.errors import ClientError
-from stuntbroker.client.transactions import NO_PRODUCER
+from stuntbroker.client.prepared_state import NO_PRODUCER
 from stuntbroker.pipeline.decisions import Superseded, Transaction
 from stuntbroker.pipeline.recovery import transactional_id
 from stuntbroker.pipeline.spark.sink_options import SinkOptions, sink_options

@@ -11,7 +11,8 @@ import pyarrow as pa
 from stuntbroker.pipeline.audit.findings import INFORMATION
 from stuntbroker.pipeline.audit.folder import Folder, Segment, read_folder
 from stuntbroker.pipeline.audit.records import RECORDS, decode_records
-from stuntbroker.pipeline.audit.run import Audit, audit
+from stuntbroker.pipeline.audit.result import Audit
+from stuntbroker.pipeline.audit.run import audit
 from stuntbroker.pipeline.audit.scan import scan
 from stuntbroker.pipeline.audit.shares import read_segment
 from stuntbroker.pipeline.audit.txn_log import STATES

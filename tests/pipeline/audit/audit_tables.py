@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from stuntbroker.pipeline.audit.run import Audit
+from stuntbroker.pipeline.audit.result import Audit
 
 
 def written(folder: Path) -> dict[str, pa.Table]:

@@ -13,7 +13,8 @@ from stuntbroker.pipeline.audit import run
 from stuntbroker.pipeline.audit.eos import Chain
 from stuntbroker.pipeline.audit.folder import read_folder
 from stuntbroker.pipeline.audit.reports import aborted_of, fencing_of, last_stable_offsets, latencies_of
-from stuntbroker.pipeline.audit.run import Audit, audit
+from stuntbroker.pipeline.audit.result import Audit
+from stuntbroker.pipeline.audit.run import audit
 from tests.kit.process import serving
 from tests.peers.kafka_broker import apache_kafka
 

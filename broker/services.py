@@ -1,0 +1,85 @@
+"""What connections and handlers may use of the broker that they belong to.
+
+`server.Broker` puts these together. No part that is named here imports this file: a part takes what it uses, by its
+constructor, or as a Protocol of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.chance import Chance
+    from stuntbroker.broker.client_connection import ClientConnection
+    from stuntbroker.broker.clock import Clock
+    from stuntbroker.broker.config import BrokerConfig
+    from stuntbroker.broker.dynamic_config import DynamicConfig
+    from stuntbroker.broker.events import Events
+    from stuntbroker.broker.features import Features
+    from stuntbroker.broker.fetch_sessions import FetchSessions
+    from stuntbroker.broker.listener import Listener
+    from stuntbroker.broker.quotas import ClientQuotas
+    from stuntbroker.broker.read_pace import ReadPace
+    from stuntbroker.broker.request_memory import RequestMemory
+    from stuntbroker.broker.router import Router
+    from stuntbroker.broker.slices import LongRequests
+    from stuntbroker.broker.timers import Timers
+    from stuntbroker.broker.topics import Topics
+    from stuntbroker.broker.transactions import Transactions
+    from stuntbroker.groups.coordinator import GroupCoordinator
+    from stuntbroker.groups.state import Group
+    from stuntbroker.storage.data_dir import DataDir
+    from stuntbroker.storage.syncer import Syncer
+    from stuntbroker.storage.turn import Turn
+
+
+class Services(Protocol):
+    """The parts of one broker; `server.Broker` says what each of them is."""
+
+    config: BrokerConfig
+    node_id: int
+    cluster_id: str
+    frame_size_max: int
+    listeners: list[Listener]
+    connections: set[ClientConnection]
+    on_config_change: list[Callable[[], None]]
+
+    events: Events
+    clock: Clock
+    chance: Chance
+    timers: Timers
+    turn: Turn
+    syncer: Syncer | None
+    data_dir: DataDir
+
+    router: Router
+    request_memory: RequestMemory
+    read_pace: ReadPace
+    long_requests: LongRequests
+    fetch_sessions: FetchSessions
+
+    topics: Topics
+    features: Features
+    quotas: ClientQuotas
+    transactions: Transactions
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of consumer groups."""
+
+    @property
+    def dynamic_config(self) -> DynamicConfig:
+        """What was set while a broker ran."""
+
+    def known_groups(self) -> list[Group]:
+        """All consumer groups."""
+
+    def topic_deleted(self, name: str) -> None:
+        """Forget what was known of a topic elsewhere."""
+
+    def connected(self, connection: ClientConnection) -> bool:
+        """Take note of a client; False when there are too many."""
+
+    def disconnected(self, connection: ClientConnection) -> None:
+        """Forget a client that is gone."""

@@ -1,0 +1,143 @@
+"""The words of the command line: which commands and options there are, and how values are read from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from stuntbroker.client.connection import Address
+
+COMMANDS: Final = (
+    "serve",
+    "wait",
+    "topic",
+    "group",
+    "produce",
+    "consume",
+    "config",
+    "advertise",
+    "ctl",
+    "txn",
+    "dump",
+    "audit",
+    "completion",
+    "version",
+    "help",
+)
+VERSION: Final = "0.1.0"
+SECONDS_MAX: Final = 1e9
+
+
+class UsageError(Exception):
+    """The command line cannot be understood; the text says what would do."""
+
+
+SERVE_OPTIONS: Final = (
+    "--host",
+    "--port",
+    "--data-dir",
+    "--durability",
+    "--config",
+    "--set",
+    "--ready-file",
+    "--log-format",
+    "--log-level",
+    "--metrics-port",
+    "--recover",
+    "--topic",
+    "--not-found-ports",
+    "--control",
+    "--control-token",
+    "--plan",
+)
+SERVE_FLAGS: Final = ("--exit-with-parent", "--container")
+WAIT_OPTIONS: Final = ("--bootstrap", "--timeout")
+WAIT_FLAGS: Final = ("--container",)
+
+
+def options(
+    arguments: list[str],
+    known: tuple[str, ...],
+    flags: tuple[str, ...] = (),
+    with_words: bool = False,
+    value_may_lack: tuple[str, ...] = (),
+) -> dict[str, list[str]]:
+    """`--name value` and `--name=value`, each as often as it was given, and `--flag` alone, which has no values.
+
+    `with_words`: other words are taken too, under the name ""; behind `--` every word is one. `value_may_lack`: options
+    whose value is empty when another option follows, or nothing. Raises UsageError.
+    """
+    given: dict[str, list[str]] = {}
+    at = 0
+    while at < len(arguments):
+        if with_words and arguments[at] == "--":
+            given.setdefault("", []).extend(arguments[at + 1 :])
+            break
+        if with_words and not arguments[at].startswith("--"):
+            given.setdefault("", []).append(arguments[at])
+            at += 1
+            continue
+        name, equals, value = arguments[at].partition("=")
+        at += 1
+        if name in flags and not equals:
+            given[name] = []
+            continue
+        if name not in known:
+            raise UsageError(f"unknown option {name!r}; there are {' '.join((*known, *flags))}")
+        if not equals and name in value_may_lack and (at == len(arguments) or arguments[at].startswith("--")):
+            given.setdefault(name, []).append("")
+            continue
+        if not equals:
+            if at == len(arguments):
+                raise UsageError(f"{name} needs a value")
+            value = arguments[at]
+            at += 1
+        given.setdefault(name, []).append(value)
+    return given
+
+
+def single(given: dict[str, list[str]], name: str, default: str) -> str:
+    """Return an option's only value. Raises UsageError when it was given twice."""
+    values = given.get(name, [default])
+    if len(values) > 1:
+        raise UsageError(f"{name} was given {len(values)} times")
+    return values[0]
+
+
+def choice(given: dict[str, list[str]], name: str, *choices: str) -> str:
+    """Return an option's value, which must be one of `choices`; the first is the default. Raises UsageError."""
+    value = single(given, name, choices[0])
+    if value not in choices:
+        raise UsageError(f"{name} {value!r}: it must be one of {', '.join(choices)}")
+    return value
+
+
+def number(given: dict[str, list[str]], name: str, default: int, low: int, high: int) -> int:
+    """Return an option's whole number from `low` to `high`. Raises UsageError."""
+    text = single(given, name, str(default))
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20) or not low <= int(text) <= high:
+        raise UsageError(f"{name} {text!r}: it must be a whole number from {low} to {high}")
+    return int(text)
+
+
+def seconds(given: dict[str, list[str]], name: str, default: float) -> float:
+    """Return an option's number of seconds. Raises UsageError."""
+    text = single(given, name, str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < SECONDS_MAX:
+        raise UsageError(f"{name} {text!r}: it must be a number of seconds")
+    return value
+
+
+def bootstrap(given: dict[str, list[str]]) -> list[Address]:
+    """The addresses of `--bootstrap`."""
+    from stuntbroker.client.cluster import parse_bootstrap
+
+    try:
+        return parse_bootstrap(single(given, "--bootstrap", "localhost:9092"))
+    except ValueError as fault:
+        raise UsageError(f"--bootstrap: {fault}") from None

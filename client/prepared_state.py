@@ -1,0 +1,45 @@
+"""The pair of a transaction's producer, and the requests that carry it: API keys, and the versions at which they changed."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Self
+
+PRODUCE: Final = 0
+INIT_PRODUCER_ID: Final = 22
+END_TXN: Final = 26
+PAIR_FROM: Final = 3
+"""InitProducerId takes the pair of its owner (KIP-360)."""
+TWO_PHASE_FROM: Final = 6
+PRODUCE_V2_FROM: Final = 12
+END_TXN_V2_FROM: Final = 5
+"""Of Produce and EndTxn, the first versions of transaction version 2 (KIP-890)."""
+
+
+class PreparedState(NamedTuple):
+    """The producer id and epoch by which a transaction is found again (KIP-939).
+
+    As text `producer id:epoch`, as Java's PreparedTxnState prints it; the empty text means that nothing was prepared.
+    """
+
+    producer_id: int
+    producer_epoch: int
+
+    def __str__(self) -> str:
+        return "" if self.producer_id < 0 else f"{self.producer_id}:{self.producer_epoch}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what `str` wrote. Raises ValueError."""
+        if not text:
+            return cls(-1, -1)
+        producer_id, colon, epoch = text.partition(":")
+        if not colon or not (_is_number(producer_id) and _is_number(epoch)) or int(epoch) > 0x7FFF:
+            raise ValueError(f"{text!r} is no prepared state: it is written PRODUCER_ID:EPOCH")
+        return cls(int(producer_id), int(epoch))
+
+
+NO_PRODUCER: Final = PreparedState(-1, -1)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19

@@ -1,0 +1,63 @@
+"""The result of an audit: every table, and what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stuntbroker.pipeline.audit.coordination import open_findings
+from stuntbroker.pipeline.audit.findings import Finding, as_findings
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The result of an audit: its tables, and the findings."""
+
+    batches: pa.Table
+    """With `txn_state` and `offsets` only where `is_whole`; else these three are empty."""
+    txn_state: pa.Table
+    offsets: pa.Table
+    bounds: pa.Table
+    transactions: pa.Table
+    """With `transactional_id`."""
+    unreadable: tuple[Finding, ...]
+    segments: pa.Table
+    """Rows of SEGMENTS: what is left of `batches` in a large folder."""
+    lasts: pa.Table
+    """The last record of every transactional id."""
+    fencing: pa.Table
+    latencies: pa.Table
+    committed: pa.Table
+    """What groups have committed for good."""
+    waiting: pa.Table
+    """Open transactions, as rows of WAITING with `transactional_id`."""
+    known: tuple[Finding, ...]
+    """Findings that time has no part in."""
+    is_whole: bool
+    is_partial: bool
+    in_use: bool
+    """As in `Folder`."""
+
+    def findings(self, now_ms: int | None = None) -> pa.Table:
+        """Rows of FINDINGS, errors first. Ages are told at `now_ms`, without it at the newest time in the logs."""
+        now_ms = self.newest_ms() if now_ms is None else now_ms
+        items = [
+            *self.known,
+            *open_findings(self.waiting, self.lasts, self.bounds, now_ms, self.is_partial, self.in_use),
+        ]
+        return as_findings(sorted(items, key=_rank))
+
+    def newest_ms(self) -> int:
+        """The newest time that a broker, not a producer, has written down."""
+        times = (self.transactions["marker_timestamp"], self.lasts["update_ms"])
+        return max((pc.max(column).as_py() or -1 for column in times), default=-1)
+
+
+def _rank(item: Finding) -> tuple[Any, ...]:
+    """Errors first, then by place."""
+    order = ("error", "warning", "information")
+    words = (item["topic"] or "", item["partition"] or 0, item["first_offset"] or 0, item["kind"], item["evidence"])
+    return order.index(item["severity"]), *words
