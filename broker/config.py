@@ -102,11 +102,20 @@ def _personalities(text: str) -> str:
     """Releases of Kafka, each for all listeners or, as NAME:RELEASE, for one."""
     from stuntbroker.broker.personality import PERSONALITIES
 
-    for part in map(str.strip, text.split(",")):
-        release = part.rpartition(":")[2]
-        if release != RELEASE and release not in PERSONALITIES:
-            raise ConfigError(f"{part!r}: {release!r} is none of {', '.join([*PERSONALITIES, RELEASE])}")
-    return text
+    return _by_listener(*PERSONALITIES, RELEASE)(text)
+
+
+def _by_listener(*choices: str) -> Callable[[str], str]:
+    """A list of choices, each for all listeners or, as NAME:CHOICE, for one."""
+
+    def read(text: str) -> str:
+        for part in map(str.strip, text.split(",")):
+            choice = part.rpartition(":")[2]
+            if choice not in choices:
+                raise ConfigError(f"{part!r}: {choice!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
 
 
 def _retention(text: str) -> int:
@@ -168,6 +177,7 @@ def _string(default: str, read: Callable[[str], str] = _text) -> Property:
     return Property(default, read, 2)
 
 
+KAFKA: Final = "kafka"
 KIP_588: Final = "kip-588"
 KIP_447_DRAFT: Final = "kip-447-draft"
 POLICY = _list_of("delete", "compact")
@@ -242,7 +252,8 @@ BROKER: Final[dict[str, Property]] = {
     "stuntbroker.mapped.address.wait.ms": _int(0, 0),
     # One for all listeners, or NAME:RELEASE for some of them.
     "stuntbroker.personality": _list(RELEASE, _personalities),
-    "stuntbroker.profile": _string("kafka", _one_of("kafka", KIP_588, KIP_447_DRAFT)),
+    # As above.
+    "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
     # any: a replication factor above 1 is accepted, and one copy is kept; strict: it is refused, as Kafka with one broker does.
     "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
     "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),

@@ -247,8 +247,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "The Kafka release as which listeners show themselves: 2.1, 2.5, 2.8, 3.3, 3.6, 3.9, 4.0 or 4.3. One release is for all "
         "listeners, NAME:RELEASE is for one. Clients see that release's versions of APIs; docs/personalities.md.",
     "stuntbroker.profile":
-        "Rules of transactions: kafka is Apache Kafka 4.3.1, kip-588 and kip-447-draft follow drafts of these proposals. The "
-        "profile holds for the whole broker.",
+        "Rules of transactions: kafka is Apache Kafka 4.3.1, kip-588 and kip-447-draft follow drafts of these proposals. One "
+        "profile is for all listeners, NAME:PROFILE is for one; docs/profiles.md.",
     "stuntbroker.replication.factor":
         "Replication factors that are accepted: strict refuses those above 1, as Kafka with one broker does. With any they are "
         "accepted, and one copy is kept.",

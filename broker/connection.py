@@ -19,6 +19,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import API_VERSIONS, NO_ANSWER
+from stuntbroker.broker.authorizer import ANONYMOUS
 from stuntbroker.broker.read_pace import READ_AT_ONCE
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
 from stuntbroker.broker.router import Handler, Route
@@ -26,6 +27,7 @@ from stuntbroker.protocol.primitives import Buffer, DecodeError, skip_tags
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.authorizer import Operation, Resource
     from stuntbroker.broker.listener import Listener
     from stuntbroker.broker.services import Services
 
@@ -80,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
         "on_close",
         "open",
         "peer",
+        "principal",
         "room",
         "route",
         "transport",
@@ -104,6 +107,8 @@ class Connection(asyncio.BufferedProtocol):
         """As it came, with its length: nearly every request brings the same."""
         self._client_id_stop = HEADER_MIN
         self.client_id: str = ""
+        self.principal = ANONYMOUS
+        """Who the client is, for the authorizer."""
         self.host = ""
         """Address of the client."""
         self.local: tuple[str, int] = ("", 0)
@@ -320,6 +325,10 @@ class Connection(asyncio.BufferedProtocol):
             if response is not NO_ANSWER:
                 self._send(response)
         return self.transport is not None
+
+    def is_allowed(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether the client may do this with a resource: every handler that checks a permission asks here."""
+        return self.broker.authorizer.allows(self.principal, operation, resource, name)
 
     def handle_later(self, handle: Handler, request: Any, version: int) -> None:
         """Have the request under way handled, which an interceptor has kept, and answer it; also for a client that has gone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.config import KIP_588
 from stuntbroker.broker.fences import FENCED
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
 from stuntbroker.protocol.errors import ErrorCode
@@ -27,10 +28,11 @@ class DraftCode(IntEnum):
 def fencing_code(connection: Connection, transactional_id: str, error: int, knows_fencing: bool) -> int:
     """`error` of the coordinator as a request may carry it; `knows_fencing`: its version has PRODUCER_FENCED."""
     transactions = connection.broker.transactions
+    has_draft_codes = connection.listener.profile == KIP_588
     if error in FENCED:
         transactions.fences.log_refusal(connection, transactional_id)
     if error == TRANSACTION_TIMED_OUT:
-        actor = transactions.find(transactional_id) if transactions.remembers_time_outs else None
+        actor = transactions.find(transactional_id) if has_draft_codes else None
         init_version = actor.txn.init_version if actor is not None else -1
         if init_version >= INIT_LATEST_FROM and knows_fencing:
             return DraftCode.TRANSACTION_TIMED_OUT
@@ -40,6 +42,6 @@ def fencing_code(connection: Connection, transactional_id: str, error: int, know
     if error == ErrorCode.PRODUCER_FENCED:
         if not knows_fencing:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if transactions.remembers_time_outs:
+        if has_draft_codes:
             return DraftCode.PRODUCER_FENCED
     return error

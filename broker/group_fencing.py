@@ -8,7 +8,7 @@ to come back where it would get an offset that an open transaction is about to c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from stuntbroker.coordinator.actor import Actor, OnReply
 from stuntbroker.coordinator.requests import InitProducerId, Reply
@@ -18,14 +18,6 @@ from stuntbroker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Services
     from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-
-KIP_447_DRAFT: Final = "kip-447-draft"
-
-
-def fences_by_group(broker: Services) -> bool:
-    """Whether producers are fenced by consumer group: the profile `kip-447-draft`."""
-    profile: str = broker.config["stuntbroker.profile"]
-    return profile == KIP_447_DRAFT
 
 
 class Claim:

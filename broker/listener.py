@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.broker.apis import RELEASE
-from stuntbroker.broker.config import BrokerConfig, ConfigError
+from stuntbroker.broker.config import BROKER, KAFKA, BrokerConfig, ConfigError
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"
@@ -111,8 +111,13 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
             raise ConfigError(
                 f"advertised.listeners: {name}://{address}: no client can connect to that: give a host that clients can reach"
             )
-    personalities = _personalities(config, [name for name, _ in bound])
-    return [Listener(name, *address, config, advertised.get(name), personalities[name]) for name, address in bound]
+    bound_names = [name for name, _ in bound]
+    personalities = _by_listener(config, "stuntbroker.personality", bound_names)
+    profiles = _by_listener(config, "stuntbroker.profile", bound_names)
+    return [
+        Listener(name, *address, config, advertised.get(name), personalities[name], profiles[name])
+        for name, address in bound
+    ]
 
 
 def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
@@ -132,15 +137,18 @@ def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
     return named
 
 
-def _personalities(config: BrokerConfig, names: list[str]) -> dict[str, str]:
-    """Return the release as which each listener shows itself (`stuntbroker.personality`). Raises ConfigError."""
-    personalities = dict.fromkeys(names, RELEASE)
-    for entry in map(str.strip, config["stuntbroker.personality"].split(",")):
-        name, _, release = entry.upper().rpartition(":")
-        if name and name not in personalities:
-            raise ConfigError(f"stuntbroker.personality: {entry!r}: listeners has no {name}")
-        personalities |= {name: release} if name else dict.fromkeys(names, release)
-    return personalities
+def _by_listener(config: BrokerConfig, what: str, names: list[str]) -> dict[str, str]:
+    """Return what each listener has of a property whose entries are for all, or as NAME:VALUE for one. Raises ConfigError.
+
+    A listener that no entry is for has the property's default.
+    """
+    values = dict.fromkeys(names, BROKER[what].default)
+    for entry in map(str.strip, config[what].split(",")):
+        name, _, value = entry.rpartition(":")
+        if name and name.upper() not in values:
+            raise ConfigError(f"{what}: {entry!r}: listeners has no {name.upper()}")
+        values |= {name.upper(): value} if name else dict.fromkeys(names, value)
+    return values
 
 
 def _repeated(values: Iterable[str]) -> list[str]:
@@ -200,7 +208,7 @@ class Listener:
     `stuntbroker.mapped.address`, or localhost and the same port; else the very address by which the client came.
     """
 
-    __slots__ = ("_advertised", "_config", "_gateway", "addresses", "host", "name", "personality", "port")
+    __slots__ = ("_advertised", "_config", "_gateway", "addresses", "host", "name", "personality", "port", "profile")
 
     def __init__(
         self,
@@ -210,10 +218,13 @@ class Listener:
         config: BrokerConfig,
         advertised: Address | None = None,
         personality: str = RELEASE,
+        profile: str = KAFKA,
     ) -> None:
         self.name = name
         self.personality = personality
         """The Kafka release as which it shows itself."""
+        self.profile = profile
+        """The rules of transactions that its clients get (`stuntbroker.profile`)."""
         self.host = host
         self.port = port
         """0: the kernel's choice."""

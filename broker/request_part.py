@@ -16,6 +16,7 @@ class RequestPart:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.broker = connection.broker
+        self.listener = connection.listener
         self.client_id: str = connection.client_id
         self.peer: str = connection.peer
         self.answer = Awaited()

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from stuntbroker.broker.authorizer import Authorizer, ConfiguredAuthorizer
 from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.client_connection import ClientConnection
 from stuntbroker.broker.clock import Clock
@@ -76,6 +77,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(config["max.incremental.fetch.session.cache.slots"], self.chance)
         self.long_requests = LongRequests(self._in_next_turn, self.events)
         self.router = Router()
+        self.authorizer: Authorizer = ConfiguredAuthorizer(config)
         self.broken = False
         """What is in memory is not what is on the disk."""
         self.failed: Callable[[str], None] | None = None

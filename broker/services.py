@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.authorizer import Authorizer
     from stuntbroker.broker.chance import Chance
     from stuntbroker.broker.client_connection import ClientConnection
     from stuntbroker.broker.clock import Clock
@@ -54,6 +55,7 @@ class Services(Protocol):
     data_dir: DataDir
 
     router: Router
+    authorizer: Authorizer
     request_memory: RequestMemory
     read_pace: ReadPace
     long_requests: LongRequests

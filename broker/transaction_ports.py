@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.config import BrokerConfig
     from stuntbroker.broker.events import Events
     from stuntbroker.broker.features import Features
+    from stuntbroker.broker.listener import Listener
     from stuntbroker.broker.timers import Timers
     from stuntbroker.broker.topics import Topics
     from stuntbroker.coordinator.actor import Actor
@@ -47,6 +48,7 @@ class TransactionServices(Protocol):
     """What transactions use of their broker."""
 
     config: BrokerConfig
+    listeners: list[Listener]
     clock: Clock
     timers: Timers
     events: Events

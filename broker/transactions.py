@@ -82,7 +82,8 @@ class Transactions:
         self.use_version(broker.features.transaction_version)
         broker.features.changed = self.use_version
         self._initial_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
-        self.remembers_time_outs: bool = broker.config["stuntbroker.profile"] == KIP_588
+        self.remembers_time_outs = any(listener.profile == KIP_588 for listener in broker.listeners)
+        """Some clients are of profile kip-588: what it has written to the log counts."""
         self._never_syncs = broker.syncer is None
         """What is appended is as durable as configured."""
         self.hold: Hold | None = None
@@ -216,7 +217,7 @@ class Transactions:
         if context.now_ms == now_ms and context.next_producer_id == self.producer_ids.next:
             return context
         next_id = self.producer_ids.peek()
-        context = Context(now_ms, self.transaction_version, next_id, self._initial_epoch, self.remembers_time_outs)
+        context = Context(now_ms, self.transaction_version, next_id, self._initial_epoch)
         self._context = context
         return context
 

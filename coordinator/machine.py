@@ -122,7 +122,7 @@ def _new_identity(txn: Txn, request: InitProducerId, context: Context) -> Decisi
         epoch, last_epoch = stored + 1, stored
     elif requested == txn.last_producer_epoch:
         epoch, last_epoch = stored, txn.last_producer_epoch  # The bump is done already: this is a retry.
-        if context.remembers_time_outs:
+        if request.version != -1:
             previous_id = txn.previous_producer_id  # A further retry is possible (KIP-588); Kafka accepts only one.
     else:
         return _unchanged(txn, _FENCED)
@@ -440,7 +440,7 @@ def _fence_and_abort(txn: Txn, context: Context, timed_out_epoch: int | None = N
 def _time_out(txn: Txn, request: TimeOut, context: Context) -> Decision:
     if not has_expired(txn, context.now_ms):
         return Decision(txn, ())
-    timed_out_epoch = txn.client_pair[1] if context.remembers_time_outs else None
+    timed_out_epoch = txn.client_pair[1] if txn.init_version != -1 else None
     after, allocated = _fence_and_abort(txn, context, timed_out_epoch)
     return Decision(after, (Append(after), WriteMarkers(after)), allocated)
 

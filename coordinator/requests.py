@@ -19,7 +19,7 @@ class InitProducerId(NamedTuple):
     keep_prepared: bool = False
     """KeepPreparedTxn (KIP-939): an open transaction is not aborted; the new instance decides its outcome."""
     version: int = -1
-    """Version of the request; given only in profile kip-588, where it says how much the client understands."""
+    """Version of the request; given only for a client of profile kip-588, where it says how much the client understands."""
 
 
 class AddPartitions(NamedTuple):
@@ -71,8 +71,6 @@ class Context(NamedTuple):
     """A producer id that nobody has; the decision says whether it allocated it."""
     initial_epoch: int = 0
     """Epoch that a new transactional id starts with."""
-    remembers_time_outs: bool = False
-    """Profile kip-588: the producer of a timed-out transaction is told so, and may claim the next epoch."""
 
 
 class Append(NamedTuple):

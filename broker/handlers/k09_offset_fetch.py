@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from stuntbroker.broker.group_fencing import fences_by_group
+from stuntbroker.broker.config import KIP_447_DRAFT
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.requests import FetchedTopic
 from stuntbroker.protocol.errors import ErrorCode
@@ -52,7 +52,7 @@ def _single(connection: Connection, request: OffsetFetchRequest, version: int) -
     """One group, as before version 8."""
     groups = connection.broker.groups
     stable, unstable = request.require_stable, ErrorCode.UNSTABLE_OFFSET_COMMIT
-    if version < REQUIRE_STABLE_FROM and fences_by_group(connection.broker):
+    if version < REQUIRE_STABLE_FROM and connection.listener.profile == KIP_447_DRAFT:
         stable, unstable = True, COME_BACK
     if request.topics is None:
         topics = groups.fetch_all(request.group_id, stable, unstable)

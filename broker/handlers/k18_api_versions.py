@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.apis import WITHOUT_TWO_PHASE
+from stuntbroker.broker.config import KIP_588
 from stuntbroker.broker.features import LEVEL_MAX, TRANSACTION_VERSION
 from stuntbroker.broker.personality import has_features, versions_of
 from stuntbroker.protocol.errors import ErrorCode
@@ -64,7 +65,8 @@ def handle(connection: Connection, request: ApiVersionsRequest, version: int) ->
     broker = connection.broker
     level, epoch = broker.features.transaction_version, broker.features.epoch
     two_phase = broker.config["transaction.two.phase.commit.enable"]
-    state = level, epoch, two_phase, broker.transactions.remembers_time_outs, connection.listener.personality
+    listener = connection.listener
+    state = level, epoch, two_phase, listener.profile == KIP_588, listener.personality
     encoded = _encoded.get((version, *state))
     if encoded is None:
         if len(_encoded) >= ENCODED_MAX:

@@ -13,9 +13,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.authorizer import Operation, Resource
+from stuntbroker.broker.config import KIP_447_DRAFT, KIP_588
 from stuntbroker.broker.fences import cause_of
 from stuntbroker.broker.fencing import fencing_code
-from stuntbroker.broker.group_fencing import Claim, fences_by_group
+from stuntbroker.broker.group_fencing import Claim
 from stuntbroker.coordinator.requests import InitProducerId, Reply
 from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode
@@ -25,7 +27,6 @@ from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.services import Services
 
 KEY: Final = 22
 VERSIONS = range(0, 7)
@@ -39,11 +40,13 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
     if version >= TWO_PHASE_FROM and not broker.config["transaction.two.phase.commit.enable"]:
         connection.fail("request_not_served", api_key=KEY, api_version=version)
         return None
-    if request.enable_2pc and request.transactional_id is not None and _is_denied(broker, request.transactional_id):
-        return _error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    # Before all else, as in Kafka.
+    if request.enable_2pc and request.transactional_id is not None:
+        if not connection.is_allowed(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, request.transactional_id):
+            return _error(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return _error(ErrorCode.INVALID_REQUEST)
-    claim = Claim(broker, request) if fences_by_group(broker) else None
+    claim = Claim(broker, request) if connection.listener.profile == KIP_447_DRAFT else None
     if request.transactional_id is None:
         return _without_id(connection, claim)
     if not request.transactional_id:
@@ -73,23 +76,13 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
         request.producer_id,
         request.producer_epoch,
         request.keep_prepared_txn,
-        version if transactions.remembers_time_outs else -1,
+        version if connection.listener.profile == KIP_588 else -1,
     )
     try:
         transactions.ask(transactional_id, init, done if claim is None else partial(claim.fence, done=done))
     except StorageError as fault:
         return _not_stored(connection, fault)
     return None
-
-
-def _is_denied(broker: Services, transactional_id: str) -> bool:
-    """What an ACL that denies the operation TWO_PHASE_COMMIT does in Kafka: it is looked at before all else."""
-    names = broker.config["stuntbroker.deny.two.phase.commit"].split(",")
-    return any(
-        transactional_id.startswith(name[:-1]) if name.endswith("*") else transactional_id == name
-        for name in map(str.strip, names)
-        if name
-    )
 
 
 def _without_id(connection: Connection, claim: Claim | None) -> InitProducerIdResponse | None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from stuntbroker.broker.config import ConfigError
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -260,3 +261,41 @@ async def test_behind_a_time_out_a_broker_that_left_the_profile_answers_as_one_t
                 codes.append(answer.error_code)
 
     assert told_by["kafka-kip-588"] == told_by["kip-588-kip-588"] == told_by["kafka-kafka"]
+
+
+TWO_LISTENERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,DRAFT://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,DRAFT:PLAINTEXT",
+    "stuntbroker.profile": "DRAFT:kip-588",
+    "transaction.version": "1",
+}
+
+
+@pytest.mark.parametrize("came_by", [0, 1], ids=["kafka", "kip-588"])
+async def test_a_producer_gets_the_rules_of_the_listener_by_which_it_came(came_by: int) -> None:
+    async with rig(None, TWO_LISTENERS) as made:
+        client = Client(made.broker, listener=came_by)
+        owner = too_slow(made, client)
+        assert end(client, TXN, owner, True, version=1).error_code == (UNKNOWN_ID if came_by else INVALID_EPOCH)
+        after = init(client, TXN, owner=owner, version=4)
+        expected = (OK, (owner[0], owner[1] + 1)) if came_by else (ErrorCode.PRODUCER_FENCED, (-1, -1))
+        assert (after.error_code, (after.producer_id, after.producer_epoch)) == expected
+
+
+async def test_listeners_of_both_rules_have_the_codes_of_their_own_for_one_transactional_id() -> None:
+    """What timed out is a plain fence for a client of the other listener."""
+    async with rig(None, TWO_LISTENERS) as made:
+        drafted, plain = Client(made.broker, listener=1), Client(made.broker, listener=0)
+        owner = too_slow(made, drafted)
+        assert end(plain, TXN, owner, True, version=1).error_code == INVALID_EPOCH
+        assert end(drafted, TXN, owner, True, version=1).error_code == UNKNOWN_ID
+
+
+@pytest.mark.parametrize(("value", "reason"), [
+    ("kip-589", "stuntbroker.profile: 'kip-589': 'kip-589' is none of kafka, kip-588, kip-447-draft"),
+    ("NOWHERE:kip-588", "stuntbroker.profile: 'NOWHERE:kip-588': listeners has no NOWHERE"),
+])  # fmt: skip
+async def test_a_profile_or_a_listener_that_is_not_known_is_refused(value: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        async with rig(None, {"stuntbroker.profile": value}):
+            pass

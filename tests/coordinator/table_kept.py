@@ -304,7 +304,8 @@ def ask_time_out(phase: Phase, stored: str, moment: str, version: int, limited: 
     before = KEPT[stored].made(phase)
     if limited:  # It was opened with a time-out.
         before = with_fields(before, timeout_ms=ASKED_TIMEOUT_MS)
-    return before, TimeOut(), context(version, MOMENTS[moment])._replace(remembers_time_outs=remembers)
+    before = with_fields(before, init_version=6 if remembers else -1)
+    return before, TimeOut(), context(version, MOMENTS[moment])
 
 
 def always_time_out(phase: Phase, stored: str, moment: str, version: int, *rest: bool) -> dict[str, Any]:

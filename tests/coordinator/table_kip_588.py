@@ -109,7 +109,7 @@ def impossible(phase: Phase, came: str, asker: str, *rest: Any) -> bool:
 
 
 def at(version: int = 2) -> Any:
-    return context(version)._replace(remembers_time_outs=True)
+    return context(version)
 
 
 # --- InitProducerId

@@ -71,8 +71,8 @@ class Walk:
 
     def __init__(self, data: st.DataObject, versions: st.SearchStrategy[int]) -> None:
         self.data = data
-        drafted = data.draw(st.booleans(), "kip-588")
-        self.at = Context(1_000, data.draw(versions, "transaction.version"), SPARES, 0, drafted)
+        self.is_drafted = data.draw(st.booleans(), "kip-588")
+        self.at = Context(1_000, data.draw(versions, "transaction.version"), SPARES, 0)
         self.txn = new_txn(ID, FIRST_PRODUCER, data.draw(FIRST_EPOCHS, "first epoch"))
         self.logged = False
         self.owners = [self.txn.client_pair]
@@ -91,7 +91,7 @@ class Walk:
         match draw(KINDS, "kind"):
             case "init" | "keep" as kind:
                 named = self.who() if draw(st.booleans(), "named") else (-1, -1)
-                version = draw(st.sampled_from([2, 3, 4]), "version") if self.at.remembers_time_outs else -1
+                version = draw(st.sampled_from([2, 3, 4]), "version") if self.is_drafted else -1
                 return InitProducerId(draw(TIMEOUTS_MS, "time-out"), *named, kind == "keep", version)
             case "add":
                 return AddPartitions(*self.who(), draw(PARTITIONS), client)
@@ -361,7 +361,7 @@ def test_a_time_out_is_remembered_until_the_next_transition_and_in_its_profile_o
     walk = Walk(data, VERSIONS)
     for before, request, done in walk.steps():
         if before.timed_out_epoch != -1:
-            assert walk.at.remembers_time_outs and before.phase is Phase.COMPLETE_ABORT
+            assert walk.is_drafted and before.phase is Phase.COMPLETE_ABORT
             slow = before.timed_out_epoch
             if isinstance(request, AddPartitions | Verify | EndTxn) and request[:2] == (before.producer_id, slow):
                 assert done == [Reply(TRANSACTION_TIMED_OUT)]

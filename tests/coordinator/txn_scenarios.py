@@ -81,6 +81,8 @@ class Story:
         self.at = Context(0, 2, SPARE)
         self.txn: Txn | None = None
         self.initial_epoch = 0
+        self.is_drafted = False
+        """Clients are of profile kip-588."""
         self.held = False
         self.told: list[str] = []
 
@@ -90,8 +92,8 @@ class Story:
         facts = {name: int(value) for name, value in given.items() if name != "profile"}
         match words:
             case ["cluster", *_]:
-                drafted = given.get("profile") == "kip-588"
-                self.at = self.at._replace(transaction_version=facts["tv"], remembers_time_outs=drafted)
+                self.is_drafted = given.get("profile") == "kip-588"
+                self.at = self.at._replace(transaction_version=facts["tv"])
                 self.initial_epoch = facts.get("epoch", 0)
             case ["wait", ms]:
                 self.at = self.at._replace(now_ms=self.at.now_ms + int(ms))
@@ -103,10 +105,10 @@ class Story:
             case ["init", name, *_]:
                 if self.txn is None:
                     self.txn = new_txn(name, PRODUCER, self.initial_epoch - 1)
-                version = next((int(word[1:]) for word in words if word[0] == "v" and word[1:].isdigit()), -1)
+                version = next((int(word[1:]) for word in words if word[0] == "v" and word[1:].isdigit()), 4)
                 timeout_ms = TIMEOUT_NONE if "2pc" in words else TIMEOUT_MS
                 owner = facts.get("id", -1), facts.get("epoch", -1)
-                self._ask(InitProducerId(timeout_ms, *owner, "keep" in words, version))
+                self._ask(InitProducerId(timeout_ms, *owner, "keep" in words, version if self.is_drafted else -1))
             case [count, "times", *_]:
                 told_before = len(self.told)
                 for _ in range(int(count) - 1):

@@ -192,7 +192,7 @@ class Rules:
     """`--durability power`: what is written is there for sure when it is synced, and the power may go."""
 
     def context(self, world: World) -> Context:
-        return Context(NOW, self.transaction_version, world.spare, 0, self.remembers_time_outs)
+        return Context(NOW, self.transaction_version, world.spare, 0)
 
 
 class Broken(AssertionError):

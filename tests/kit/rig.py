@@ -153,10 +153,10 @@ def decode(answer: bytes, key: int, version: int) -> Any:
 class Client:
     """One connection of a broker, driven by hand."""
 
-    def __init__(self, broker: Broker, **names: tuple[str, int]) -> None:
+    def __init__(self, broker: Broker, listener: int = 0, **names: tuple[str, int]) -> None:
         self.transport = FakeTransport(**names)
         self.broker = broker
-        self.connection = Connection(broker, broker.listeners[0])
+        self.connection = Connection(broker, broker.listeners[listener])
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
 

@@ -1,0 +1,50 @@
+"""Every permission is asked of the broker's authorizer, for the client's principal."""
+
+from __future__ import annotations
+
+import pytest
+
+from stuntbroker.broker.authorizer import ANONYMOUS, ConfiguredAuthorizer, Operation, Principal, Resource
+from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from tests.kit.rig import rig
+
+Asked = tuple[Principal, Operation, Resource, str]
+
+
+class OnlyAlice:
+    """Lets one user do everything, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    def allows(self, principal: Principal, operation: Operation, resource: Resource, name: str) -> bool:
+        self.asked.append((principal, operation, resource, name))
+        return principal.name == "alice"
+
+
+async def test_two_phase_commit_is_asked_of_the_authorizer_for_the_principal_of_the_connection() -> None:
+    async with rig() as made:
+        authorizer = made.broker.authorizer = OnlyAlice()
+        client, alice = made.client(), made.client()
+        alice.connection.principal = Principal("User", "alice")
+        request = InitProducerIdRequest("payments", 60_000, enable_2pc=True)
+
+        assert client.ask(request, 6).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert alice.ask(request, 6).error_code == 0
+
+        resource = (Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "payments")
+        assert authorizer.asked == [(ANONYMOUS, *resource), (Principal("User", "alice"), *resource)]
+
+
+@pytest.mark.parametrize("operation", Operation)
+@pytest.mark.parametrize(("name", "is_denied"), [("pay-1", True), ("ship", True), ("ship-1", False), ("pay", False)])
+def test_only_two_phase_commit_is_denied_and_only_to_the_ids_of_the_property(
+    operation: Operation, name: str, is_denied: bool
+) -> None:
+    authorizer = ConfiguredAuthorizer(BrokerConfig({"stuntbroker.deny.two.phase.commit": "pay-*, ship"}))
+
+    allowed = authorizer.allows(ANONYMOUS, operation, Resource.TRANSACTIONAL_ID, name)
+
+    assert allowed == (operation is not Operation.TWO_PHASE_COMMIT or not is_denied)
