@@ -91,7 +91,7 @@ scenarios: $(VENV)/dev  ## write the transcripts of tests/coordinator/scenarios 
 	$(BIN)/python -m pytest -q tests/coordinator tests/scenarios -k 'not test_kafka' --rewrite-scenarios
 
 explore: $(VENV)/dev  ## every interleaving of small worlds around the coordinator, deeper than the tests go (minutes; ARGS=--faults)
-	$(BIN)/python tests/coordinator/explore.py $(ARGS)
+	$(BIN)/python tests/coordinator/exploration/explore.py $(ARGS)
 
 readme: $(VENV)/run  ## write the table of APIs into README.md
 	$(BIN)/python tools/api_table.py

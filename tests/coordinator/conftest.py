@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
+for folder in (HERE, HERE / "tables", HERE / "exploration"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -129,7 +129,7 @@ def test_a_compiled_wheel_serves_clients_right_and_wrong(tmp_path: Path) -> None
     hostile = (
         "tests/protocol/test_by_hand.py",
         "tests/coordinator/test_txn_records.py",
-        "tests/broker/test_spoiled_requests.py",
+        "tests/broker/connections/test_spoiled_requests.py",
     )
     assert " passed" in run(*pytest_run, *hostile, "-k", "any_byte or refused or spoiled or state")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_cluster import HOSTS, SparkCluster
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 TRANSACTIONS = 4_000
 
 

@@ -24,11 +24,13 @@ NEVER = {
 """Loaded when it is needed: the log's library at the first event, codecs of compression at the first such batch."""
 
 OURS = {
-    "stuntbroker", "stuntbroker.broker", "stuntbroker.cli", "stuntbroker.cli.main", "stuntbroker.cli.serve",
+    "stuntbroker", "stuntbroker.broker", "stuntbroker.cli", "stuntbroker.cli.arguments", "stuntbroker.cli.serve",
     "stuntbroker.coordinator", "stuntbroker.protocol", "stuntbroker.storage", "stuntbroker.broker.apis",
+    "stuntbroker.broker.authorizer", "stuntbroker.broker.client_connection", "stuntbroker.broker.slices",
+    "stuntbroker.broker.temporary_folder", "stuntbroker.broker.topic_names",
     "stuntbroker.broker.chance", "stuntbroker.broker.clock", "stuntbroker.broker.config", "stuntbroker.broker.connection",
     "stuntbroker.broker.events", "stuntbroker.broker.fetch_sessions", "stuntbroker.broker.features",
-    "stuntbroker.broker.fences", "stuntbroker.broker.fencing", "stuntbroker.broker.file_limits",
+    "stuntbroker.broker.fences", "stuntbroker.broker.file_limits",
     "stuntbroker.broker.housekeeping", "stuntbroker.broker.image", "stuntbroker.broker.listener", "stuntbroker.broker.quotas",
     "stuntbroker.broker.producer_ids", "stuntbroker.broker.read_pace", "stuntbroker.broker.request_memory",
     "stuntbroker.broker.router", "stuntbroker.broker.server", "stuntbroker.broker.timers",

@@ -1,6 +1,6 @@
 """Every interleaving of producers of one id keeps the promises, and broken rules are found.
 
-`pytest -rP tests/coordinator/test_exploration.py` shows how many states there are, and the ways to the seeded faults;
+`pytest -rP tests/coordinator/exploration` shows how many states there are, and the ways to the seeded faults;
 `make explore` goes deeper.
 """
 

@@ -28,7 +28,7 @@ from tests.kit.process import run, serving
 from tests.kit.rig import Client, Rig, rig
 from tests.kit.valid_requests import TOPIC, batch
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COORDINATOR = "kafka_server_transaction_coordinator_metrics"
 OPEN_TIME = f"{COORDINATOR}_active_transaction_open_time_max"
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+for _folder in (HERE, HERE.parent, HERE.parent / "tables"):
+    sys.path.insert(0, str(_folder))
 
-from txn_explorer import explore
-from txn_faults import FAULTS
-from txn_scenes import DEEP, SCENES
+from txn_explorer import explore  # noqa: E402
+from txn_faults import FAULTS  # noqa: E402
+from txn_scenes import DEEP, SCENES  # noqa: E402
 
 LINE = "{:<32} {:>10} {:>6} {:>10} {:>8}"
 STATES_MAX = 5_000_000

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from stuntbroker.client.channel import ChannelCluster
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "spark.md"
 SINKS = [("2pc", "kafka"), ("2pc", "dir"), ("single", "kafka")]
 ROWS = rows_of(0, 40)
 ATTEMPTS_MAX = 4

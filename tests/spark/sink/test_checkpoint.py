@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stuntbroker.client.channel import ChannelCluster
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "spark.md"
 VERIFY = "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart"
 
 PLACES = {
