@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply
+from stuntbroker.broker.coordinator_errors import PRODUCE, leader_code
+from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.coordinator.state import TopicPartition
 from stuntbroker.protocol.batches.check import plain_header
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, BatchHeader, HeaderFields
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 OK: Final = ErrorCode.NONE
 ALL: Final = -1
 """`acks` of whoever writes in a transaction."""
-FENCED: Final = (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT)
 RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 SETS_MAX: Final = 1_000
 _sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
@@ -97,7 +97,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
     added = _new(AddPartitions, (producer_id, epoch, _sets.get(names) or _new_set(names), 2))
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
-        refused = _refusal(connection, transactional_id, reply.error) if reply.error else OK
+        refused = _refusal(connection, transactional_id, reply.error, version) if reply.error else OK
         _write(connection, version, head, accepted_batches, True, all_in_sequence, refused, now_ms)
     else:
         transactions.ask(
@@ -115,16 +115,16 @@ def _added(
     reply: Reply,
 ) -> None:
     """Much may have happened meanwhile."""
-    refused = _refusal(connection, transactional_id, reply.error)
+    refused = _refusal(connection, transactional_id, reply.error, version) if reply.error else OK
     _write(connection, version, head, accepted_batches, True, False, refused, connection.broker.clock.now_ms())
 
 
-def _refusal(connection: Connection, transactional_id: str, error: int) -> int:
-    """The coordinator's code as Produce carries it."""
-    if error in FENCED:
+def _refusal(connection: Connection, transactional_id: str, error: int, version: int) -> int:
+    """The coordinator's error as Produce carries it."""
+    code = leader_code(error, PRODUCE, version)
+    if code == ErrorCode.INVALID_PRODUCER_EPOCH:
         connection.broker.transactions.fences.log_refusal(connection, transactional_id)
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return error
+    return code
 
 
 def _new_set(names: tuple[TopicPartition, ...]) -> frozenset[TopicPartition]:

@@ -145,11 +145,10 @@ def run_in_slices(connection: SlicedConnection, steps: Steps) -> Any:
     response = _slice(steps)
     if response is ANSWERED_ELSEWHERE:
         return None
-    long_requests = connection.broker.long_requests
     if response is None:
-        long_requests.add(connection, steps)
+        connection.broker.long_requests.add(connection, steps)
     elif isinstance(response, Awaited):
-        response.then(lambda: long_requests.add(connection, steps))
+        response.then(lambda: connection.broker.long_requests.add(connection, steps))
         return None
     return response
 

@@ -82,8 +82,11 @@ class Transactions:
         self.use_version(broker.features.transaction_version)
         broker.features.changed = self.use_version
         self._initial_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
-        self.remembers_time_outs = any(listener.profile == KIP_588 for listener in broker.listeners)
+        profiles = {listener.profile for listener in broker.listeners}
+        self.remembers_time_outs = KIP_588 in profiles
         """Some clients are of profile kip-588: what it has written to the log counts."""
+        self._init_version_unknown = 0 if profiles == {KIP_588} else -1
+        """Where all are, one that came before the profile was set gets the rules of it too, as an old client."""
         self._never_syncs = broker.syncer is None
         """What is appended is as durable as configured."""
         self.hold: Hold | None = None
@@ -152,7 +155,7 @@ class Transactions:
         value = self._dormant.get(transactional_id)
         if value is None:
             return None
-        return state_of(transactional_id, value, self.remembers_time_outs)
+        return state_of(transactional_id, value, self.remembers_time_outs, self._init_version_unknown)
 
     def phase_and_producer_id(self, transactional_id: str) -> tuple[Phase, int] | None:
         """What listings show of an id, in a tenth of the time that `state_of` takes; None when there is no such id."""

@@ -264,10 +264,13 @@ def updated_at_ms_of(value: bytes) -> int:
     return state_of("", value).updated_at_ms
 
 
-def state_of(transactional_id: str, value: bytes, remembers_time_outs: bool = True) -> Txn:
+def state_of(
+    transactional_id: str, value: bytes, remembers_time_outs: bool = True, init_version_unknown: int = -1
+) -> Txn:
     """The state in a value of the log, of version 0 or 1. Raises DecodeError.
 
     Without `remembers_time_outs`, a state that was written in profile kip-588 is read as Kafka would have written it.
+    `init_version_unknown`: what a state has for the version of InitProducerId that was written without one.
     """
     fields = TransactionLogValue.decode(value, value[1], 2)
     partitions: frozenset[TopicPartition] = frozenset(
@@ -278,6 +281,8 @@ def state_of(transactional_id: str, value: bytes, remembers_time_outs: bool = Tr
         if timed_out_epoch != -1 and fields.client_transaction_version < 2:
             last_epoch = -1
         timed_out_epoch = init_version = -1
+    elif init_version == -1:
+        init_version = init_version_unknown
     return Txn(
         transactional_id=transactional_id,
         producer_id=fields.producer_id,

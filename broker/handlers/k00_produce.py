@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker import plain_produce
 from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.broker.coordinator_errors import leader_code
 from stuntbroker.broker.long_produce import NEW_LOGS_AT_ONCE, PARTITIONS_AT_ONCE, long_steps
 from stuntbroker.broker.produce_checks import check_content
 from stuntbroker.broker.slices import run_in_slices
-from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
+from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.batches.budget import ReadBudget
 from stuntbroker.protocol.batches.check import check_batch, plain_header
 from stuntbroker.protocol.batches.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL, BatchHeader
@@ -35,7 +36,6 @@ KEY: Final = 0
 VERSIONS = range(3, 14)
 decode = read_request
 IMPLICIT_ADD_FROM: Final = 12
-ABORTABLE_FROM: Final = 11
 OK = ErrorCode.NONE
 INVALID_PRODUCER_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
 RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
@@ -340,12 +340,12 @@ class _PendingProduce:
         error = reply.error
         if error is not OK:
             for response, _, _, _ in self.to_add:
-                _refuse(response, self._translate(error))
+                _refuse(response, leader_code(error, KEY, self.version))
         self._write(self.asked_ms if self.asked_ms >= 0 else self.connection.broker.clock.now_ms())
 
     def _verified(self, entry: AcceptedBatch, reply: Reply) -> None:
         if reply.error:
-            _refuse(entry[0], self._translate(reply.error))
+            _refuse(entry[0], leader_code(reply.error, KEY, self.version))
         self.left -= 1
         if not self.left:
             self._write(self.connection.broker.clock.now_ms())
@@ -368,16 +368,6 @@ class _PendingProduce:
             return False
         self.to_add = [entry for entry in (*self.to_add, *others) if not entry[0].error_code]
         return True
-
-    def _translate(self, error: int) -> int:
-        """The coordinator's code as this version of Produce may carry it."""
-        if error in (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT):
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        if error == ErrorCode.TRANSACTION_ABORTABLE and self.version < ABORTABLE_FROM:
-            return ErrorCode.INVALID_TXN_STATE
-        if error == ErrorCode.CONCURRENT_TRANSACTIONS and self.version < IMPLICIT_ADD_FROM:
-            return ErrorCode.NOT_ENOUGH_REPLICAS
-        return error
 
     def _write(self, now_ms: int) -> None:
         if self.asked_ms < 0 and len(self.to_add) < len(self.accepted_batches) and self._has_lapsed():

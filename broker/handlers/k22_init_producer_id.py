@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.authorizer import Operation, Resource
 from stuntbroker.broker.config import KIP_447_DRAFT, KIP_588
+from stuntbroker.broker.coordinator_errors import coordinator_code
 from stuntbroker.broker.fences import cause_of
-from stuntbroker.broker.fencing import fencing_code
 from stuntbroker.broker.group_fencing import Claim
 from stuntbroker.coordinator.requests import InitProducerId, Reply
 from stuntbroker.coordinator.state import TIMEOUT_NONE
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 22
 VERSIONS = range(0, 7)
-FENCED_FROM: Final = 4
 TWO_PHASE_FROM: Final = 6
 
 
@@ -65,7 +64,7 @@ def handle(connection: Connection, request: InitProducerIdRequest, version: int)
             cause = cause_of(connection, owned.producer_id == reply.producer_id)
             transactions.fences.add(transactional_id, cause, connection)
         if reply.error:
-            code = fencing_code(connection, transactional_id, reply.error, version >= FENCED_FROM)
+            code = coordinator_code(connection, transactional_id, reply.error, KEY, version)
             connection.reply(_error(code))
         else:
             transactions.fences.hold(transactional_id, connection.peer)

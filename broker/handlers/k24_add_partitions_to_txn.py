@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.fencing import fencing_code
+from stuntbroker.broker.coordinator_errors import coordinator_code
 from stuntbroker.broker.slices import SEEN, Awaited, Steps, run_in_slices
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.protocol.errors import ErrorCode
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 24
 VERSIONS = range(0, 6)
-FENCED_FROM: Final = 2
 MANY_FROM: Final = 4
 PARTITIONS_PER_UNIT: Final = 5
 """Partitions that are added in a unit of a slice's cost."""
@@ -103,7 +102,7 @@ def _add(
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
-            error = fencing_code(connection, transaction.transactional_id, error, version >= FENCED_FROM)
+            error = coordinator_code(connection, transaction.transactional_id, error, KEY, version)
         answer(_results(transaction.topics, lambda name, index: error))
 
     if not transaction.transactional_id:
@@ -148,7 +147,7 @@ def _verify(
     left = len(set(wanted))
 
     def done(partition: tuple[str, int], reply: Reply) -> None:
-        errors[partition] = fencing_code(connection, transaction.transactional_id, reply.error, True)
+        errors[partition] = coordinator_code(connection, transaction.transactional_id, reply.error, KEY, MANY_FROM)
         if len(errors) == left:
             answer(_results(_once(transaction.topics), lambda name, index: errors[name, index]))
 

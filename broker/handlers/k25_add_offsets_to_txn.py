@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.fencing import fencing_code
+from stuntbroker.broker.coordinator_errors import coordinator_code
 from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.coordinator.requests import AddPartitions, Reply
 from stuntbroker.protocol.errors import ErrorCode
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 25
 VERSIONS = range(0, 5)
-FENCED_FROM: Final = 2
 
 
 def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int) -> AddOffsetsToTxnResponse | None:
@@ -33,7 +32,7 @@ def handle(connection: Connection, request: AddOffsetsToTxnRequest, version: int
     def done(reply: Reply) -> None:
         error = reply.error
         if error:
-            error = fencing_code(connection, transactional_id, error, version >= FENCED_FROM)
+            error = coordinator_code(connection, transactional_id, error, KEY, version)
         connection.reply(AddOffsetsToTxnResponse(0, error))
 
     index = partition_for(request.group_id, len(broker.topics.internal(OFFSETS).partitions))

@@ -11,7 +11,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.fencing import fencing_code
+from stuntbroker.broker.coordinator_errors import coordinator_code
 from stuntbroker.coordinator.requests import EndTxn, Reply
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 26
 VERSIONS = range(0, 6)
-FENCED_FROM: Final = 2
 FLEXIBLE_FROM: Final = 3
 BUMP_FROM: Final = 5
 _new = tuple.__new__
@@ -66,7 +65,7 @@ def handle(connection: Connection, fields: EndTxnFields, version: int) -> EndTxn
 def _done(connection: Connection, transactional_id: str, version: int, reply: Reply) -> None:
     error, producer_id, producer_epoch, _, _ = reply
     if error:
-        error = fencing_code(connection, transactional_id, error, version >= FENCED_FROM)
+        error = coordinator_code(connection, transactional_id, error, KEY, version)
     if version >= BUMP_FROM:
         connection.reply_encoded(answer_v5(connection.correlation, error, producer_id, producer_epoch))
     else:

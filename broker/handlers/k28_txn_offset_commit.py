@@ -11,11 +11,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.coordinator_errors import leader_code
 from stuntbroker.broker.fences import FENCED
 from stuntbroker.broker.request_part import RequestPart
 from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
 from stuntbroker.broker.topic_names import OFFSETS
-from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT, AddPartitions, Reply, Verify
+from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
 from stuntbroker.groups.requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.txn_offset_commit_request import (
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 KEY: Final = 28
 VERSIONS = range(0, 6)
-ABORTABLE_FROM: Final = 4
 IMPLICIT_ADD_FROM: Final = 5
 COMMITTED_AT_ONCE: Final = 1_000
 """Offsets that are written in one batch."""
@@ -149,7 +149,7 @@ class _Commit:
 
     def _transaction_answered(self, reply: Reply) -> None:
         if reply.error:
-            self._fail(self._translate(reply.error))
+            self._fail(leader_code(reply.error, KEY, self.version))
             return
         request = self.request
         errors = self.connection.broker.groups.commit_transactional(
@@ -165,13 +165,6 @@ class _Commit:
         for answer, error in zip(self.answers, errors, strict=True):
             answer.error_code = error
         self.connection.reply(self.response)
-
-    def _translate(self, error: int) -> int:
-        if error in (ErrorCode.PRODUCER_FENCED, TRANSACTION_TIMED_OUT):
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        if error == ErrorCode.TRANSACTION_ABORTABLE and self.version < ABORTABLE_FROM:
-            return ErrorCode.INVALID_TXN_STATE
-        return error
 
     def _fail(self, error: int) -> None:
         if error in FENCED:

@@ -75,8 +75,8 @@ class Client:
             SimpleNamespace(name="t", id=T_ID, partitions=[None, None]),
             SimpleNamespace(name="u", id=U_ID, partitions=[None]),
         )
-        config = {"stuntbroker.profile": "kafka"}
-        self.broker = SimpleNamespace(groups=world.groups, topics=topics, config=config)
+        self.listener = SimpleNamespace(profile="kafka")
+        self.broker = SimpleNamespace(groups=world.groups, topics=topics)
         self.replies: list[Any] = []
 
     def reply(self, response: Any) -> None:

@@ -8,7 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from stuntbroker.broker.fencing import DraftCode, fencing_code
+from stuntbroker.broker.coordinator_errors import (
+    ABORTABLE_FROM,
+    CONCURRENT_FROM,
+    PRODUCER_FENCED_FROM,
+    DraftCode,
+    coordinator_code,
+    leader_code,
+)
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
 from stuntbroker.coordinator.state import Txn, new_txn
 from stuntbroker.protocol.errors import ErrorCode
@@ -74,9 +81,32 @@ def connection(remembers: bool, init_version: int) -> Any:
     return cast(Any, SimpleNamespace(broker=SimpleNamespace(transactions=transactions), listener=listener))
 
 
+@pytest.mark.parametrize("key", PRODUCER_FENCED_FROM)
 @pytest.mark.parametrize(("init_version", "error", "knows", "profile", "code"), CELLS)
-def test_code(init_version: int, error: int, knows: bool, profile: bool, code: int) -> None:
-    assert fencing_code(connection(profile, init_version), TXN, error, knows) == code
+def test_code(init_version: int, error: int, knows: bool, profile: bool, code: int, key: int) -> None:
+    version = PRODUCER_FENCED_FROM[key] - (not knows)
+    assert coordinator_code(connection(profile, init_version), TXN, error, key, version) == code
+
+
+LEADERS = [
+    # error                             carried from      before that
+    (FENCED,                            None,             INVALID_EPOCH),
+    (TRANSACTION_TIMED_OUT,             None,             INVALID_EPOCH),
+    (ErrorCode.TRANSACTION_ABORTABLE,   ABORTABLE_FROM,   ErrorCode.INVALID_TXN_STATE),
+    (ErrorCode.CONCURRENT_TRANSACTIONS, CONCURRENT_FROM,  ErrorCode.NOT_ENOUGH_REPLICAS),
+    (ErrorCode.INVALID_TXN_STATE,       {0: 0, 28: 0},    None),
+    (ErrorCode.INVALID_PRODUCER_ID_MAPPING, {0: 0, 28: 0}, None),
+]  # fmt: skip
+"""Of Produce (0) and TxnOffsetCommit (28): the first version that carries an error as it is; None: none does."""
+
+
+@pytest.mark.parametrize(("error", "carried_from", "before"), LEADERS)
+@pytest.mark.parametrize(("key", "version"), [*((0, v) for v in range(3, 14)), *((28, v) for v in range(6))])
+def test_code_of_a_leader(
+    error: int, carried_from: dict[int, int] | None, before: int | None, key: int, version: int
+) -> None:
+    is_carried = carried_from is not None and version >= carried_from[key]
+    assert leader_code(error, key, version) == (error if is_carried else before)
 
 
 def test_no_cell_of_the_table_is_missing() -> None:
