@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase
-from stuntbroker.groups.state import GroupState
+from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from stuntbroker.storage.turn import Turn
 if TYPE_CHECKING:
     from stuntbroker.broker.dynamic_config import DynamicConfig
     from stuntbroker.broker.housekeeping import Housekeeping
+    from stuntbroker.groups.classic.state import Group
     from stuntbroker.groups.coordinator import GroupCoordinator
-    from stuntbroker.groups.state import Group
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 IDLE_CHECK_MS = 10_000

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from stuntbroker.broker.timers import Timers
     from stuntbroker.broker.topics import Topics
     from stuntbroker.broker.transactions import Transactions
+    from stuntbroker.groups.classic.state import Group
     from stuntbroker.groups.coordinator import GroupCoordinator
-    from stuntbroker.groups.state import Group
     from stuntbroker.storage.data_dir import DataDir
     from stuntbroker.storage.syncer import Syncer
     from stuntbroker.storage.turn import Turn

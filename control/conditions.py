@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stuntbroker.control import state
 from stuntbroker.control.faults import FaultError, check_number, part_of
 from stuntbroker.coordinator.state import Phase
-from stuntbroker.groups.state import GroupState
+from stuntbroker.groups.classic.state import GroupState
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker

@@ -11,7 +11,7 @@ from stuntbroker.protocol.primitives import ZERO_UUID
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
     from stuntbroker.broker.topics import Topic
-    from stuntbroker.groups.state import Group
+    from stuntbroker.groups.classic.state import Group
     from stuntbroker.storage.partition import PartitionLog
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stuntbroker.groups.state import Group
+from stuntbroker.groups.classic.state import Group
 from stuntbroker.protocol.errors import ErrorCode
 
 GENERATION_NONE: Final = -1

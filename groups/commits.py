@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from stuntbroker.groups.classic.membership import member_error
+from stuntbroker.groups.classic.state import CONSUMER_PROTOCOL, Group, GroupState
 from stuntbroker.groups.config import GroupConfig
-from stuntbroker.groups.membership import member_error
+from stuntbroker.groups.offset_requests import FetchedOffset, FetchedTopic, OffsetCommit
 from stuntbroker.groups.offsets import OffsetStore, StoredOffset
-from stuntbroker.groups.requests import FetchedOffset, FetchedTopic, OffsetCommit
-from stuntbroker.groups.state import CONSUMER_PROTOCOL, Group, GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
 

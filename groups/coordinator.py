@@ -10,8 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from stuntbroker.groups.actor import GroupActor, Ports, TimerHandle, Timers
 from stuntbroker.groups.claims import Generations
+from stuntbroker.groups.classic.actor import GroupActor, Ports, TimerHandle, Timers
+from stuntbroker.groups.classic.membership import heartbeat
+from stuntbroker.groups.classic.requests import (
+    JoinGroup,
+    JoinReply,
+    LeaveGroup,
+    Leaver,
+    LeaveReply,
+    Loaded,
+    SyncGroup,
+    SyncReply,
+)
+from stuntbroker.groups.classic.state import Group, GroupState, members_bytes
 from stuntbroker.groups.commits import (
     commit_error,
     fetch,
@@ -23,22 +35,9 @@ from stuntbroker.groups.commits import (
 )
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.ledger import Ledger, OffsetsLog
-from stuntbroker.groups.membership import heartbeat
+from stuntbroker.groups.offset_requests import FetchedTopic, OffsetCommit
 from stuntbroker.groups.offsets import Place, expired_places
 from stuntbroker.groups.records import GroupRecord, OffsetRecord
-from stuntbroker.groups.requests import (
-    FetchedTopic,
-    JoinGroup,
-    JoinReply,
-    LeaveGroup,
-    Leaver,
-    LeaveReply,
-    Loaded,
-    OffsetCommit,
-    SyncGroup,
-    SyncReply,
-)
-from stuntbroker.groups.state import Group, GroupState, members_bytes
 from stuntbroker.protocol.batches.records import BatchHeader
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import Buffer

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
+from stuntbroker.groups.classic.state import Group
 from stuntbroker.groups.commits import stored
+from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.groups.offsets import OffsetStore, Place, StoredOffset
 from stuntbroker.groups.records import (
     GroupRecord,
@@ -16,8 +18,6 @@ from stuntbroker.groups.records import (
     offset_value,
     read_record,
 )
-from stuntbroker.groups.requests import OffsetCommit
-from stuntbroker.groups.state import Group
 from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     TRANSACTIONAL,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator
 from typing import NamedTuple
 
+from stuntbroker.groups.classic.state import CONSUMER_PROTOCOL, Group, GroupState
 from stuntbroker.groups.config import GroupConfig
-from stuntbroker.groups.state import CONSUMER_PROTOCOL, Group, GroupState
 
 Place = tuple[str, int]
 """Topic and partition."""

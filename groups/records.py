@@ -16,8 +16,8 @@ from dataclasses import replace
 from struct import Struct
 from typing import Final, NamedTuple
 
+from stuntbroker.groups.classic.state import CONSUMER_PROTOCOL, Group, GroupState, Member, Protocol
 from stuntbroker.groups.offsets import Place, StoredOffset
-from stuntbroker.groups.state import CONSUMER_PROTOCOL, Group, GroupState, Member, Protocol
 from stuntbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from stuntbroker.protocol.messages.group_metadata_key import GroupMetadataKey
 from stuntbroker.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import SLICE_COST, Steps, run_in_slices
-from stuntbroker.groups.requests import OffsetCommit
+from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_commit_request import OffsetCommitRequest
 from stuntbroker.protocol.messages.offset_commit_response import (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from stuntbroker.broker.config import KIP_447_DRAFT
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
-from stuntbroker.groups.requests import FetchedTopic
+from stuntbroker.groups.offset_requests import FetchedTopic
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from stuntbroker.protocol.messages.offset_fetch_response import (

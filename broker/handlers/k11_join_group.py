@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stuntbroker.groups.requests import JoinGroup, JoinReply
-from stuntbroker.groups.state import Protocol
+from stuntbroker.groups.classic.requests import JoinGroup, JoinReply
+from stuntbroker.groups.classic.state import Protocol
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest
 from stuntbroker.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stuntbroker.groups.requests import Leaver
+from stuntbroker.groups.classic.requests import Leaver
 from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
 from stuntbroker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 

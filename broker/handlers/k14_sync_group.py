@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stuntbroker.groups.requests import SyncGroup, SyncReply
+from stuntbroker.groups.classic.requests import SyncGroup, SyncReply
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest
 from stuntbroker.protocol.messages.sync_group_response import SyncGroupResponse

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
-from stuntbroker.groups.state import Group, GroupState
+from stuntbroker.groups.classic.state import Group, GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from stuntbroker.protocol.messages.describe_groups_response import (

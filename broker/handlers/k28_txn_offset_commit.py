@@ -17,7 +17,7 @@ from stuntbroker.broker.request_part import RequestPart
 from stuntbroker.broker.slices import ANSWERED_ELSEWHERE, SLICE_COST, Steps, run_in_slices
 from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.coordinator.requests import AddPartitions, Reply, Verify
-from stuntbroker.groups.requests import OffsetCommit
+from stuntbroker.groups.offset_requests import OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.groups.classic.requests import Leaver
+from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.groups.commits import commit_error, missing_group_error
+from stuntbroker.groups.offset_requests import FetchedOffset, FetchedTopic, OffsetCommit
 from stuntbroker.groups.records import OffsetRecord
-from stuntbroker.groups.requests import FetchedOffset, FetchedTopic, Leaver, OffsetCommit
-from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
 from tests.kit.group_states import group

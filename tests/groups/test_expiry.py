@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from stuntbroker.groups.requests import Leaver, OffsetCommit
-from stuntbroker.groups.state import GroupState
+from stuntbroker.groups.classic.requests import Leaver
+from stuntbroker.groups.classic.state import GroupState
+from stuntbroker.groups.offset_requests import OffsetCommit
 from tests.kit.group_world import World
 
 DAY_MS = 24 * 3_600_000

@@ -6,6 +6,7 @@ from struct import pack
 
 import pytest
 
+from stuntbroker.groups.classic.state import Group, GroupState, Member, Protocol
 from stuntbroker.groups.offsets import StoredOffset
 from stuntbroker.groups.records import (
     GroupRecord,
@@ -16,7 +17,6 @@ from stuntbroker.groups.records import (
     offset_value,
     read_record,
 )
-from stuntbroker.groups.state import Group, GroupState, Member, Protocol
 from stuntbroker.protocol.hashing import java_hash, partition_for
 from stuntbroker.protocol.primitives import ZERO_UUID, DecodeError
 

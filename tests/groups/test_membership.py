@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from stuntbroker.groups.classic.membership import decide, heartbeat, member_error
+from stuntbroker.groups.classic.requests import Answer, Decision, JoinReply, LeaveGroup, Leaver, LeaveReply, SyncReply
+from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.groups.config import GroupConfig
-from stuntbroker.groups.membership import decide, heartbeat, member_error
-from stuntbroker.groups.requests import Answer, Decision, JoinReply, LeaveGroup, Leaver, LeaveReply, SyncReply
-from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.group_states import S, group, member
 from tests.kit.group_world import World, join, protocols, sync

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from stuntbroker.groups.offset_requests import FetchedOffset, FetchedTopic, OffsetCommit
 from stuntbroker.groups.offsets import OffsetStore
-from stuntbroker.groups.requests import FetchedOffset, FetchedTopic, OffsetCommit
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.primitives import ZERO_UUID
 from tests.kit.group_world import World

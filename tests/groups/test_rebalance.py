@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from stuntbroker.groups.classic.requests import JoinedMember, JoinReply, Leaver, SyncReply
+from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.groups.records import GroupRecord
-from stuntbroker.groups.requests import JoinedMember, JoinReply, Leaver, SyncReply
-from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.group_world import REBALANCE_MS, SESSION_MS, DiskFull, World, protocols
 

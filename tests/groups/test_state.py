@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stuntbroker.groups.state import SUCCESSORS, Group, GroupState, advance
+from stuntbroker.groups.classic.state import SUCCESSORS, Group, GroupState, advance
 
 S = GroupState
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stuntbroker.groups.classic.requests import JoinReply, Leaver, SyncReply
+from stuntbroker.groups.classic.state import GroupState
 from stuntbroker.groups.records import GroupRecord
-from stuntbroker.groups.requests import JoinReply, Leaver, SyncReply
-from stuntbroker.groups.state import GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.group_world import SESSION_MS, World, protocols
 

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from stuntbroker.groups.requests import JoinReply, Leaver, SyncReply
-from stuntbroker.groups.state import SUCCESSORS, GroupState
+from stuntbroker.groups.classic.requests import JoinReply, Leaver, SyncReply
+from stuntbroker.groups.classic.state import SUCCESSORS, GroupState
 from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.group_world import World, join, protocols
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stuntbroker.groups.state import Group, GroupState, Member
+from stuntbroker.groups.classic.state import Group, GroupState, Member
 from tests.kit.group_world import protocols
 
 S = GroupState

@@ -6,18 +6,12 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from stuntbroker.groups.classic.requests import JoinGroup, JoinReply, SyncGroup, SyncReply
+from stuntbroker.groups.classic.state import Group, GroupState, Protocol
 from stuntbroker.groups.config import GroupConfig
 from stuntbroker.groups.coordinator import GroupCoordinator
+from stuntbroker.groups.offset_requests import FetchedOffset, OffsetCommit
 from stuntbroker.groups.records import GroupRecord, OffsetRecord, read_record
-from stuntbroker.groups.requests import (
-    FetchedOffset,
-    JoinGroup,
-    JoinReply,
-    OffsetCommit,
-    SyncGroup,
-    SyncReply,
-)
-from stuntbroker.groups.state import Group, GroupState, Protocol
 from stuntbroker.protocol.batches.records import (
     HEADER_SIZE,
     BatchHeader,

@@ -12,7 +12,7 @@ import pytest
 from stuntbroker.coordinator.actor import MAILBOX_LENGTH_MAX
 from stuntbroker.coordinator.state import TIMEOUT_NONE, Phase
 from stuntbroker.groups.claims import REMEMBERED_MAX, Generations
-from stuntbroker.groups.state import Group
+from stuntbroker.groups.classic.state import Group
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import AssignedTopic, InitProducerIdRequest
 from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity

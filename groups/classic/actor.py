@@ -10,9 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol, assert_never
 
-from stuntbroker.groups.config import GroupConfig
-from stuntbroker.groups.membership import decide
-from stuntbroker.groups.requests import (
+from stuntbroker.groups.classic.membership import decide
+from stuntbroker.groups.classic.requests import (
     Answer,
     Arm,
     Complete,
@@ -25,7 +24,8 @@ from stuntbroker.groups.requests import (
     TimerKey,
     session_of,
 )
-from stuntbroker.groups.state import Group, GroupState, advance
+from stuntbroker.groups.classic.state import Group, GroupState, advance
+from stuntbroker.groups.config import GroupConfig
 
 Answered = Callable[[Any], None]
 """Takes the reply to one request. It may be called long after the client has gone, and must bear that."""

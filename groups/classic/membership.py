@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from stuntbroker.groups.config import GroupConfig
-from stuntbroker.groups.rebalance import (
+from stuntbroker.groups.classic.rebalance import (
     Work,
     add_member,
     complete_if_all_joined,
@@ -22,7 +21,7 @@ from stuntbroker.groups.rebalance import (
     supports,
     sync_deadline,
 )
-from stuntbroker.groups.requests import (
+from stuntbroker.groups.classic.requests import (
     Decision,
     InitialDelayOver,
     JoinDeadline,
@@ -38,7 +37,8 @@ from stuntbroker.groups.requests import (
     SyncGroup,
     SyncReply,
 )
-from stuntbroker.groups.state import Group, GroupState, Member, advance, with_member, without
+from stuntbroker.groups.classic.state import Group, GroupState, Member, advance, with_member, without
+from stuntbroker.groups.config import GroupConfig
 from stuntbroker.protocol.errors import ErrorCode
 
 

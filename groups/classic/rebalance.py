@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from stuntbroker.groups.config import GroupConfig
-from stuntbroker.groups.records import subscribed_topics
-from stuntbroker.groups.requests import (
+from stuntbroker.groups.classic.requests import (
     JOIN_TIMER,
     SYNC_TIMER,
     Answer,
@@ -30,7 +28,7 @@ from stuntbroker.groups.requests import (
     SyncReply,
     session_of,
 )
-from stuntbroker.groups.state import (
+from stuntbroker.groups.classic.state import (
     SUCCESSORS,
     Group,
     GroupState,
@@ -40,6 +38,8 @@ from stuntbroker.groups.state import (
     with_member,
     without,
 )
+from stuntbroker.groups.config import GroupConfig
+from stuntbroker.groups.records import subscribed_topics
 from stuntbroker.protocol.errors import ErrorCode
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from stuntbroker.groups.state import Group, Protocol
+from stuntbroker.groups.classic.state import Group, Protocol
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.primitives import ZERO_UUID
 
 # Requests of clients
 
@@ -228,35 +227,3 @@ class Decision(NamedTuple):
     group: Group
     store: Group | None = None
     effects: tuple[Effect, ...] = ()
-
-
-# Offsets
-
-
-class OffsetCommit(NamedTuple):
-    """How far a group has come in one partition."""
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int = -1
-    metadata: str | None = None
-    topic_id: bytes = ZERO_UUID
-
-
-class FetchedOffset(NamedTuple):
-    """The answer for one partition of OffsetFetch; -1 where nothing is committed."""
-
-    partition: int
-    offset: int = -1
-    leader_epoch: int = -1
-    metadata: str = ""
-    error: ErrorCode = ErrorCode.NONE
-
-
-class FetchedTopic(NamedTuple):
-    """The answers for the partitions of one topic of OffsetFetch."""
-
-    name: str
-    topic_id: bytes
-    partitions: list[FetchedOffset]
