@@ -1,339 +1,22 @@
-"""What a broker can be told: Kafka's own property names, and ours, which begin with `stuntbroker.`."""
+"""The configuration of a broker: what it was given, checked, and the values in force."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, overload
 
-from stuntbroker.broker.apis import RELEASE
-
-SHORT_MAX: Final = 2**15 - 1
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-LONG_MIN: Final = -(2**63)
-PARTITIONS_MAX: Final = 10_000
-"""That one request can make, or one topic have from the start."""
-SEGMENT_BYTES_MIN: Final = 1_048_576
-
-
-class ConfigError(ValueError):
-    """A property that cannot be what it was set to. The text says which, why and what would do."""
-
-
-class Property(NamedTuple):
-    """A configuration property: its default, how its text is read, and Kafka's number for its type (`ConfigDef.Type`)."""
-
-    default: Any
-    read: Callable[[str], Any]
-    kind: int
-    """ConfigType of DescribeConfigs: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password."""
-
-
-def _number(low: int, high: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ConfigError(f"{text!r} is not a whole number") from None
-        if not low <= value <= high:
-            raise ConfigError(f"{value} is not in {low}..{high}")
-        return value
-
-    return read
-
-
-def _ratio(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise ConfigError(f"{text!r} is not a number") from None
-    if not 0 <= value <= 1:
-        raise ConfigError(f"{value} is not in 0..1")
-    return value
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ConfigError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
-
-
-def _text(text: str) -> str:
-    return text
-
-
-def _visible(text: str) -> str:
-    if not re.fullmatch("[!-~]*", text):
-        raise ConfigError(f"{text!r} is not of visible ASCII characters only")
-    return text
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ConfigError(f"{text!r} is none of {', '.join(choices)}")
-        return text
-
-    return read
-
-
-def _list_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        for part in text.split(",") if text else ():
-            if part.strip() not in choices:
-                raise ConfigError(f"{part.strip()!r} is none of {', '.join(choices)}")
-        return text
-
-    return read
-
-
-def _ids_or_prefixes(text: str) -> str:
-    """A list of names, of which those that end with `*` stand for all that begin so."""
-    for part in map(str.strip, text.split(",")):
-        if "*" in part[:-1]:
-            raise ConfigError(
-                f"{part!r} has a * before its end: only PREFIX*, for all that begin so, and whole names are taken"
-            )
-    return text
-
-
-def _personalities(text: str) -> str:
-    """Releases of Kafka, each for all listeners or, as NAME:RELEASE, for one."""
-    from stuntbroker.broker.personality import PERSONALITIES
-
-    return _by_listener(*PERSONALITIES, RELEASE)(text)
-
-
-def _by_listener(*choices: str) -> Callable[[str], str]:
-    """A list of choices, each for all listeners or, as NAME:CHOICE, for one."""
-
-    def read(text: str) -> str:
-        for part in map(str.strip, text.split(",")):
-            choice = part.rpartition(":")[2]
-            if choice not in choices:
-                raise ConfigError(f"{part!r}: {choice!r} is none of {', '.join(choices)}")
-        return text
-
-    return read
-
-
-def _retention(text: str) -> int:
-    value = _number(-1, INT_MAX)(text)
-    if value == 0:
-        raise ConfigError("0 is neither -1 (unlimited) nor at least 1")
-    return value
-
-
-def _gzip_level(text: str) -> int:
-    level = _number(-1, 9)(text)
-    if level == 0:
-        raise ConfigError("0 is neither -1 nor in 1..9")
-    return level
-
-
-def _address(text: str) -> str:
-    """`HOST:PORT`, or nothing."""
-    host, _, port = text.rpartition(":")
-    if text and not (host and port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65_536):
-        raise ConfigError(f"{text!r} is not HOST:PORT")
-    return text
-
-
-def _replicas(text: str) -> str:
-    if text != "*" and not re.fullmatch(r"(\d+:\d+(,\d+:\d+)*)?", text):
-        raise ConfigError(f"{text!r} is not '*' or a list of [partitionId]:[brokerId]")
-    return text
-
-
-def _switched_off(text: str) -> bool:
-    """For what a broker without remote storage refuses."""
-    if _boolean(text):
-        raise ConfigError("Tiered Storage functionality is disabled in the broker.")
-    return False
-
-
-def _list(default: str, read: Callable[[str], str]) -> Property:
-    return Property(default, read, 7)
-
-
-def _int(default: int, low: int = 0, high: int = INT_MAX) -> Property:
-    return Property(default, _number(low, high), 3)
-
-
-def _short(default: int, low: int) -> Property:
-    return Property(default, _number(low, SHORT_MAX), 4)
-
-
-def _long(default: int, low: int = 0, high: int = LONG_MAX) -> Property:
-    return Property(default, _number(low, high), 5)
-
-
-def _bool(default: bool) -> Property:
-    return Property(default, _boolean, 1)
-
-
-def _string(default: str, read: Callable[[str], str] = _text) -> Property:
-    return Property(default, read, 2)
-
-
-KAFKA: Final = "kafka"
-KIP_588: Final = "kip-588"
-KIP_447_DRAFT: Final = "kip-447-draft"
-POLICY = _list_of("delete", "compact")
-COMPRESSION = _one_of("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
-TIME_TYPE = _one_of("CreateTime", "LogAppendTime")
-
-BROKER: Final[dict[str, Property]] = {
-    "add.partitions.to.txn.retry.backoff.max.ms": _int(100, 0),
-    "add.partitions.to.txn.retry.backoff.ms": _int(20, 1),
-    "advertised.listeners": _list("", _text),
-    "auto.create.topics.enable": _bool(True),
-    "broker.id": _int(1, 0),
-    "compression.type": _string("producer", COMPRESSION),
-    "connections.max.idle.ms": _long(600_000, -1),
-    "controller.listener.names": _list("", _text),
-    "default.replication.factor": _int(1, 1, 32_767),
-    "delete.topic.enable": _bool(True),
-    "fetch.max.bytes": _int(57_671_680, 1_024),
-    "group.initial.rebalance.delay.ms": _int(0),
-    "group.max.session.timeout.ms": _int(1_800_000, 1),
-    # Unlike Kafka: 10,000, where it has no limit.
-    "group.max.size": _int(10_000, 1),
-    "group.min.session.timeout.ms": _int(6_000, 1),
-    "listener.security.protocol.map": _string(
-        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-    ),
-    "listeners": _list("", _text),
-    # Unlike Kafka: 500, not 15000: the internal logs stay small.
-    "log.cleaner.backoff.ms": _long(500, 1),
-    "log.cleaner.delete.retention.ms": _long(86_400_000),
-    "log.cleaner.min.cleanable.ratio": Property(0.5, _ratio, 6),
-    "log.cleanup.policy": _list("delete", POLICY),
-    "log.message.timestamp.type": _string("CreateTime", TIME_TYPE),
-    "log.retention.bytes": _long(-1, LONG_MIN),
-    "log.retention.check.interval.ms": _long(300_000, 1),
-    "log.retention.hours": Property(168, _retention, 3),
-    "log.retention.minutes": Property(10_080, _retention, 3),
-    "log.retention.ms": _long(604_800_000, -1),
-    "log.roll.hours": _int(168, 1),
-    "log.roll.ms": _long(604_800_000, 1),
-    "log.segment.bytes": _int(1 << 30, SEGMENT_BYTES_MIN),
-    # Unlike Kafka: 10,000, where it has no limit.
-    "max.connections": _int(10_000, 0),
-    "max.incremental.fetch.session.cache.slots": _int(1_000),
-    "message.max.bytes": _int(1_048_588),
-    "min.insync.replicas": _int(1, 1),
-    "node.id": _int(1, 0),
-    # Unlike Kafka: at most so many, as more at once are refused to whoever makes the topic.
-    "num.partitions": _int(1, 1, PARTITIONS_MAX),
-    "offset.metadata.max.bytes": _int(4_096),
-    "offsets.retention.check.interval.ms": _long(600_000, 1),
-    "offsets.retention.minutes": _int(10_080, 1),
-    "offsets.topic.num.partitions": _int(50, 1, PARTITIONS_MAX),
-    # Unlike Kafka: 1, not 3, as there is one broker; so is transaction.state.log.replication.factor.
-    "offsets.topic.replication.factor": _short(1, 1),
-    # Unlike Kafka: what no topic may have is refused at the start; there the topic can then never be made.
-    "offsets.topic.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
-    "producer.id.expiration.check.interval.ms": _int(600_000, 1),
-    "producer.id.expiration.ms": _int(86_400_000, 1),
-    # Unlike Kafka: 512 MiB, where it has no limit.
-    "queued.max.request.bytes": _long(512 << 20, -1),
-    # Unlike Kafka: 1,024, not 50: clients that all come at once are not made to wait a second.
-    "socket.listen.backlog.size": _int(1_024, 1),
-    "socket.request.max.bytes": _int(104_857_600, 1),
-    "stuntbroker.cluster.id": _string("", _visible),
-    # Transactional ids, those that end with * stand for all that begin so.
-    "stuntbroker.deny.two.phase.commit": _list("", _ids_or_prefixes),
-    "stuntbroker.groups.max.bytes": _long(256 << 20, 1),
-    "stuntbroker.initial.producer.epoch": _int(0, 0, 32_766),
-    "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
-    "stuntbroker.mapped.address": _string("", _address),
-    "stuntbroker.mapped.address.wait.ms": _int(0, 0),
-    # One for all listeners, or NAME:RELEASE for some of them.
-    "stuntbroker.personality": _list(RELEASE, _personalities),
-    # As above.
-    "stuntbroker.profile": _list(KAFKA, _by_listener(KAFKA, KIP_588, KIP_447_DRAFT)),
-    # any: a replication factor above 1 is accepted, and one copy is kept; strict: it is refused, as Kafka with one broker does.
-    "stuntbroker.replication.factor": _string("strict", _one_of("strict", "any")),
-    "stuntbroker.write.buffer.bytes": _int(4 << 20, 65_536),
-    # Unlike Kafka: 100, not 10000, so that a transaction that timed out is aborted when its time is over.
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": _int(100, 1),
-    "transaction.max.timeout.ms": _int(900_000, 1),
-    "transaction.partition.verification.enable": _bool(True),
-    # Unlike Kafka: 100, not 3600000, so that an id expires when its time is over.
-    "transaction.remove.expired.transaction.cleanup.interval.ms": _int(100, 1),
-    "transaction.state.log.num.partitions": _int(50, 1, PARTITIONS_MAX),
-    "transaction.state.log.replication.factor": _short(1, 1),
-    "transaction.state.log.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
-    "transaction.two.phase.commit.enable": _bool(True),  # Unlike Kafka: False there.
-    # Unlike Kafka: a property too, where Kafka has only the level of a feature (features.py).
-    "transaction.version": _int(2, 0, 2),
-    "transactional.id.expiration.ms": _int(604_800_000, 1),
-}
-"""Every property that a broker knows."""
-
-INTERNAL_REPLICATION_FACTORS: Final = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
-
-IN_OTHER_UNITS: Final = {
-    "log.retention.ms": (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
-    "log.roll.ms": (("log.roll.hours", 3_600_000),),
-}
-"""Property -> the properties that stand in for it while it is not set, in order of precedence, and their units in it."""
-
-TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
-    "cleanup.policy": (_list("delete", POLICY), "log.cleanup.policy"),
-    "compression.gzip.level": (Property(-1, _gzip_level, 3), "compression.gzip.level"),
-    "compression.lz4.level": (_int(9, 1, 17), "compression.lz4.level"),
-    "compression.type": (_string("producer", COMPRESSION), "compression.type"),
-    "compression.zstd.level": (_int(3, -131_072, 22), "compression.zstd.level"),
-    "delete.retention.ms": (_long(86_400_000), "log.cleaner.delete.retention.ms"),
-    "file.delete.delay.ms": (_long(60_000), "log.segment.delete.delay.ms"),
-    "flush.messages": (_long(LONG_MAX, 1), "log.flush.interval.messages"),
-    "flush.ms": (_long(LONG_MAX), None),
-    "follower.replication.throttled.replicas": (_list("", _replicas), None),
-    "index.interval.bytes": (_int(4_096), "log.index.interval.bytes"),
-    "leader.replication.throttled.replicas": (_list("", _replicas), None),
-    "local.retention.bytes": (_long(-2, -2), "log.local.retention.bytes"),
-    "local.retention.ms": (_long(-2, -2), "log.local.retention.ms"),
-    "max.compaction.lag.ms": (_long(LONG_MAX, 1), "log.cleaner.max.compaction.lag.ms"),
-    "max.message.bytes": (_int(1_048_588), "message.max.bytes"),
-    "message.timestamp.after.max.ms": (_long(3_600_000), "log.message.timestamp.after.max.ms"),
-    "message.timestamp.before.max.ms": (_long(LONG_MAX), "log.message.timestamp.before.max.ms"),
-    "message.timestamp.type": (_string("CreateTime", TIME_TYPE), "log.message.timestamp.type"),
-    "min.cleanable.dirty.ratio": (Property(0.5, _ratio, 6), "log.cleaner.min.cleanable.ratio"),
-    "min.compaction.lag.ms": (_long(0), "log.cleaner.min.compaction.lag.ms"),
-    "min.insync.replicas": (_int(1, 1), "min.insync.replicas"),
-    "preallocate": (_bool(False), "log.preallocate"),
-    "remote.log.copy.disable": (_bool(False), None),
-    "remote.log.delete.on.disable": (_bool(False), None),
-    "remote.storage.enable": (Property(False, _switched_off, 1), None),
-    "retention.bytes": (_long(-1, LONG_MIN), "log.retention.bytes"),
-    "retention.ms": (_long(604_800_000, -1), "log.retention.ms"),
-    "segment.bytes": (_int(1 << 30, SEGMENT_BYTES_MIN), "log.segment.bytes"),
-    "segment.index.bytes": (_int(10_485_760, 4), "log.index.size.max.bytes"),
-    "segment.jitter.ms": (_long(0), None),
-    "segment.ms": (_long(604_800_000, 1), "log.roll.ms"),
-    "unclean.leader.election.enable": (_bool(False), "unclean.leader.election.enable"),
-}
-"""Configuration of a topic: the property, and the broker property (not always known here) whose value is its default."""
-
-WITHOUT_DEFAULT: Final = frozenset(
-    {"advertised.listeners", "listeners", "log.retention.minutes", "log.retention.ms", "log.roll.ms"}
+from stuntbroker.broker.properties import (
+    BROKER,
+    IN_OTHER_UNITS,
+    INTERNAL_REPLICATION_FACTORS,
+    TOPIC,
+    ConfigError,
+    read_property,
 )
-"""Properties that DescribeConfigs shows as null while they are not set.
 
-The times have their default in hours, under another name, as in Kafka. The addresses follow from `--host`, `--port` and the
-address by which a client came.
-"""
-
-
-def read_property(known: Mapping[str, Property], name: str, text: str) -> Any:
-    """Return the value that `text` stands for. Raises ConfigError, which names the property."""
-    try:
-        return known[name].read(text.strip())
-    except ConfigError as fault:
-        raise ConfigError(f"{name}: {fault}") from None
+if TYPE_CHECKING:
+    from stuntbroker.broker.property_names import FlagName, NumberName, TextName
 
 
 def _check_unused(name: str) -> None:
@@ -355,36 +38,39 @@ def _check_unused(name: str) -> None:
 
 
 class BrokerConfig:
-    """The values in force: `config["num.partitions"]`. Refuses what is wrong when it is made."""
+    """The values in force: `config["num.partitions"]`. Refuses what is wrong when it is made.
 
-    __slots__ = ("ceilings", "given", "unused", "values")
+    `values` never changes: what is changed while the broker runs replaces all of it (`replace`).
+    """
+
+    __slots__ = ("_values", "ceilings", "given", "unused")
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        self.values: dict[str, Any] = {name: prop.default for name, prop in BROKER.items()}
-        self.given = dict(given or {})
+        self._values: dict[str, Any] = {name: prop.default for name, prop in BROKER.items()}
+        self.given: Mapping[str, str] = MappingProxyType(dict(given or {}))
         self.ceilings: dict[str, int] = {}
         """What the system allows, whatever is set."""
         self.unused: list[str] = []
         """Properties of Kafka that were given and have no effect here."""
         for name, text in self.given.items():
             if name in BROKER:
-                self.values[name] = read_property(BROKER, name, text)
+                self._values[name] = read_property(BROKER, name, text)
             else:
                 _check_unused(name)
                 self.unused.append(name)
         self._convert_units()
-        low, high = (self.values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
+        low, high = (self._values[f"group.{end}.session.timeout.ms"] for end in ("min", "max"))
         if low > high:  # Unlike Kafka: it starts, and no member can ever join.
             raise ConfigError(
                 f"group.max.session.timeout.ms: {high} is less than group.min.session.timeout.ms, which is {low}"
             )
-        most, request = self.values["queued.max.request.bytes"], self.values["socket.request.max.bytes"]
+        most, request = self._values["queued.max.request.bytes"], self._values["socket.request.max.bytes"]
         if 0 < most < request:
             raise ConfigError(
                 f"queued.max.request.bytes: {most} is less than one request may have, {request} (socket.request.max.bytes): "
                 "raise it, lower the other, or set it to -1 for no limit"
             )
-        copies = self.values["default.replication.factor"]
+        copies = self._values["default.replication.factor"]
         # Unlike Kafka: it starts, and no topic can be made by default.
         if copies > 1 and not self.accepts_any_replication_factor:
             raise ConfigError(
@@ -392,59 +78,45 @@ class BrokerConfig:
                 "set it to 1, or set stuntbroker.replication.factor=any to keep one copy whatever is asked for"
             )
         # Unlike Kafka: it starts, and can never make these topics. Set-ups for a cluster bring both properties along.
-        self.unused += [name for name in INTERNAL_REPLICATION_FACTORS if self.values[name] > 1]
+        self.unused += [name for name in INTERNAL_REPLICATION_FACTORS if self._values[name] > 1]
         if "broker.id" in self.given and "node.id" not in self.given:
-            self.values["node.id"] = self.values["broker.id"]
+            self._values["node.id"] = self._values["broker.id"]
 
     def _convert_units(self) -> None:
         """Sets what is not given in milliseconds from the first other unit that is."""
         for name, others in IN_OTHER_UNITS.items():
             for other, unit_ms in others:
                 if name not in self.given and other in self.given:
-                    value = self.values[other]
-                    self.values[name] = value if value == -1 else value * unit_ms
+                    value = self._values[other]
+                    self._values[name] = value if value == -1 else value * unit_ms
                     break
 
+    @overload
+    def __getitem__(self, name: NumberName) -> int: ...
+    @overload
+    def __getitem__(self, name: FlagName) -> bool: ...
+    @overload
+    def __getitem__(self, name: TextName) -> str: ...
+    @overload
+    def __getitem__(self, name: str) -> Any: ...
     def __getitem__(self, name: str) -> Any:
-        return self.values[name]
+        return self._values[name]
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """All values in force, by name."""
+        return MappingProxyType(self._values)
+
+    def replace(self, values: Mapping[str, Any]) -> None:
+        """Put other values in force, all at once."""
+        self._values = dict(values)
 
     @property
     def accepts_any_replication_factor(self) -> bool:
         """Whether a replication factor above 1 is accepted (`stuntbroker.replication.factor=any`)."""
-        return bool(self.values["stuntbroker.replication.factor"] == "any")
+        return bool(self._values["stuntbroker.replication.factor"] == "any")
 
     def topic_default(self, name: str) -> Any:
         """Return what a topic has for a property that is not set for it."""
         prop, broker_name = TOPIC[name]
-        return prop.default if broker_name is None else self.values.get(broker_name, prop.default)
-
-
-def show(value: Any) -> str:
-    """A value as Kafka prints it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def check_topic_config(configs: Mapping[str, str | None]) -> dict[str, str]:
-    """The configuration of a topic as it is kept. Raises ConfigError in Kafka's manner."""
-    kept = {}
-    for name, text in configs.items():
-        if name not in TOPIC:
-            raise ConfigError(f"Unknown topic config name: {name}")
-        if text is None:
-            raise ConfigError(f"Null value not supported for topic configs: {name}")
-        try:
-            TOPIC[name][0].read(text.strip())
-        except ConfigError as fault:
-            raise ConfigError(f"Invalid value {text} for configuration {name}: {fault}") from None
-        kept[name] = text  # As it came, blanks and all.
-    low, high = (
-        TOPIC[name][0].read(kept[name].strip()) if name in kept else TOPIC[name][0].default
-        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
-    )
-    if low > high:
-        raise ConfigError(
-            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
-        )
-    return kept
+        return prop.default if broker_name is None else self._values.get(broker_name, prop.default)

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.broker.config import TOPIC as TOPIC_CONFIGS
-from stuntbroker.broker.config import ConfigError, check_topic_config
 from stuntbroker.broker.dynamic_config import DynamicConfig, Refusal
+from stuntbroker.broker.properties import TOPIC as TOPIC_CONFIGS
+from stuntbroker.broker.properties import ConfigError, check_topic_config
 from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.storage.errors import StorageError

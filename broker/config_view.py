@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stuntbroker.broker.config import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
 from stuntbroker.broker.dynamic_config import CLUSTER
 from stuntbroker.broker.dynamic_properties import DYNAMIC
 from stuntbroker.broker.features import TRANSACTION_VERSION
+from stuntbroker.broker.properties import BROKER, TOPIC, WITHOUT_DEFAULT, Property, show
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Services
@@ -67,7 +67,7 @@ def broker_configs(broker: Services) -> list[Entry]:
         value = show(broker.config[name]) if is_set or name not in WITHOUT_DEFAULT else None
         if name == TRANSACTION_VERSION:
             value = show(broker.features.transaction_version)
-        entries.append(Entry(name, value, is_set, source, prop.kind, name not in DYNAMIC, synonyms))
+        entries.append(Entry(name, value, is_set, source, prop.kind, not prop.is_dynamic, synonyms))
     levels = broker.dynamic_config.levels.values()
     for name in dict.fromkeys(name for level in levels for name in level if name not in BROKER):
         synonyms = _values_by_level(broker, name, None)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config import KIP_588
 from stuntbroker.broker.fences import FENCED
+from stuntbroker.broker.properties import KIP_588
 from stuntbroker.coordinator.requests import TRANSACTION_TIMED_OUT
 from stuntbroker.protocol.errors import ErrorCode
 

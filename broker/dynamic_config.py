@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.broker.config import BROKER, TOPIC, BrokerConfig, ConfigError, Property
+from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.dynamic_properties import (
     BOOLEAN,
     DOUBLE,
@@ -21,6 +21,7 @@ from stuntbroker.broker.dynamic_properties import (
     PER_LISTENER,
     SHORT,
 )
+from stuntbroker.broker.properties import BROKER, TOPIC, ConfigError, Property
 from stuntbroker.protocol.errors import ErrorCode
 
 CLUSTER: Final = ""
@@ -118,7 +119,8 @@ class DynamicConfig:
                     value = _read(known, name, text)
                     ceiling = self._config.ceilings.get(name)
                     values[name] = value if ceiling is None else min(value, ceiling)
-        before, self._config.values = self._config.values, values
+        before = self._config.values
+        self._config.replace(values)
         if values != before and self.changed is not None:
             self.changed()
 
@@ -171,7 +173,9 @@ def _change(after: dict[str, str], change: Change) -> None:
 def _check(level: str, values: Mapping[str, str]) -> None:
     """Whether these may be set on a level, in Kafka's order of checks. Names that Kafka does not know may be."""
     # Unlike Kafka: numbers of threads may change by any factor, and why a value is refused is said in words of our own.
-    read_only = [name for name in values if (name in BROKER and name not in DYNAMIC) or name in _read_only_names()]
+    read_only = [
+        name for name in values if (name in BROKER and not BROKER[name].is_dynamic) or name in _read_only_names()
+    ]
     if read_only:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(read_only)}]")
     per_listener = [name for name in values if name in PER_LISTENER]

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from stuntbroker.broker.config import BROKER, BrokerConfig
+from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.broker.properties import BROKER
 
 TRANSACTION_VERSION: Final = "transaction.version"
 LEVEL_MAX: Final = 2

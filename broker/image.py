@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from stuntbroker.broker.config import INT_MAX, LONG_MAX
 from stuntbroker.broker.features import FIRST_EPOCH, LEVEL_MAX
+from stuntbroker.broker.properties import INT_MAX, LONG_MAX
 from stuntbroker.broker.quotas import ENTITY_TYPES, Entity, Values, entity_of
 from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.storage.ownership import Deleted

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from stuntbroker.broker.apis import RELEASE
-from stuntbroker.broker.config import BROKER, KAFKA, BrokerConfig, ConfigError
+from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.broker.properties import BROKER, KAFKA, ConfigError
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_NAME: Final = "PLAINTEXT"

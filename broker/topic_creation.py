@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from stuntbroker.broker.config import ConfigError, check_topic_config
+from stuntbroker.broker.properties import ConfigError, check_topic_config
 from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic

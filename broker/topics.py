@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.chance import Chance
-from stuntbroker.broker.config import TOPIC, BrokerConfig, ConfigError, check_topic_config
+from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.broker.properties import TOPIC, ConfigError, check_topic_config
 from stuntbroker.broker.topic_names import INTERNAL, OFFSETS, TXN_STATE
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from stuntbroker.broker.config import KIP_588
 from stuntbroker.broker.fences import Fences
 from stuntbroker.broker.producer_ids import ProducerIds
+from stuntbroker.broker.properties import KIP_588
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, Hold, OnReply
 from stuntbroker.coordinator.machine import expires_at_ms, has_expired

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from stuntbroker.broker.config import BROKER
+from stuntbroker.broker.properties import BROKER
 from stuntbroker.cli.arguments import SERVE_OPTIONS
 
 KAFKA: Final = "KAFKA_"

@@ -12,10 +12,11 @@ import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from stuntbroker.broker.config import BrokerConfig, ConfigError
+from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.file_limits import share
 from stuntbroker.broker.listener import CannotListen, Listener, listeners_of
+from stuntbroker.broker.properties import ConfigError
 from stuntbroker.broker.server import Broker
 from stuntbroker.cli.arguments import UsageError, choice, number, single
 from stuntbroker.protocol.primitives import DecodeError
@@ -127,7 +128,7 @@ def serve(given: dict[str, list[str]]) -> int:
             max_connections=shares.connections,
             hint="the system lets this process have too few open files: raise the limit (ulimit -n)",
         )
-        config.values["max.connections"] = shares.connections
+        config.replace({**config.values, "max.connections": shares.connections})
     config.ceilings["max.connections"] = share(open_files, 1 << 30).connections
     OPEN_FILES.limit = shares.segments
     try:

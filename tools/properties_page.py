@@ -1,6 +1,6 @@
 """Writes docs/properties.md from the properties and their documentation. `--check` only says whether it is up to date.
 
-Types, defaults and texts come from broker/config.py and broker/config_docs.py. This file adds the subjects and what Apache
+Types, defaults and texts come from broker/properties.py and broker/config_docs.py. This file adds the subjects and what Apache
 Kafka 4.3.1 has as default where that is another value.
 """
 
@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from stuntbroker.broker.config import BROKER, TOPIC, WITHOUT_DEFAULT, show
-from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS
+from stuntbroker.broker.properties import BROKER, TOPIC, WITHOUT_DEFAULT, show
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "properties.md"
 TYPES: Final = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list"}
@@ -59,6 +58,7 @@ Programs get the descriptions of this page too: `new DescribeConfigsOptions().in
 
 - The names are Kafka's. Names that begin with `stuntbroker.` are ours, and so is `transaction.version`, which is only a
   feature in Kafka.
+- "can change": while the broker runs, by `kafka-configs.sh` or `stuntbroker config set`. A topic's properties always can.
 - "No effect here": the property is accepted, stored and described, and changes nothing.
 - A property of Kafka's broker that is not on this page is accepted at the start with a warning, and has no effect. A property
   of a topic that is not on this page is refused.
@@ -189,18 +189,17 @@ def topic_table(names: list[str]) -> str:
         one, broker_name = TOPIC[name]
         source = code(broker_name) if broker_name in BROKER else ""
         rows.append(
-            f"| {code(name)} | {TYPES[one.kind]} | {code(show(one.default))} | {source} | {prose(TOPIC_DOCS[name])} |"
+            f"| {code(name)} | {TYPES[one.kind]} | {code(show(one.default))} | {source} | {prose(one.documentation)} |"
         )
     return "\n".join(rows) + "\n"
 
 
 def broker_table(names: list[str]) -> str:
-    rows = ["| property | type | default | in Kafka | what it does |", "|---|---|---|---|---|"]
+    rows = ["| property | type | default | in Kafka | can change | what it does |", "|---|---|---|---|---|---|"]
     for name in names:
         one, default = BROKER[name], default_of(name)
-        rows.append(
-            f"| {code(name)} | {TYPES[one.kind]} | {code(default)} | {in_kafka(name)} | {prose(BROKER_DOCS[name])} |"
-        )
+        cells = [code(name), TYPES[one.kind], code(default), in_kafka(name), "yes" if one.is_dynamic else ""]
+        rows.append(f"| {' | '.join(cells)} | {prose(one.documentation)} |")
     return "\n".join(rows) + "\n"
 
 

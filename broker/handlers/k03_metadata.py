@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config import PARTITIONS_MAX
+from stuntbroker.broker.properties import PARTITIONS_MAX
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.broker.topic_names import INTERNAL, TopicNameError, check_name
 from stuntbroker.broker.topics import Topic

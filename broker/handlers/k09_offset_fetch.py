@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from stuntbroker.broker.config import KIP_447_DRAFT
+from stuntbroker.broker.properties import KIP_447_DRAFT
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.groups.offset_requests import FetchedTopic
 from stuntbroker.protocol.errors import ErrorCode

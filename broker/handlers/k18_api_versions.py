@@ -10,9 +10,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.apis import WITHOUT_TWO_PHASE
-from stuntbroker.broker.config import KIP_588
 from stuntbroker.broker.features import LEVEL_MAX, TRANSACTION_VERSION
 from stuntbroker.broker.personality import has_features, versions_of
+from stuntbroker.broker.properties import KIP_588
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.api_versions_request import ApiVersionsRequest
 from stuntbroker.protocol.messages.api_versions_response import (

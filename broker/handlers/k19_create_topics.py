@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config import PARTITIONS_MAX
 from stuntbroker.broker.config_view import topic_configs
+from stuntbroker.broker.properties import PARTITIONS_MAX
 from stuntbroker.broker.slices import MADE, SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.broker.topic_creation import TopicRefused, check_new_topic
 from stuntbroker.broker.topics import Topic

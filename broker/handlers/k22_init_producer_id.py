@@ -14,10 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.authorizer import Operation, Resource
-from stuntbroker.broker.config import KIP_447_DRAFT, KIP_588
 from stuntbroker.broker.coordinator_errors import coordinator_code
 from stuntbroker.broker.fences import cause_of
 from stuntbroker.broker.group_fencing import Claim
+from stuntbroker.broker.properties import KIP_447_DRAFT, KIP_588
 from stuntbroker.coordinator.requests import InitProducerId, Reply
 from stuntbroker.coordinator.state import TIMEOUT_NONE
 from stuntbroker.protocol.errors import ErrorCode

@@ -5,10 +5,12 @@ v3 types, and documentation if the request asks for it. v4 flexible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from stuntbroker.broker.config_view import Entry, broker_configs, cluster_configs, topic_configs
+from stuntbroker.broker.properties import BROKER as BROKER_PROPERTIES
+from stuntbroker.broker.properties import TOPIC as TOPIC_PROPERTIES
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
@@ -62,12 +64,15 @@ def _describe_resource(
     broker: Services, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
-    docs = _documentation(kind) if request.include_documentation else {}
 
     def answer(error: ErrorCode, message: str | None, entries: Sequence[Entry] = ()) -> DescribeConfigsResult:
         keys = resource.configuration_keys
         wanted = [entry for entry in entries if not keys or entry.name in frozenset(keys)]
-        configs = [_result(entry, request.include_synonyms, docs.get(entry.name)) for entry in wanted]
+        with_documentation = request.include_documentation
+        configs = [
+            _result(entry, request.include_synonyms, _documentation(kind, entry.name) if with_documentation else None)
+            for entry in wanted
+        ]
         return DescribeConfigsResult(error, message, kind, name, configs)
 
     if kind == TOPIC:
@@ -98,12 +103,12 @@ def _describe_resource(
     return answer(ErrorCode.NONE, "")
 
 
-def _documentation(kind: int) -> Mapping[str, str]:
-    """Documentation of the properties of a type of resource, by name."""
+def _documentation(kind: int, name: str) -> str | None:
+    """The documentation of a property of a type of resource; None for one that is not known."""
     # Unlike Kafka: the words are ours, and say what a property does here.
-    from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS  # Few requests ask for it.
-
-    return {TOPIC: TOPIC_DOCS, BROKER: BROKER_DOCS}.get(kind, {})
+    if kind == TOPIC:
+        return TOPIC_PROPERTIES[name][0].documentation
+    return BROKER_PROPERTIES[name].documentation if kind == BROKER and name in BROKER_PROPERTIES else None
 
 
 def _result(entry: Entry, synonyms: bool, documentation: str | None) -> DescribeConfigsResourceResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config import PARTITIONS_MAX
+from stuntbroker.broker.properties import PARTITIONS_MAX
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic

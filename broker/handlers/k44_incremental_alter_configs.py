@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.broker.config import TOPIC as TOPIC_CONFIGS
-from stuntbroker.broker.config import ConfigError, show
 from stuntbroker.broker.config_change import (
     BROKER,
     BROKER_LOGGER,
@@ -20,6 +18,8 @@ from stuntbroker.broker.config_change import (
     unknown,
 )
 from stuntbroker.broker.dynamic_config import APPEND, DELETE, SET, SUBTRACT, Change
+from stuntbroker.broker.properties import TOPIC as TOPIC_CONFIGS
+from stuntbroker.broker.properties import ConfigError, show
 from stuntbroker.broker.slices import Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.incremental_alter_configs_request import (

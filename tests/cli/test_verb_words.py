@@ -164,7 +164,7 @@ def test_zsh_completes_a_command(on_the_path: dict[str, str]) -> None:
 def test_bash_completes_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", "bash"]) == 0
     (tmp_path / "script").write_text(capsys.readouterr().out)
-    ours = "import sys; from stuntbroker.cli.arguments import run; sys.exit(run(sys.argv[1:]))"
+    ours = "import sys; from stuntbroker.cli.main import run; sys.exit(run(sys.argv[1:]))"
     code = f"""
     stuntbroker() {{ {sys.executable} -c '{ours}' "$@"; }}
     source {tmp_path}/script

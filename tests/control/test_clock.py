@@ -104,7 +104,8 @@ async def test_in_an_hour_transactions_end_one_after_the_other_each_at_its_own_t
     began_ms = rig.broker.clock.now_ms()
     for minutes in (30, 5, 50):
         begin(client, f"{minutes} minutes", minutes * 60_000)
-    rig.broker.config.values["transaction.max.timeout.ms"] = HOUR_MS
+    config = rig.broker.config
+    config.replace({**config.values, "transaction.max.timeout.ms": HOUR_MS})
 
     await control.clock.advance(HOUR_MS)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from stuntbroker.broker.config import BROKER, TOPIC
 from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS
+from stuntbroker.broker.properties import BROKER, TOPIC, Property
+from stuntbroker.broker.property_names import FlagName, NumberName, TextName
 from stuntbroker.broker.topics import Topic, Topics
 
 LENGTH_MAX = 300
@@ -18,6 +19,10 @@ TEXTS = [
     *(pytest.param(name, text, id=f"broker-{name}") for name, text in BROKER_DOCS.items()),
 ]
 NO_EFFECT = "No effect here"
+PROPERTIES = [
+    *(pytest.param(prop, id=f"topic-{name}") for name, (prop, _) in TOPIC.items()),
+    *(pytest.param(prop, id=f"broker-{name}") for name, prop in BROKER.items()),
+]
 
 
 def test_every_property_has_documentation_and_no_documentation_is_of_another_name() -> None:
@@ -53,6 +58,25 @@ def test_documentation_says_which_properties_of_a_topic_have_no_effect() -> None
     Topics.log_config(SimpleNamespace(config_of=config_of), Topic("t", bytes(16), {}))  # type: ignore[arg-type]
 
     assert sorted(name for name, text in TOPIC_DOCS.items() if NO_EFFECT not in text) == sorted(used)
+
+
+@pytest.mark.parametrize(
+    "prop",
+    [*BROKER.values(), *(prop for prop, _ in TOPIC.values())],
+    ids=lambda prop: f"{'topic' if prop.is_topic_s else 'broker'}-{prop.name}",
+)
+def test_documentation_and_property_agree_on_whether_it_has_an_effect(prop: Property) -> None:
+    assert prop.has_effect is (NO_EFFECT not in prop.documentation)
+
+
+@pytest.mark.parametrize(("names", "kinds"), [(NumberName, (3, 4, 5)), (FlagName, (1,)), (TextName, (2, 7))])
+def test_the_names_that_a_type_checker_knows_are_those_of_the_properties(names: Any, kinds: tuple[int, ...]) -> None:
+    assert sorted(get_args(names)) == sorted(name for name, prop in BROKER.items() if prop.kind in kinds)
+
+
+@pytest.mark.parametrize("name", BROKER)
+def test_the_default_of_a_property_has_the_type_of_the_property(name: str) -> None:
+    assert type(BROKER[name].default) is {1: bool, 2: str, 3: int, 4: int, 5: int, 6: float, 7: str}[BROKER[name].kind]
 
 
 def test_the_default_of_a_topic_property_is_documented_as_that() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stuntbroker.broker.config import ConfigError, check_topic_config
+from stuntbroker.broker.properties import ConfigError, check_topic_config
 from tests.kit.rig import rig
 from tests.kit.valid_requests import TOPIC
 

@@ -9,9 +9,10 @@ from struct import unpack
 import pytest
 
 from stuntbroker.broker import listener
-from stuntbroker.broker.config import BrokerConfig, ConfigError
+from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.dynamic_config import Change
 from stuntbroker.broker.listener import Address, bind, listeners_of, parse_address
+from stuntbroker.broker.properties import ConfigError
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stuntbroker.broker.config import PARTITIONS_MAX
+from stuntbroker.broker.properties import PARTITIONS_MAX
 from stuntbroker.broker.slices import ELEMENTS_AT_ONCE, MADE, SLICE_COST
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (

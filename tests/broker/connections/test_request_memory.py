@@ -7,7 +7,8 @@ from struct import pack
 
 import pytest
 
-from stuntbroker.broker.config import BrokerConfig, ConfigError
+from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.broker.properties import ConfigError
 from stuntbroker.broker.request_memory import ALWAYS_GIVEN
 from stuntbroker.broker.server import IDLE_CHECK_MS
 from stuntbroker.protocol.errors import ErrorCode

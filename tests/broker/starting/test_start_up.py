@@ -31,6 +31,7 @@ OURS = {
     "stuntbroker.broker.chance", "stuntbroker.broker.clock", "stuntbroker.broker.config", "stuntbroker.broker.connection",
     "stuntbroker.broker.events", "stuntbroker.broker.fetch_sessions", "stuntbroker.broker.features",
     "stuntbroker.broker.fences", "stuntbroker.broker.file_limits",
+    "stuntbroker.broker.dynamic_properties", "stuntbroker.broker.properties",
     "stuntbroker.broker.housekeeping", "stuntbroker.broker.image", "stuntbroker.broker.listener", "stuntbroker.broker.quotas",
     "stuntbroker.broker.producer_ids", "stuntbroker.broker.read_pace", "stuntbroker.broker.request_memory",
     "stuntbroker.broker.router", "stuntbroker.broker.server", "stuntbroker.broker.timers",
