@@ -49,9 +49,9 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def hand(bootstrap: str) -> Iterator[Hand]:
-    made = Hand(bootstrap)
-    yield made
-    made.close()
+    created = Hand(bootstrap)
+    yield created
+    created.close()
 
 
 @pytest.fixture

@@ -60,9 +60,9 @@ class Hand:
     def make_topic(self, name: str, partitions: int = 2) -> None:
         def attempt() -> None:
             request = CreateTopicsRequest([CreatableTopic(name, partitions, 1)], 10_000)
-            (made,) = self._ask(19, request, CreateTopicsResponse, 5).topics
-            if made.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                check(name, made.error_code)
+            (created,) = self._ask(19, request, CreateTopicsResponse, 5).topics
+            if created.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                check(name, created.error_code)
 
         def known() -> bool:
             try:
@@ -77,9 +77,9 @@ class Hand:
         def attempt() -> Producer:
             if transactional_id is not None:
                 self.cluster.coordinators([transactional_id])
-            made = self._ask(22, InitProducerIdRequest(transactional_id, timeout_ms), InitProducerIdResponse, 4)
-            check("InitProducerId", made.error_code)
-            return Producer(transactional_id or "nobody", made.producer_id, made.producer_epoch)
+            created = self._ask(22, InitProducerIdRequest(transactional_id, timeout_ms), InitProducerIdResponse, 4)
+            check("InitProducerId", created.error_code)
+            return Producer(transactional_id or "nobody", created.producer_id, created.producer_epoch)
 
         return self.cluster.retrying(attempt)
 
@@ -96,9 +96,9 @@ class Hand:
         def attempt() -> Producer:
             self.cluster.coordinators([transactional_id])
             request = InitProducerIdRequest(transactional_id, 60_000, enable_2pc=True)
-            made = self._ask(22, request, InitProducerIdResponse, TWO_PHASE_V6)
-            check("InitProducerId", made.error_code)
-            return Producer(transactional_id, made.producer_id, made.producer_epoch)
+            created = self._ask(22, request, InitProducerIdResponse, TWO_PHASE_V6)
+            check("InitProducerId", created.error_code)
+            return Producer(transactional_id, created.producer_id, created.producer_epoch)
 
         return self.cluster.retrying(attempt)
 
@@ -124,9 +124,9 @@ class Hand:
                 (), *producer, [AddPartitionsToTxnTopic(topic, partitions)]
             )  # fmt: skip
             answer = self._ask(24, request, AddPartitionsToTxnResponse, ADD_PARTITIONS_V3)
-            for found in answer.results_by_topic_v3_and_below:
-                for one in found.results_by_partition:
-                    check("AddPartitionsToTxn", one.partition_error_code)
+            for actual in answer.results_by_topic_v3_and_below:
+                for each in actual.results_by_partition:
+                    check("AddPartitionsToTxn", each.partition_error_code)
 
         self.cluster.retrying(attempt)
 
@@ -141,9 +141,9 @@ class Hand:
 
         def attempt() -> int:
             answer = self._ask(0, request, ProduceResponse, PRODUCE_V11)
-            one = answer.responses[0].partition_responses[0]
-            check("Produce", one.error_code, one.error_message)
-            return one.base_offset
+            each = answer.responses[0].partition_responses[0]
+            check("Produce", each.error_code, each.error_message)
+            return each.base_offset
 
         return self.cluster.retrying(attempt)
 
@@ -158,9 +158,9 @@ class Hand:
         answer = self.cluster.retrying(
             lambda: self._ask(2, ListOffsetsRequest(-1, READ_COMMITTED, wanted), ListOffsetsResponse, 5)
         )
-        one = answer.topics[0].partitions[0]
-        check("ListOffsets", one.error_code)
-        return one.offset
+        each = answer.topics[0].partitions[0]
+        check("ListOffsets", each.error_code)
+        return each.offset
 
     def _ask(self, key: int, request: Message, answer: type[Answer], version: int) -> Answer:
         return self.cluster.ask(self.node_id, key, request, answer, most=version)

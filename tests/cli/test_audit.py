@@ -77,7 +77,7 @@ def test_the_json_document_says_the_same(folder: Path) -> None:
     assert done.returncode == 0
     assert report["findings"] == []
     assert (report["transactions"], report["aborted_transactions"]) == (1, 0)
-    assert [one["topic"] for one in report["last_stable_offsets_held"]] == [TOPIC]
+    assert [each["topic"] for each in report["last_stable_offsets_held"]] == [TOPIC]
 
 
 def test_damage_is_found_and_is_the_exit_status(folder: Path, tmp_path: Path) -> None:
@@ -165,11 +165,16 @@ def test_tables_a_page_and_the_history_of_an_id_are_to_be_had(folder: Path, tmp_
     assert "who: no transactional id of that name" in done.stdout
     _, _, history = done.stdout.partition("\ncommitted\n")
     assert history.splitlines()[1].split()[1] == "first"
-    assert {one.name for one in (tmp_path / "tables").iterdir()} >= {"batches", "records", "transactions", "txn_state"}
+    assert {each.name for each in (tmp_path / "tables").iterdir()} >= {
+        "batches",
+        "records",
+        "transactions",
+        "txn_state",
+    }
     assert "<html" in (tmp_path / "page.html").read_text()
-    again = run(str(folder), "--tables", str(tmp_path / "tables"))
-    assert (again.returncode, again.stdout) == (1, "")
-    assert "is not empty" in again.stderr and again.stderr.count("\n") == 1
+    restarted = run(str(folder), "--tables", str(tmp_path / "tables"))
+    assert (restarted.returncode, restarted.stdout) == (1, "")
+    assert "is not empty" in restarted.stderr and restarted.stderr.count("\n") == 1
 
 
 def test_what_cannot_be_done_at_the_end_is_told_before_anything_is_written(folder: Path, tmp_path: Path) -> None:

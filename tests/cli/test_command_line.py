@@ -303,8 +303,8 @@ def test_a_setting_wins_over_the_file_and_every_way_to_write_a_property_counts(t
         serving("--config", str(tmp_path / "x.toml"), "--set", "num.partitions=5") as broker,
         Peer(broker.address) as peer,
     ):
-        (found,) = peer.ask(DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]), 4).results
-    values = {one.name: one.value for one in found.configs}
+        (actual,) = peer.ask(DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]), 4).results
+    values = {each.name: each.value for each in actual.configs}
     names = ("num.partitions", "log.retention.ms", "transaction.max.timeout.ms", "delete.topic.enable")
     assert [values[name] for name in names] == ["5", "5000", "7000", "false"]
 
@@ -318,7 +318,7 @@ def test_the_log_is_json_lines_when_asked_for_and_standard_output_has_one_line()
         status, out, err = broker.end()
     assert (status, out) == (0, "")
     events = [json.loads(line) for line in err.splitlines()]
-    assert [one["event"] for one in events] == ["properties_without_effect", "topic_created", "frame_refused"]
+    assert [each["event"] for each in events] == ["properties_without_effect", "topic_created", "frame_refused"]
     assert events[0]["properties"] == ["log.cleaner.threads"]
     assert {"level", "timestamp"} <= events[2].keys()
 

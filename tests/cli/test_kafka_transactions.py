@@ -31,9 +31,9 @@ def cells(printed: str, names: dict[str, str]) -> list[list[str]]:
     header, *rows = (
         [cell.strip() for cell in line.split("\t")[:-1] or [line]] for line in printed.splitlines() or [""]
     )
-    told = []
+    messages = []
     for row in rows:
-        told.append([])
+        messages.append([])
         for title, cell in zip(header, row, strict=True):
             if TIME.match(cell) or title in ("TransactionDurationMs", "Duration(min)"):
                 cell = "number" if cell.isdigit() else cell
@@ -41,8 +41,8 @@ def cells(printed: str, names: dict[str, str]) -> list[list[str]]:
                 cell = names.get(cell, cell)
             elif title == "TopicPartitions":
                 cell = ",".join(sorted(cell.split(",")))
-            told[-1].append(cell)
-    return [header, *sorted(told)]
+            messages[-1].append(cell)
+    return [header, *sorted(messages)]
 
 
 def story(bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
@@ -51,22 +51,22 @@ def story(bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
     hand.make_topic(TOPIC, partitions=3)
     producers: list[Producer] = []
 
-    def made(name: str) -> Producer:
+    def log_with(name: str) -> Producer:
         producers.append(hand.init(f"{TOPIC}-{name}"))
         return producers[-1]
 
-    opened = made("open")
+    opened = log_with("open")
     hand.add(opened, TOPIC, 0, 1)
     hand.produce(opened, TOPIC, 0)
-    ended = made("ended")
+    ended = log_with("ended")
     hand.add(ended, TOPIC, 1)
     hand.produce(ended, TOPIC, 1)
     hand.end(ended, commit=True)
     hand.settled(ended)
-    made("empty")
+    log_with("empty")
     for partition in (1, 2):
-        hand.produce(made(f"hanging-{partition}"), TOPIC, partition, age_ms=OLD_MS)
-    names = {str(one.producer_id): one.transactional_id for one in producers}
+        hand.produce(log_with(f"hanging-{partition}"), TOPIC, partition, age_ms=OLD_MS)
+    names = {str(each.producer_id): each.transactional_id for each in producers}
 
     def say(*arguments: str) -> tuple[int, list[list[str]]]:
         status, printed = tool(bootstrap, *arguments)
@@ -75,7 +75,7 @@ def story(bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
     pattern = ("--transactional-id-pattern", f"{TOPIC}.*")
     at = ("--topic", TOPIC, "--partition")
     pid = str(producers[-1].producer_id)
-    found = {
+    actual = {
         "list": say("list", *pattern),
         "list of those that run longer": say("list", *pattern, "--duration-filter", "1"),
         "describe open": say("describe", "--transactional-id", opened.transactional_id),
@@ -94,7 +94,7 @@ def story(bootstrap: str) -> dict[str, tuple[int, list[list[str]]]]:
         "describe-producers afterwards": say("describe-producers", *at, "0"),
     }
     hand.close()
-    return found
+    return actual
 
 
 def test_apaches_tool_prints_the_same_of_ours_as_of_kafka(ours: str, kafka: str) -> None:

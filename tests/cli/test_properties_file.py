@@ -40,9 +40,9 @@ def test_the_properties_of_a_java_file_are_in_force(tmp_path: Path) -> None:
     path.write_text("# A broker of ours\nnum.partitions = 3\ntransaction.max.timeout.ms : \\\n  7000\n")
 
     with serving("--config", str(path)) as broker, Peer(broker.address) as peer:
-        (found,) = peer.ask(DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]), 4).results
+        (actual,) = peer.ask(DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]), 4).results
 
-    values = {one.name: one.value for one in found.configs}
+    values = {each.name: each.value for each in actual.configs}
     assert [values[name] for name in ("num.partitions", "transaction.max.timeout.ms")] == ["3", "7000"]
 
 

@@ -29,9 +29,9 @@ class Shell:
     def type(self, line: str, status: int = 0) -> str:
         """Standard output, or standard error where the command is expected to fail."""
         self.capsys.readouterr()
-        found = run(["txn", *shlex.split(line), "--bootstrap", self.bootstrap])
+        actual = run(["txn", *shlex.split(line), "--bootstrap", self.bootstrap])
         out, err = self.capsys.readouterr()
-        assert (found, err if status == 0 else "") == (status, "")
+        assert (actual, err if status == 0 else "") == (status, "")
         return err if status else out
 
     def json(self, line: str) -> Any:
@@ -111,9 +111,9 @@ def test_running_longer_shows_neither_ids_without_a_transaction_nor_finished_one
     assert (name, state) == (opened.transactional_id, "Ongoing")
     assert started.startswith("20") and started.endswith("Z")
     assert int(running_ms) > 0
-    (found,) = shell.json(f"list {pattern} --running-longer-than-ms 1")["transactions"]
+    (actual,) = shell.json(f"list {pattern} --running-longer-than-ms 1")["transactions"]
     described = shell.json(f"describe --transactional-id {opened.transactional_id}")["transactions"][0]
-    assert found["started_at_ms"] == described["started_at_ms"]
+    assert actual["started_at_ms"] == described["started_at_ms"]
     assert shell.rows(f"list {pattern} --running-longer-than-ms 3600000") == []
     assert shell.rows(f"list {pattern} --running-longer-than-ms 1 --state Empty") == []
     hand.end(opened, commit=True)
@@ -152,18 +152,18 @@ def test_what_find_hanging_finds_is_ended_by_the_command_that_it_prints(hand: Ha
     young = hand.init(f"{own}young")
     hand.produce(young, own, 3)
 
-    found = shell.json(f"find-hanging --topic {own}")["hanging"]
-    assert [(one["partition"], one["producer_id"], one["start_offset"]) for one in found] == [
+    actual = shell.json(f"find-hanging --topic {own}")["hanging"]
+    assert [(each["partition"], each["producer_id"], each["start_offset"]) for each in actual] == [
         (1, known.producer_id, known_offset), (2, unknown.producer_id, unknown_offset),
     ]  # fmt: skip
-    assert all(one["idle_ms"] >= OLD_MS and one["coordinator_epoch"] == -1 for one in found)
+    assert all(each["idle_ms"] >= OLD_MS and each["coordinator_epoch"] == -1 for each in actual)
     for narrower in ("--partition 1", f"--partition 1 --broker-id {hand.node_id}"):
         assert shell.json(f"find-hanging --topic {own} {narrower}")["hanging"][0]["producer_id"] == known.producer_id
     assert (
         len(shell.json(f"find-hanging --topic {own} --max-transaction-timeout-ms {OLD_MS + 3_600_000}")["hanging"]) == 0
     )
-    everywhere = [one for one in shell.json("find-hanging")["hanging"] if one["topic"] == own]
-    assert [one["producer_id"] for one in everywhere] == [known.producer_id, unknown.producer_id]
+    everywhere = [each for each in shell.json("find-hanging")["hanging"] if each["topic"] == own]
+    assert [each["producer_id"] for each in everywhere] == [known.producer_id, unknown.producer_id]
 
     assert hand.last_stable_offset(own, 1) == known_offset
     table = shell.type(f"find-hanging --topic {own}")
@@ -198,10 +198,10 @@ def test_abort_says_who_was_aborted_and_what_there_is_when_there_is_no_such_tran
         }
     }  # fmt: skip
     assert "there is no open one" in shell.type(f"{where} --start-offset {offset}", status=1)
-    again = hand.produce(producer, own, 0, age_ms=OLD_MS, sequence=2)
+    restarted = hand.produce(producer, own, 0, age_ms=OLD_MS, sequence=2)
     given = f"--producer-id {producer.producer_id} --producer-epoch 0 --coordinator-epoch"
     assert f"producer {producer.producer_id}, epoch 0, coordinator epoch 0" in shell.type(f"{where} {given} -1")
-    assert hand.last_stable_offset(own, 0) == again + 3
+    assert hand.last_stable_offset(own, 0) == restarted + 3
     assert shell.type(f"{where} {given} 9") != ""
     assert "TRANSACTION_COORDINATOR_FENCED" in shell.type(f"{where} {given} 2", status=1)
     assert "no topic 'nowhere'" in shell.type("abort --topic nowhere --partition 0 --start-offset 0", status=1)
@@ -242,12 +242,12 @@ def test_a_two_phase_transaction_is_shown_without_a_time_out_and_can_be_terminat
     hand.produce(producer, own, 0)
 
     assert "none (two-phase)" in shell.type(f"describe --transactional-id {own}id")
-    (found,) = shell.json(f"describe --transactional-id {own}id")["transactions"]
-    assert (found["two_phase"], found["timeout_ms"]) == (True, 2**31 - 1)
+    (actual,) = shell.json(f"describe --transactional-id {own}id")["transactions"]
+    assert (actual["two_phase"], actual["timeout_ms"]) == (True, 2**31 - 1)
     said = shell.type(f"force-terminate --transactional-id {own}id")
     assert said.startswith(f"aborted the two-phase transaction of {own}id since 20")
-    (found,) = shell.json(f"describe --transactional-id {own}id")["transactions"]
-    assert (found["two_phase"], found["state"], found["timeout_ms"]) == (False, "Empty", 1)
+    (actual,) = shell.json(f"describe --transactional-id {own}id")["transactions"]
+    assert (actual["two_phase"], actual["state"], actual["timeout_ms"]) == (False, "Empty", 1)
 
 
 def test_as_a_process_it_prints_one_document_and_exits_0(ours: str) -> None:

@@ -99,8 +99,8 @@ def test_only_a_transaction_that_runs_has_a_duration_and_is_listed_by_it(what: s
     assert txn._document(described, NOW_MS)["running_ms"] == running_ms
     listed = txn._running((Listing("id", 1, 41, "Ongoing"),), {"id": described}, NOW_MS)
     assert len(listed.document["transactions"]) == (running_ms is not None)
-    for one in listed.document["transactions"]:
-        assert (one["running_ms"], one["state"], one["producer_id"]) == (7, state, 42)
+    for each in listed.document["transactions"]:
+        assert (each["running_ms"], each["state"], each["producer_id"]) == (7, state, 42)
     assert txn._running((Listing("id", 1, 41, "Ongoing"),), {"id": None}, NOW_MS).document == {"transactions": []}
 
 

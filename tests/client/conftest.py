@@ -16,5 +16,5 @@ from fake_broker import FakeBroker
 
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:
-    with FakeBroker() as made:
-        yield made
+    with FakeBroker() as created:
+        yield created

@@ -54,9 +54,9 @@ class FakeBroker:
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        for one in self._sockets:
+        for each in self._sockets:
             try:
-                one.shutdown(socket.SHUT_RDWR)
+                each.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue  # It is closed already.
         for thread in self._threads:
@@ -68,21 +68,21 @@ class FakeBroker:
     def _accept(self) -> None:
         while True:
             try:
-                one, _ = self._listener.accept()
+                each, _ = self._listener.accept()
             except OSError:
                 return
-            self._sockets.append(one)
-            self._threads.append(threading.Thread(target=self._serve, args=(one,), daemon=True))
+            self._sockets.append(each)
+            self._threads.append(threading.Thread(target=self._serve, args=(each,), daemon=True))
             self._threads[-1].start()
 
-    def _serve(self, one: socket.socket) -> None:
-        with one, one.makefile("rb") as stream:
+    def _serve(self, each: socket.socket) -> None:
+        with each, each.makefile("rb") as stream:
             try:
                 while len(head := stream.read(4)) == 4:
                     answer = self._answer(stream.read(unpack(">i", head)[0]))
                     if answer is None:
                         return
-                    one.sendall(answer)
+                    each.sendall(answer)
             except OSError:
                 return
 
@@ -117,7 +117,7 @@ class FakeBroker:
     def _metadata(self, request: Any, version: int) -> Message:
         brokers = [MetadataResponseBroker(1, *self.address)]
         topics = []
-        for name in ["t"] if request.topics is None else [one.name for one in request.topics]:
+        for name in ["t"] if request.topics is None else [each.name for each in request.topics]:
             partitions = [
                 MetadataResponsePartition(0, index, leader, 0, [1], [1]) for index, leader in self.leaders.items()
             ]
@@ -129,8 +129,8 @@ class FakeBroker:
     def _find_coordinator(self, request: Any, version: int) -> Message:
         if version < 4:
             return FindCoordinatorResponse(0, 0, "NONE", 1, *self.address)
-        found = [Coordinator(key, 1, *self.address) for key in request.coordinator_keys]
-        return FindCoordinatorResponse(coordinators=found)
+        actual = [Coordinator(key, 1, *self.address) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=actual)
 
 
 class HandClock:

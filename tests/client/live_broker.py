@@ -27,8 +27,8 @@ class LiveBroker:
         self.address = Address("127.0.0.1", free_port())
         self._command = [sys.executable, "-m", "stuntbroker.cli", "serve", "--port", str(self.address.port)]
         self._command += ["--data-dir", str(data_dir)]
-        for one in settings:
-            self._command += ["--set", one]
+        for each in settings:
+            self._command += ["--set", each]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

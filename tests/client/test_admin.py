@@ -71,7 +71,7 @@ class World:
         }  # fmt: skip
 
     def list(self, request: Any, version: int) -> ListTransactionsResponse:
-        found = []
+        actual = []
         for name, (state, producer_id, start_ms, _) in IDS.items():
             if request.state_filters and state not in request.state_filters:
                 continue
@@ -81,19 +81,19 @@ class World:
                 continue
             if version >= 2 and request.transactional_id_pattern and not name.startswith("e"):
                 continue  # The pattern that these tests use is `e.*`.
-            found.append(TransactionState(name, producer_id, state))
-        return ListTransactionsResponse(transaction_states=found)
+            actual.append(TransactionState(name, producer_id, state))
+        return ListTransactionsResponse(transaction_states=actual)
 
     def describe(self, request: Any, version: int) -> DescribeTransactionsResponse:
-        found = []
+        actual = []
         for name in request.transactional_ids:
             if name not in IDS:
-                found.append(Described(105, name))
+                actual.append(Described(105, name))
                 continue
             state, producer_id, start_ms, partitions = IDS[name]
             topics = [TopicData("t", partitions)] if partitions else []
-            found.append(Described(0, name, state, self.timeout_ms, start_ms, producer_id, 7, topics))
-        return DescribeTransactionsResponse(transaction_states=found)
+            actual.append(Described(0, name, state, self.timeout_ms, start_ms, producer_id, 7, topics))
+        return DescribeTransactionsResponse(transaction_states=actual)
 
     def describe_producers(self, request: Any, version: int) -> DescribeProducersResponse:
         partitions = [
@@ -106,7 +106,7 @@ class World:
         code = self.marker_codes.pop(0) if self.marker_codes else 0
         (marker,) = request.markers
         if not code:
-            self.producers = [one for one in self.producers if one.producer_id != marker.producer_id]
+            self.producers = [each for each in self.producers if each.producer_id != marker.producer_id]
         if code is None:
             return None
         topics = [WritableTxnMarkerTopicResult("t", [WritableTxnMarkerPartitionResult(0, code)])]
@@ -126,8 +126,8 @@ def world(broker: FakeBroker) -> Iterator[World]:
         yield World(broker, Admin(cluster, lambda: NOW_MS), clock)
 
 
-def names(found: tuple[Listing, ...]) -> list[str]:
-    return [one.transactional_id for one in found]
+def names(actual: tuple[Listing, ...]) -> list[str]:
+    return [each.transactional_id for each in actual]
 
 
 # --- list
@@ -150,21 +150,21 @@ FILTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("newest", [0, 1, 2], ids=lambda one: f"v{one}")
+@pytest.mark.parametrize("newest", [0, 1, 2], ids=lambda each: f"v{each}")
 @pytest.mark.parametrize("what", FILTERS)
 def test_filters_mean_the_same_whatever_the_broker_can_do_itself(world: World, what: str, newest: int) -> None:
     """A running transaction is one that is open or being ended (KIP-939); Kafka's own filter (KIP-994) takes others, too."""
     world.broker.versions[LIST_TRANSACTIONS] = (0, newest)
     filters, expected = FILTERS[what]
 
-    found = world.admin.list_transactions(**filters)
+    actual = world.admin.list_transactions(**filters)
 
-    assert names(found.listings) == expected
+    assert names(actual.listings) == expected
     too_old = ("pattern" in filters and newest < 2) + (
         "running_longer_than_ms" in filters and newest < 1 and expected != []
     )
-    assert len(found.notes) == too_old
-    assert all("too old" in note for note in found.notes)
+    assert len(actual.notes) == too_old
+    assert all("too old" in note for note in actual.notes)
 
 
 def test_the_duration_filter_is_sent_together_with_the_states_that_run(world: World) -> None:
@@ -213,13 +213,13 @@ def test_a_broker_before_kip_664_is_told_to_be_too_old(world: World) -> None:
 
 
 def test_a_description_says_everything_and_none_where_there_is_no_such_id(world: World) -> None:
-    found = world.admin.describe_transactions(["open", "nobody", "empty", "open"])
-    assert list(found) == ["open", "nobody", "empty"]
-    assert found["nobody"] is None
-    assert found["open"] is not None and found["empty"] is not None
-    assert found["open"][2:] == ("Ongoing", 1, 7, MINUTE_MS, NOW_MS - 10_000, (("t", 0),))
-    assert found["empty"].started_at_ms is None
-    assert [found["open"].running, found["empty"].running] == [True, False]
+    actual = world.admin.describe_transactions(["open", "nobody", "empty", "open"])
+    assert list(actual) == ["open", "nobody", "empty"]
+    assert actual["nobody"] is None
+    assert actual["open"] is not None and actual["empty"] is not None
+    assert actual["open"][2:] == ("Ongoing", 1, 7, MINUTE_MS, NOW_MS - 10_000, (("t", 0),))
+    assert actual["empty"].started_at_ms is None
+    assert [actual["open"].running, actual["empty"].running] == [True, False]
 
 
 @pytest.mark.parametrize("timeout_ms, two_phase", [(MINUTE_MS, False), (TWO_PHASE_TIMEOUT_MS, True)])
@@ -260,14 +260,14 @@ PRODUCERS: dict[str, tuple[ProducerState, bool]] = {
 
 @pytest.mark.parametrize("what", PRODUCERS)
 def test_a_transaction_hangs_when_it_is_old_and_no_coordinator_will_end_it_there(world: World, what: str) -> None:
-    one, hangs = PRODUCERS[what]
-    world.producers = [one]
+    each, hangs = PRODUCERS[what]
+    world.producers = [each]
 
-    found = world.admin.find_hanging("t", None, None, 15 * MINUTE_MS)
+    actual = world.admin.find_hanging("t", None, None, 15 * MINUTE_MS)
 
-    expected = OpenTransaction("t", 0, one.producer_id, 7, 3, 50, one.last_timestamp)
-    assert found.transactions == ((expected,) if hangs else ())
-    assert found.leaderless == ()
+    expected = OpenTransaction("t", 0, each.producer_id, 7, 3, 50, each.last_timestamp)
+    assert actual.transactions == ((expected,) if hangs else ())
+    assert actual.leaderless == ()
 
 
 def test_only_a_broker_that_has_a_replica_is_asked(world: World) -> None:
@@ -280,8 +280,8 @@ def test_only_a_broker_that_has_a_replica_is_asked(world: World) -> None:
 def test_a_partition_without_a_leader_is_named_and_the_others_are_looked_into(world: World) -> None:
     world.broker.leaders[1] = -1
     world.producers = [producer(99)]
-    found = world.admin.find_hanging(None, None, None, MINUTE_MS)
-    assert (len(found.transactions), found.leaderless) == (1, (("t", 1),))
+    actual = world.admin.find_hanging(None, None, None, MINUTE_MS)
+    assert (len(actual.transactions), actual.leaderless) == (1, (("t", 1),))
 
 
 # --- abort
@@ -298,7 +298,7 @@ def test_an_abort_takes_the_producer_from_the_start_offset(world: World, known: 
     (marker,) = request.markers
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (99, 7, sent)
     assert (marker.transaction_result, marker.transaction_version) == (False, 0)
-    assert [(one.name, list(one.partition_indexes)) for one in marker.topics] == [("t", [0])]
+    assert [(each.name, list(each.partition_indexes)) for each in marker.topics] == [("t", [0])]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_answers_belong_to_their_requests_in_order(broker: FakeBroker) -> None:
         pending = [channel.send(END_TXN, 5, EndTxnRequest("t", n, 0, True), EndTxnResponse) for n in range(100)]
         wait_for(cluster.loop, pending, 10)
 
-        assert [one.result().producer_id for one in pending] == list(range(100))
+        assert [each.result().producer_id for each in pending] == list(range(100))
 
 
 def test_a_connection_that_breaks_fails_all_that_is_under_way(broker: FakeBroker) -> None:
@@ -68,7 +68,7 @@ def test_a_connection_that_breaks_fails_all_that_is_under_way(broker: FakeBroker
         pending = [channel.send(END_TXN, 5, EndTxnRequest("t", n, 0, True), EndTxnResponse) for n in range(5)]
         wait_for(cluster.loop, pending, 10)
 
-        assert all(one.future.exception() for one in pending[2:])
+        assert all(each.future.exception() for each in pending[2:])
         with pytest.raises(ConnectionFailed, match=r"EndTxn to 127\.0\.0\.1:\d+: "):
             pending[3].result()
         with pytest.raises(ConnectionFailed, match="the connection is closed"):
@@ -153,13 +153,13 @@ async def test_inside_a_running_loop_it_says_what_to_do(broker: FakeBroker) -> N
 
     def elsewhere() -> None:
         with ChannelCluster([broker.address]) as cluster:
-            found.append(cluster.broker_ids())
+            actual.append(cluster.broker_ids())
 
-    found: list[list[int]] = []
+    actual: list[list[int]] = []
     thread = threading.Thread(target=elsewhere)
     thread.start()
     await asyncio.to_thread(thread.join)
-    assert found == [[1]]
+    assert actual == [[1]]
 
 
 def test_a_busy_coordinator_is_asked_again_on_the_same_connection(broker: FakeBroker) -> None:

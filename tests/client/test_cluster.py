@@ -33,8 +33,8 @@ def clock() -> HandClock:
 
 @pytest.fixture
 def cluster(broker: FakeBroker, clock: HandClock) -> Iterator[Cluster]:
-    with Cluster([broker.address], 10.0, clock.now_s, clock.sleep) as made:
-        yield made
+    with Cluster([broker.address], 10.0, clock.now_s, clock.sleep) as created:
+        yield created
 
 
 ADDRESSES: dict[str, list[tuple[str, int]] | None] = {
@@ -194,8 +194,8 @@ def test_coordinators_are_asked_for_all_at_once_where_that_can_be_done(
     broker.versions[FIND_COORDINATOR] = (0, newest)
     for _ in range(2):
         assert cluster.coordinators(["a", "b", "c"]) == {"a": 1, "b": 1, "c": 1}
-    found = [(version, request.key_type) for name, version, request in broker.seen if name == "FindCoordinator"]
-    assert found == [(newest, 1)] * requests
+    actual = [(version, request.key_type) for name, version, request in broker.seen if name == "FindCoordinator"]
+    assert actual == [(newest, 1)] * requests
 
 
 def test_a_coordinator_that_has_left_the_cluster_is_asked_for_again(broker: FakeBroker, cluster: Cluster) -> None:

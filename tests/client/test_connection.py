@@ -37,11 +37,11 @@ def ask(connection: Connection, version: int = 9, timeout_s: float = LONG_S) -> 
 def test_a_request_is_answered_at_the_version_that_it_was_sent_with(broker: FakeBroker, version: int) -> None:
     with connected(broker) as connection:
         for _ in range(2):
-            assert [one.node_id for one in ask(connection, version).brokers] == [1]
+            assert [each.node_id for each in ask(connection, version).brokers] == [1]
     assert [(name, sent) for name, sent, _ in broker.seen] == [("Metadata", version)] * 2
 
 
-@pytest.mark.parametrize("newest", [0, 2], ids=lambda one: f"ApiVersions up to {one}")
+@pytest.mark.parametrize("newest", [0, 2], ids=lambda each: f"ApiVersions up to {each}")
 def test_a_broker_that_is_too_old_for_our_first_question_is_asked_an_older_one(broker: FakeBroker, newest: int) -> None:
     broker.versions[API_VERSIONS] = (0, newest)
     broker.versions[METADATA] = (0, 5)

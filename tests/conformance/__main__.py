@@ -83,24 +83,24 @@ def compare_cases(kafka: str, ours: str, *wanted: str) -> int:
             if wanted and not any(re.search(each, f"{group}.{case.__name__}") for each in wanted):
                 continue
             began = time.monotonic()
-            found = run_case(case, kafka, ours, f"{case.__name__}-{run}")
+            actual = run_case(case, kafka, ours, f"{case.__name__}-{run}")
             took = time.monotonic() - began
             sys.stdout.write(f"== {group}.{case.__name__} {took:.2f} s\n")
-            failed += sum(not (one.is_order or one.is_text or one.allowance) for one in found)
-            told: Counter[str] = Counter()
-            for line, versions in _by_version(found).items():
-                told[line.split(" | ")[0]] += 1
-                if told[line.split(" | ")[0]] > LINES_PER_STEP_MAX:
+            failed += sum(not (item.is_order or item.is_text or item.allowance) for item in actual)
+            messages: Counter[str] = Counter()
+            for line, versions in _by_version(actual).items():
+                messages[line.split(" | ")[0]] += 1
+                if messages[line.split(" | ")[0]] > LINES_PER_STEP_MAX:
                     continue
                 sys.stdout.write(f"   {line}   {versions}\n")
             sys.stdout.flush()
     return 1 if failed else 0
 
 
-def _by_version(found: list[Difference]) -> dict[str, str]:
+def _by_version(actual: list[Difference]) -> dict[str, str]:
     """What is different, and at which versions."""
     lines: dict[str, list[str]] = {}
-    for each in found:
+    for each in actual:
         kind = "order" if each.is_order else "text" if each.is_text else each.allowance or "WRONG"
         version = re.search(r" v(\d+)", each.step)
         step = re.sub(r"^\d+: ", "", each.step).replace(version[0] if version else "", "", 1)

@@ -83,12 +83,12 @@ def _differences(case: str, kafka: Sequence[Step], ours: Sequence[Step]) -> Iter
         if step.label.endswith("the case stopped"):
             side = "Kafka" if step in kafka else "ours"
             yield Difference(case, step.label, f"({side})", step.reply if side == "Kafka" else "", step.reply)
-    for one, other in zip(kafka, ours, strict=False):
-        if one.label != other.label:
-            yield Difference(case, one.label, "(another step)", one.label, other.label)
+    for each, other in zip(kafka, ours, strict=False):
+        if each.label != other.label:
+            yield Difference(case, each.label, "(another step)", each.label, other.label)
             return
-        for path, theirs, mine in differences(one.reply, other.reply):
-            yield Difference(case, one.label, path, theirs, mine)
+        for path, theirs, mine in differences(each.reply, other.reply):
+            yield Difference(case, each.label, path, theirs, mine)
     if len(kafka) != len(ours):
         yield Difference(case, "the end", "steps", len(kafka), len(ours))
 
@@ -127,5 +127,5 @@ def _differences_in_lists(kafka: list[Any], ours: list[Any], path: str) -> Itera
 def _by_key(values: list[Any], key: str) -> dict[Any, Any] | None:
     if not all(isinstance(value, dict) and isinstance(value.get(key), str | int) for value in values):
         return None
-    found = {value[key]: value for value in values}
-    return found if len(found) == len(values) else None
+    actual = {value[key]: value for value in values}
+    return actual if len(actual) == len(values) else None

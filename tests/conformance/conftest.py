@@ -104,9 +104,9 @@ def deny(kafka: str) -> None:
     side = Side(kafka, "acls")
     try:
         assert errors_of(side.quiet("CreateAcls", 3, creations=acls)) == {0}
-        asked = {"transactional_id": "secret-", "transaction_timeout_ms": 1_000, "enable_2pc": True}
+        request = {"transactional_id": "secret-", "transaction_timeout_ms": 1_000, "enable_2pc": True}
         # The broker hears of it a little later than the controller.
-        side.until(lambda reply: reply.error_code != 0, "InitProducerId", 6, **asked)
+        side.until(lambda reply: reply.error_code != 0, "InitProducerId", 6, **request)
     finally:
         side.close()
 
@@ -114,14 +114,14 @@ def deny(kafka: str) -> None:
 @pytest.fixture(scope="session")
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     kafka = request.config.getoption("kafka", "")
-    with both(tmp_path_factory.mktemp("conformance"), SETTINGS, {SWEEP: SWEEP_MS}, kafka=kafka) as made:
-        yield made
+    with both(tmp_path_factory.mktemp("conformance"), SETTINGS, {SWEEP: SWEEP_MS}, kafka=kafka) as created:
+        yield created
 
 
 @pytest.fixture(scope="session")
 def forgetful_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Producers are forgotten sooner than transactional ids. Some of these may not use two-phase commit."""
     folder, times = tmp_path_factory.mktemp("expiry"), {SWEEP: SWEEP_MS, **EXPIRIES["producers"]}
-    with both(folder, {**SETTINGS, **DENYING}, times, kafka_settings=WITH_AUTHORIZER) as made:
-        deny(made.kafka)
-        yield made
+    with both(folder, {**SETTINGS, **DENYING}, times, kafka_settings=WITH_AUTHORIZER) as created:
+        deny(created.kafka)
+        yield created

@@ -27,7 +27,7 @@ THEMES: Final = ("transactions", "producers", "first_batches", "groups", "topics
 
 APIS: Final = (
     "init", "add", "add_offsets", "put", "commit_offsets", "end", "fetch", "list_offsets", "offset_commit", "offset_fetch",
-    "join", "sync", "heartbeat", "leave",
+    "join", "sync", "heartbeat", "leave_group",
 )  # fmt: skip
 ERAS: Final[dict[str, dict[str, int]]] = {
     era: dict(zip(APIS, versions, strict=True))
@@ -89,7 +89,7 @@ SLIPS: Final[dict[str, list[dict[str, Any]]]] = {
     "join": [{"id": "nobody"}, {"id": ""}, {"kind": "connect"}, {"protocols": ["other"]}],
     "sync": [{"generation": 1}, {"generation": -1}, {"id": "nobody"}, {"id": ""}],
     "heartbeat": [{"generation": 1}, {"generation": -1}, {"id": "nobody"}, {"id": ""}],
-    "leave": [{"id": "nobody"}, {"id": ""}],
+    "leave_group": [{"id": "nobody"}, {"id": ""}],
     "offset_commit": [{"generation": 1}, {"generation": -1}, {"id": "nobody"}, {"id": ""}, {"parts": ["t0-7"]}, {"offset": -1}],
 }  # fmt: skip
 """Kind of act -> what may be wrong with it, one at a time."""
@@ -272,7 +272,7 @@ def member(rng: Random, who: str) -> Life:
                 yield Act("offset_commit", {**args, **where, "version": era["offset_commit"], **static})
             yield Act("join", {**args, "protocols": protocols, "version": era["join"], **static})
         if rng.random() < 0.7:
-            yield Act("leave", {**args, "version": era["leave"], **static})
+            yield Act("leave_group", {**args, "version": era["leave_group"], **static})
 
 
 def group_watcher(rng: Random, who: str) -> Life:

@@ -40,7 +40,7 @@ def transactional_ids() -> list[str]:
 
 def plant(kafka: str, transaction_version: int) -> None:
     now_ms = int(time.time() * 1_000)
-    found: dict[int, list[tuple[bytes, bytes]]] = {}
+    actual: dict[int, list[tuple[bytes, bytes]]] = {}
     names = transactional_ids()
     producer_id = FIRST_PRODUCER_ID
     for prefix in prefixes():
@@ -61,11 +61,11 @@ def plant(kafka: str, transaction_version: int) -> None:
                 now_ms,
                 0,
             )
-            found.setdefault(partition_for(own, PARTITIONS), []).append(
+            actual.setdefault(partition_for(own, PARTITIONS), []).append(
                 (key_of(own), value_of(txn, transaction_version))
             )
             producer_id += 1
-    for partition, records in found.items():
+    for partition, records in actual.items():
         for at in range(0, len(records), 1_000):
             _write(kafka, partition, bytes(build_batch(records[at : at + 1_000], now_ms)))
 

@@ -72,7 +72,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
     def __init__(self, side: Side) -> None:
         super().__init__(side)
         self.producers: dict[str, Producer] = {}
-        self.made = 0
+        self.created = 0
         """Batches so far: each has other contents and another time."""
         self.records_are_new = False
         """Records are of now, not of an hour ago: producers expire by the times of their records."""
@@ -163,8 +163,8 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         own = self.transactional_id(who, txn) or ""
         topics = [{"name": name, "partitions": indexes} for name, indexes in self.by_topic(parts)]
         if version >= 4:
-            one = {"transactional_id": own, "producer_id": producer_id, "producer_epoch": at, "topics": topics}
-            self.ask("AddPartitionsToTxn", version, retry=BUSY, transactions=[one])
+            each = {"transactional_id": own, "producer_id": producer_id, "producer_epoch": at, "topics": topics}
+            self.ask("AddPartitionsToTxn", version, retry=BUSY, transactions=[each])
             return
         self.ask(
             "AddPartitionsToTxn", version, retry=BUSY, v3_and_below_transactional_id=own,
@@ -173,11 +173,11 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
 
     def verify(self, who: str, version: int, parts: Sequence[str], epoch: int = 0) -> None:
         producer_id, at = self.credentials(who, "own", epoch)
-        one = {
+        each = {
             "transactional_id": self.transactional_id(who), "producer_id": producer_id, "producer_epoch": at,
             "verify_only": True, "topics": [{"name": name, "partitions": at} for name, at in self.by_topic(parts)],
         }  # fmt: skip
-        self.ask("AddPartitionsToTxn", version, retry=BUSY, transactions=[one])
+        self.ask("AddPartitionsToTxn", version, retry=BUSY, transactions=[each])
 
     def add_batch(self, who: Sequence[str], version: int, parts: Sequence[str]) -> None:
         topics = [{"name": name, "partitions": at} for name, at in self.by_topic(parts)]
@@ -257,11 +257,11 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
     ) -> None:
         producer_id, at = self.credentials(who, "nobody" if who == "nobody" else "own", epoch)
         ((topic, indexes),) = self.by_topic([part])
-        one = {
+        each = {
             "producer_id": producer_id, "producer_epoch": at, "transaction_result": commit, "coordinator_epoch": 0,
             "topics": [{"name": topic, "partition_indexes": indexes}], "transaction_version": transaction_version,
         }  # fmt: skip
-        self.ask("WriteTxnMarkers", version, markers=[one])
+        self.ask("WriteTxnMarkers", version, markers=[each])
 
     # --- records
 
@@ -281,10 +281,12 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
             epoch = min(epoch, 0)  # A higher one would be taken, and keep the coordinator's marker out for ever.
         producer_id, at = self.credentials(who, cred, epoch)
         attributes = codec | (TRANSACTIONAL if is_owner else 0) | (CONTROL if control else 0)
-        self.made += 1
-        records = [record(n, b"k%d" % n, b"batch %d, record %d" % (self.made, n), time_delta=n) for n in range(count)]
+        self.created += 1
+        records = [
+            record(n, b"k%d" % n, b"batch %d, record %d" % (self.created, n), time_delta=n) for n in range(count)
+        ]
         began = {part: producer.sequence(part, sequence, count) if producer_id >= 0 else -1 for part in parts}
-        first_ms = int(time.time() * 1_000) if self.records_are_new else T0 + 10 * self.made
+        first_ms = int(time.time() * 1_000) if self.records_are_new else T0 + 10 * self.created
         stamps = {"base_timestamp": first_ms, "max_timestamp": first_ms + count - 1}
         data = {
             part: batch(
@@ -331,10 +333,10 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         link.send_frame(header(api.key, version, 1, flexible=version >= api.flexible_from) + body)
         link.send_frame(header(18, 0, 2, flexible=False))
         answer = link.receive()
-        told = struct.unpack_from(">i", answer)[0] if isinstance(answer, bytes) else repr(answer)
+        messages = struct.unpack_from(">i", answer)[0] if isinstance(answer, bytes) else repr(answer)
         if not isinstance(answer, bytes):
             self.side.drop("acks 0")
-        self.side.note(f"Produce v{version} {self.label}, then", told)
+        self.side.note(f"Produce v{version} {self.label}, then", messages)
 
     # --- whoever looks
 
@@ -355,7 +357,7 @@ class Player(TopicPlayer, GroupPlayer, BrokerPlayer):
         )  # fmt: skip
 
     def list_offsets(self, version: int, parts: Sequence[str], isolation: int, timestamp: int | str) -> None:
-        at = {"T0": T0, "T0+": T0 + 10 * (self.made // 2)}.get(timestamp, timestamp)  # type: ignore[arg-type]
+        at = {"T0": T0, "T0+": T0 + 10 * (self.created // 2)}.get(timestamp, timestamp)  # type: ignore[arg-type]
         reply = self.side.quiet(
             "ListOffsets", version, replica_id=-1, isolation_level=isolation,
             topics=[

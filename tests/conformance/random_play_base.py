@@ -24,11 +24,11 @@ class BasePlayer:
 
     def by_label(self, parts: Sequence[str]) -> list[tuple[str, str, list[int]]]:
         """`t0-1` and so on as (label of the topic, its name, indexes of partitions)."""
-        found: dict[str, list[int]] = {}
+        actual: dict[str, list[int]] = {}
         for part in parts:
             label, _, index = part.partition("-")
-            found.setdefault(label, []).append(int(index))
-        return [(label, self.side.name(label), indexes) for label, indexes in found.items()]
+            actual.setdefault(label, []).append(int(index))
+        return [(label, self.side.name(label), indexes) for label, indexes in actual.items()]
 
     def by_topic(self, parts: Sequence[str]) -> list[tuple[str, list[int]]]:
         return [(name, indexes) for _, name, indexes in self.by_label(parts)]

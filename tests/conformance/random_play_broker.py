@@ -41,7 +41,7 @@ class BrokerPlayer(BasePlayer):
         if what != "ids":
             topics = [{"name": name, "partition_indexes": at} for name, at in self.by_topic(PARTITIONS)]
             topics.append({"name": OFFSETS, "partition_indexes": list(range(int(SETTINGS[OFFSETS_PARTITIONS])))})
-            own = {producer_id for one in self.producers.values() for producer_id, _ in one.lives}
+            own = {producer_id for each in self.producers.values() for producer_id, _ in each.lives}
             self.side.until(lambda reply: _are_silent(reply, own), "DescribeProducers", 0, topics=topics)
         for group, part in sorted(self.retained):
             self._until_offset_is_gone(group, part)
@@ -50,10 +50,10 @@ class BrokerPlayer(BasePlayer):
     def commit_for_a_while(self, group: str, version: int, part: str, offset: int, retention_ms: int) -> None:
         """A commit with a retention of its own, as clients could ask for up to 2.0."""
         ((name, (index,)),) = self.by_topic([part])
-        one = {"partition_index": index, "committed_offset": offset, "committed_metadata": "for a while"}
+        each = {"partition_index": index, "committed_offset": offset, "committed_metadata": "for a while"}
         reply = self.ask(
             "OffsetCommit", version, group_id=self.side.name(group), generation_id_or_member_epoch=-1,
-            retention_time_ms=retention_ms, topics=[{"name": name, "partitions": [one]}],
+            retention_time_ms=retention_ms, topics=[{"name": name, "partitions": [each]}],
         )  # fmt: skip
         if errors_of(reply) == {0}:
             self.retained.add((group, part))
@@ -64,9 +64,9 @@ class BrokerPlayer(BasePlayer):
         where = {"group_id": self.side.name(group), "topics": [{"name": name, "partition_indexes": [index]}]}
 
         def is_over(reply: Any) -> bool:
-            found = reply.groups[0].topics[0].partitions[0]
-            unstable = found.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
-            return unstable or found.metadata != "for a while"
+            actual = reply.groups[0].topics[0].partitions[0]
+            unstable = actual.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+            return unstable or actual.metadata != "for a while"
 
         self.side.until(is_over, "OffsetFetch", 8, groups=[where], require_stable=True)
 
@@ -74,8 +74,8 @@ class BrokerPlayer(BasePlayer):
         """Waits until groups without offsets are gone, as they are when the broker looks next."""
         topics = [{"name": name, "partition_indexes": at} for name, at in self.by_topic(PARTITIONS)]
         for group in map(self.side.name, GROUPS):
-            asked = [{"group_id": group, "topics": topics}]
-            reply = self.side.quiet("OffsetFetch", 8, groups=asked, require_stable=True)
+            request = [{"group_id": group, "topics": topics}]
+            reply = self.side.quiet("OffsetFetch", 8, groups=request, require_stable=True)
             parts = [part for topic in reply.groups[0].topics for part in topic.partitions]
             if not any(part.error_code or part.committed_offset >= 0 or part.metadata for part in parts):
                 self.side.until(lambda r: r.groups[0].error_code != 0, "DescribeGroups", 6, groups=[group])
@@ -90,11 +90,11 @@ class BrokerPlayer(BasePlayer):
 
     def update_features(self, version: int, updates: list[tuple[str, int, int]], validate_only: bool = False) -> None:
         """Each update is (feature, level, upgrade type). Kafka's brokers hear of a new level a little later."""
-        made = [
+        created = [
             {"feature": name, "max_version_level": level, "allow_downgrade": kind > UPGRADE, "upgrade_type": kind}
             for name, level, kind in updates
         ]
-        reply = self.ask("UpdateFeatures", version, feature_updates=made, validate_only=validate_only)
+        reply = self.ask("UpdateFeatures", version, feature_updates=created, validate_only=validate_only)
         if errors_of(reply) <= {0} and not (validate_only and version) and updates:
             self._until_level(updates[-1][1])
         seen = self.side.quiet("ApiVersions", 4, **CLIENT)
@@ -106,19 +106,19 @@ class BrokerPlayer(BasePlayer):
 
 def _are_gone(reply: Any) -> bool:
     return all(
-        one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-        or (one.transaction_state == "Ongoing" and one.transaction_timeout_ms >= OPENED_TO_LAST_MS)
-        for one in reply.transaction_states
+        each.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        or (each.transaction_state == "Ongoing" and each.transaction_timeout_ms >= OPENED_TO_LAST_MS)
+        for each in reply.transaction_states
     )
 
 
 def _are_silent(reply: Any, own: set[int]) -> bool:
     """Of these only producers with an open transaction are left, and of whoever else wrote to topics of this sequence."""
     return all(
-        one.current_txn_start_offset >= 0 or (topic.name == OFFSETS and one.producer_id not in own)
-        for topic in reply.topics for part in topic.partitions for one in part.active_producers
+        each.current_txn_start_offset >= 0 or (topic.name == OFFSETS and each.producer_id not in own)
+        for topic in reply.topics for part in topic.partitions for each in part.active_producers
     )  # fmt: skip
 
 
 def _level(reply: Any) -> int:
-    return next((one.max_version_level for one in reply.finalized_features if one.name == FEATURE), 0)
+    return next((each.max_version_level for each in reply.finalized_features if each.name == FEATURE), 0)

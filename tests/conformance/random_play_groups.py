@@ -88,7 +88,7 @@ class GroupPlayer(BasePlayer):
             fields["group_instance_id"] = instance
         self.ask("Heartbeat", version, **fields)
 
-    def leave(self, group: str, member: str, version: int, instance: str | None = None, **slip: Any) -> None:
+    def leave_group(self, group: str, member: str, version: int, instance: str | None = None, **slip: Any) -> None:
         who = f"{group}/{member}"
         known = self.members.setdefault(who, Member())
         if self.waiting.pop(who, None):
@@ -97,8 +97,8 @@ class GroupPlayer(BasePlayer):
         if version < 3:
             reply = self.ask("LeaveGroup", version, group_id=self.side.name(group), member_id=named)
         else:
-            one = {"member_id": named, "group_instance_id": instance}
-            reply = self.ask("LeaveGroup", version, group_id=self.side.name(group), members=[one])
+            each = {"member_id": named, "group_instance_id": instance}
+            reply = self.ask("LeaveGroup", version, group_id=self.side.name(group), members=[each])
         self._collect()
         if errors_of(reply) == {0}:
             self.members[who] = Member()
@@ -146,8 +146,8 @@ class GroupPlayer(BasePlayer):
         for _ in range(WAITS_MAX):
             if self.side.link(who).has_answer(WAIT_S):
                 return True
-            told = self.side.quiet("DescribeGroups", 5, groups=[self.side.name(who.split("/")[0])])
-            if told.groups[0].group_state == WAITING_IN[self.waiting[who].split()[0]]:
+            messages = self.side.quiet("DescribeGroups", 5, groups=[self.side.name(who.split("/")[0])])
+            if messages.groups[0].group_state == WAITING_IN[self.waiting[who].split()[0]]:
                 break
         return self.side.link(who).has_answer(WAIT_S)
 

@@ -76,8 +76,8 @@ class TopicPlayer(BasePlayer):
     def configure(self, topic: str, op: int, config: tuple[str, str]) -> None:
         name = self.side.name(topic)
         key, value = config
-        one = {"name": key, "config_operation": op, "value": value if op == 0 else None}
-        resource = {"resource_type": TOPIC_RESOURCE, "resource_name": name, "configs": [one]}
+        each = {"name": key, "config_operation": op, "value": value if op == 0 else None}
+        resource = {"resource_type": TOPIC_RESOURCE, "resource_name": name, "configs": [each]}
         reply = self.ask("IncrementalAlterConfigs", 1, resources=[resource])
         if errors_of(reply) == {0}:
             time.sleep(SPREAD_S)

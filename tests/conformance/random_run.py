@@ -39,14 +39,14 @@ OWN = r"random-[0-9a-f]{8}-"
 @dataclass(slots=True)
 class Outcome:
     replies: int = 0
-    found: list[Difference] = field(default_factory=list)
+    findings: list[Difference] = field(default_factory=list)
 
     @property
     def signature(self) -> str:
         """What is different, whatever the numbers: the same trouble has the same."""
-        if not self.found:
+        if not self.findings:
             return ""
-        first = self.found[0]
+        first = self.findings[0]
         api = re.sub(r"^\d+: | v\d+ .*", "", first.step)
         path = re.sub(r"\[.*?\]", "", first.path)
         return re.sub(OWN, "~", f"{api} {path}: {first.kafka!r} {first.ours!r}")[:SIGNATURE_LENGTH]
@@ -78,8 +78,8 @@ def run(
             player.has_level_0 = has_level_0(acts)
             player.start_at_level(1 if player.has_level_0 else 2)
         for name in transactional_ids() if own else ():
-            made = side.quiet("InitProducerId", 4, transactional_id=side.name(name), transaction_timeout_ms=1_000)
-            side.names.of("producer", made.producer_id)
+            created = side.quiet("InitProducerId", 4, transactional_id=side.name(name), transaction_timeout_ms=1_000)
+            side.names.of("producer", created.producer_id)
         try:
             for act in acts:
                 # A planted id has another coordinator epoch in Kafka, by which it refuses the markers of others.
@@ -90,8 +90,8 @@ def run(
 
     if own:
         random.__name__ = "random_with_high_epochs"
-    found = run_case(random, kafka, ours, own or f"random-{uuid4().hex[:8]}")
-    wrong = [each for each in found if not (each.is_text or each.is_order or each.allowance)]
+    actual = run_case(random, kafka, ours, own or f"random-{uuid4().hex[:8]}")
+    wrong = [each for each in actual if not (each.is_text or each.is_order or each.allowance)]
     return Outcome(max(replies, default=0), wrong)
 
 
@@ -147,28 +147,28 @@ def run_seeds(
     for seed, acts, outcome in zip(seeds, sequences, played(theme, play, sequences), strict=True):
         tally.sequences += 1
         tally.replies += outcome.replies
-        if not outcome.found:
+        if not outcome.findings:
             continue
-        again = play(acts)
-        if not again.found:
+        restarted = play(acts)
+        if not restarted.findings:
             tally.passing += 1
-            out(f"{theme} seed {seed}: differed once, not again: {outcome.found[0]}\n")
+            out(f"{theme} seed {seed}: differed once, not again: {outcome.findings[0]}\n")
             continue
         tally.troubles += 1
-        if again.signature in tally.known:
-            out(f"{theme} seed {seed}: as before, {again.signature}\n")
+        if restarted.signature in tally.known:
+            out(f"{theme} seed {seed}: as before, {restarted.signature}\n")
             continue
-        tally.known.add(again.signature)
-        out(f"{theme} seed {seed}: {again.found[0]}\n")
+        tally.known.add(restarted.signature)
+        out(f"{theme} seed {seed}: {restarted.findings[0]}\n")
 
-        def differs(fewer: Sequence[Act], as_before: str = again.signature) -> bool:
+        def differs(fewer: Sequence[Act], as_before: str = restarted.signature) -> bool:
             return play(fewer).signature == as_before
 
         short = shorten(acts, differs, SHRINK_RUNS_MAX_BY_THEME.get(theme, SHRINK_RUNS_MAX))
         last = play(short)
-        if not last.found:
-            out(f"{theme} seed {seed}: differs at times only, last seen: {again.found[0]}\n")
-        out(told(theme, seed, short, last))
+        if not last.findings:
+            out(f"{theme} seed {seed}: differs at times only, last seen: {restarted.findings[0]}\n")
+        out(described(theme, seed, short, last))
 
 
 def played(
@@ -183,11 +183,11 @@ def played(
         yield from pool.map(play, sequences)
 
 
-def told(theme: str, seed: int, acts: Sequence[Act], outcome: Outcome) -> str:
+def described(theme: str, seed: int, acts: Sequence[Act], outcome: Outcome) -> str:
     """A difference as a story."""
-    lines = [f"\n== {theme} seed {seed}: {len(outcome.found)} differences; the acts that lead there:"]
+    lines = [f"\n== {theme} seed {seed}: {len(outcome.findings)} differences; the acts that lead there:"]
     lines += [f"   {act}" for act in acts]
-    lines += [f"   -> {re.sub(OWN, '~', str(each))}" for each in outcome.found[:DIFFERENCES_SHOWN_MAX]]
+    lines += [f"   -> {re.sub(OWN, '~', str(each))}" for each in outcome.findings[:DIFFERENCES_SHOWN_MAX]]
     return "\n".join(lines) + "\n"
 
 

@@ -55,7 +55,7 @@ class Names:
         self._names: dict[tuple[str, Any], str] = {}
 
     def knows(self, text: str) -> bool:
-        return any(value == found[0] for _, value in self._names for found in UUID.finditer(text))
+        return any(value == actual[0] for _, value in self._names for actual in UUID.finditer(text))
 
     def of(self, kind: str, value: Any) -> str:
         count = sum(1 for known, _ in self._names if known == kind)
@@ -89,7 +89,7 @@ def _scalar(value: Any, names: Names, field: str) -> Any:
         is_own = value in (None, 0, -1, "", ZERO_UUID) or (kind == "producer" and value in OUR_PRODUCERS)
         return value if is_own else names.of(kind, value)
     if field in WITH_UUID and value:
-        return UUID.sub(lambda found: names.of("uuid", found[0]), value)
+        return UUID.sub(lambda actual: names.of("uuid", actual[0]), value)
     if field in TIMES:
         return _time(value)
     return value.hex() if isinstance(value, bytes | bytearray | memoryview) else value
@@ -103,21 +103,21 @@ def _time(value: int) -> int | str:
 
 def batches(data: bytes, names: Names) -> list[Any]:
     """Byte for byte, but for what the broker stamps (leader epoch) and what the broker chose (producer id, its own times)."""
-    found: list[Any] = []
+    actual: list[Any] = []
     at = 0
     while len(data) - at >= HEADER_SIZE:
         size = struct.unpack_from(">i", data, at + LENGTH_AT)[0] + LOG_OVERHEAD
         if len(data) - at < size:
             break
-        found.append(_batch(data[at : at + size], names))
+        actual.append(_batch(data[at : at + size], names))
         at += size
     # Kafka cuts a file where the limit is, not where a batch ends: how much of the next one comes is chance.
-    return found
+    return actual
 
 
 def _batch(batch: bytes, names: Names) -> dict[str, Any]:
     head = read_header(batch)
-    made: dict[str, Any] = {
+    created: dict[str, Any] = {
         "base_offset": head.base_offset,
         "magic": head.magic,
         "attributes": head.attributes,
@@ -131,6 +131,6 @@ def _batch(batch: bytes, names: Names) -> dict[str, Any]:
         "max_timestamp": _time(head.max_timestamp),
         "records": batch[HEADER_SIZE:].hex(),
     }
-    if not head.attributes & LOG_APPEND_TIME and head.producer_id == -1 and made["base_timestamp"] != "now":
-        made["crc"] = head.crc
-    return made
+    if not head.attributes & LOG_APPEND_TIME and head.producer_id == -1 and created["base_timestamp"] != "now":
+        created["crc"] = head.crc
+    return created

@@ -76,8 +76,8 @@ class Side:
         return reply
 
     def note(self, label: str, reply: Any) -> None:
-        told = repr(reply) if isinstance(reply, Closed | NoAnswer) else shape(reply, self.names)
-        self.steps.append(Step(f"{len(self.steps)}: {label}", told))
+        messages = repr(reply) if isinstance(reply, Closed | NoAnswer) else shape(reply, self.names)
+        self.steps.append(Step(f"{len(self.steps)}: {label}", messages))
 
     def table(self, label: str, values: dict[str, Any]) -> None:
         """Notes values that are to be compared one by one, whatever their order."""
@@ -145,8 +145,8 @@ class Side:
             answer = link.receive(wait_s)
         finally:
             link.close()
-        told = repr(answer) if isinstance(answer, Closed | NoAnswer) else answer.hex()
-        self.steps.append(Step(f"{len(self.steps)}: {note}", told))
+        messages = repr(answer) if isinstance(answer, Closed | NoAnswer) else answer.hex()
+        self.steps.append(Step(f"{len(self.steps)}: {note}", messages))
 
     def raw_prefix(self, payload: bytes, note: str) -> None:
         """As `raw`, but noted is only how the answer begins: correlation id and the two bytes behind it."""
@@ -199,8 +199,8 @@ class Side:
 
     def topic_id(self, name: str) -> bytes:
         reply = self.quiet("Metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)
-        found: bytes = reply.topics[0].topic_id
-        return found
+        actual: bytes = reply.topics[0].topic_id
+        return actual
 
 
 def prepare(address: str) -> None:

@@ -25,8 +25,8 @@ CASES = [pytest.param(case, id=f"{group}-{case.__name__}") for group, cases in G
 
 @pytest.mark.parametrize("case", CASES)
 def test_replies_are_those_of_kafka(pair: Pair, case: Case) -> None:
-    found = run_case(case, pair.kafka, pair.ours, f"{case.__name__}-{uuid4().hex[:6]}")
-    wrong = [str(each) for each in found if not (each.is_text or each.is_order or each.allowance)]
+    actual = run_case(case, pair.kafka, pair.ours, f"{case.__name__}-{uuid4().hex[:6]}")
+    wrong = [str(each) for each in actual if not (each.is_text or each.is_order or each.allowance)]
 
     assert wrong[:SHOWN_MAX] == [], f"{len(wrong)} differences"
 
@@ -53,10 +53,12 @@ def broker_configs(address: str) -> dict[str, Any]:
         (shown,) = side.ask("DescribeConfigs", 4, "all", resources=[resource], include_synonyms=True).results
     finally:
         side.close()
-    return {one.name: one for one in shown.configs}
+    return {item.name: item for item in shown.configs}
 
 
-def default_in(one: Any) -> str:
+def default_in(each: Any) -> str:
     """The default that a described property has; null without one."""
-    found = [synonym.value for synonym in one.synonyms if (synonym.name, synonym.source) == (one.name, DEFAULT_CONFIG)]
-    return str(found[0]) if found else "null"
+    actual = [
+        synonym.value for synonym in each.synonyms if (synonym.name, synonym.source) == (each.name, DEFAULT_CONFIG)
+    ]
+    return str(actual[0]) if actual else "null"

@@ -50,11 +50,11 @@ def compare(pair: Pair, theme: str, first_to_expire: str = "") -> None:
     replies, seeds, steps = 0, SEEDS[theme], STEPS_BY_THEME.get(theme, STEPS)
     sequences = [[*sequence(theme, seed, steps), *EPILOGUE] for seed in seeds]
     for seed, acts, outcome in zip(seeds, sequences, played(theme, play, sequences), strict=True):
-        last = play(acts) if outcome.found else outcome  # On a busy machine Kafka may be late once.
+        last = play(acts) if outcome.findings else outcome  # On a busy machine Kafka may be late once.
         replies += last.replies
 
-        again = f'make conformance ARGS="--only {theme} --first-seed {seed} --seeds 1" tells the story'
-        assert [str(each) for each in last.found] == [], again
+        restarted = f'make conformance ARGS="--only {theme} --first-seed {seed} --seeds 1" tells the story'
+        assert [str(each) for each in last.findings] == [], restarted
     assert replies > len(seeds) * steps // 2
 
 

@@ -17,25 +17,25 @@ WISHES: Final[list[dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def init(side: Side, transactional_id: str | None, version: int, **wish: Any) -> Any:
-    asked = {"transactional_id": transactional_id, "transaction_timeout_ms": 60_000} | wish
-    return side.ask("InitProducerId", version, f"{transactional_id!r} {wish}", **asked)
+def init(side: Side, transactional_id: str | None, version: int, **wanted: Any) -> Any:
+    request = {"transactional_id": transactional_id, "transaction_timeout_ms": 60_000} | wanted
+    return side.ask("InitProducerId", version, f"{transactional_id!r} {wanted}", **request)
 
 
 def two_phase_by_whom(side: Side) -> None:
     for name in (*DENIED, *ALLOWED):
-        for wish in WISHES:
-            init(side, name, 5, **wish)
-            init(side, name, 6, **wish)
-            init(side, name, 6, enable_2pc=True, **wish)
+        for wanted in WISHES:
+            init(side, name, 5, **wanted)
+            init(side, name, 6, **wanted)
+            init(side, name, 6, enable_2pc=True, **wanted)
             if name in DENIED:  # Of others Kafka keeps nothing.
-                init(side, name, 6, enable_2pc=True, keep_prepared_txn=True, **wish)
+                init(side, name, 6, enable_2pc=True, keep_prepared_txn=True, **wanted)
 
 
 def test_two_phase_commit_is_refused_before_all_else_to_whom_it_is_denied(forgetful_pair: Pair) -> None:
-    found = run_case(two_phase_by_whom, *forgetful_pair, "two-phase")
+    actual = run_case(two_phase_by_whom, *forgetful_pair, "two-phase")
 
-    assert [str(each) for each in found] == []
+    assert [str(each) for each in actual] == []
 
 
 def test_who_is_denied_hears_that_the_transactional_id_is_not_authorized(forgetful_pair: Pair) -> None:

@@ -111,23 +111,23 @@ def build(kind: type[Message], fields: dict[str, Any]) -> Message:
     """A message whose nested structures are given as dicts, and lists of them."""
     module = import_module(kind.__module__)
     known = kind.__init__.__annotations__
-    made: dict[str, Any] = {}
+    created: dict[str, Any] = {}
     for name, value in fields.items():
         nested = next(
             (n for n in re.findall(r"\w+", known[name]) if n in vars(module) and _is_message(module, n)), None
         )
         if nested is None or value is None:
-            made[name] = value
+            created[name] = value
         elif isinstance(value, dict):
-            made[name] = build(getattr(module, nested), value)
+            created[name] = build(getattr(module, nested), value)
         else:
-            made[name] = [build(getattr(module, nested), each) for each in value]
-    return kind(**made)
+            created[name] = [build(getattr(module, nested), each) for each in value]
+    return kind(**created)
 
 
 def _is_message(module: ModuleType, name: str) -> bool:
-    found = getattr(module, name)
-    return isinstance(found, type) and issubclass(found, Message)
+    actual = getattr(module, name)
+    return isinstance(actual, type) and issubclass(actual, Message)
 
 
 def read_reply(api: Api, version: int, frame: bytes) -> Any:
@@ -142,8 +142,8 @@ def read_reply(api: Api, version: int, frame: bytes) -> Any:
     if not api.version_min <= version <= api.version_max:
         raise DecodeError(f"{api.name} version {version} was answered", 0)
     message = kind.decode(frame, version, start)
-    again = bytearray()
-    message.encode(again, version)
-    if bytes(again) != frame[start:]:
+    restarted = bytearray()
+    message.encode(restarted, version)
+    if bytes(restarted) != frame[start:]:
         raise DecodeError(f"{kind.__name__} v{version} is not what our codec writes: {frame[start:].hex()}", start)
     return message

@@ -9,17 +9,16 @@ import pytest
 
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
-from tests.kit.rig import Rig
-from tests.kit.rig import rig as running_rig
+from tests.kit.rig import Rig, running_rig
 
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     clock = TestClock()
     clock.pause()
-    async with running_rig(tmp_path, clock=clock) as made:
-        made.broker.timers.stand_still(True)
-        yield made
+    async with running_rig(tmp_path, clock=clock) as rig:
+        rig.broker.timers.stand_still(True)
+        yield rig
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ async def test_a_delayed_request_arrives_even_when_its_client_has_gone(
     given = begin(client)
     control.injector.add(rule("EndTxn", delay_ms=5_000))
     client.feed(frame(end_request(given), 4))
-    client.leave()
+    client.disconnect()
     await control.clock.advance(5_000)
     assert phase_of(rig) == "CompleteCommit"
 

@@ -25,7 +25,7 @@ def client(rig: Rig) -> Client:
     return rig.client()
 
 
-async def late(rig: Rig, control: Control, api: str, **fields: Any) -> list[str]:
+async def send_late(rig: Rig, control: Control, api: str, **fields: Any) -> list[str]:
     rule = {"api": api, "transactional_id": "pay", **fields}
     answer = await deliver(rig.broker, read_late(rig.broker, control.requests, rule))
     assert answer["api"] == api and answer["answer"]
@@ -49,7 +49,7 @@ async def test_a_late_commit_of_version_1_ends_the_next_transaction(rig: Rig, co
     client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, True), 4)
     add(client, given)
     assert phase_of(rig) == "Ongoing"
-    assert await late(rig, control, "EndTxn") == []
+    assert await send_late(rig, control, "EndTxn") == []
     assert phase_of(rig) == "CompleteCommit"
 
 
@@ -58,7 +58,7 @@ async def test_a_late_commit_of_version_2_is_refused(rig: Rig, control: Control,
     ended = client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, True), 5)
     assert ended.producer_epoch == given.producer_epoch + 1
     add(client, ended)
-    assert await late(rig, control, "EndTxn") == ["PRODUCER_FENCED"]
+    assert await send_late(rig, control, "EndTxn") == ["PRODUCER_FENCED"]
     assert phase_of(rig) == "Ongoing"
 
 
@@ -68,7 +68,7 @@ async def test_late_partitions_open_the_transaction_again_with_version_1(
     given = begin(client)
     client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, False), 4)
     assert phase_of(rig) == "CompleteAbort"
-    assert await late(rig, control, "AddPartitionsToTxn") == []
+    assert await send_late(rig, control, "AddPartitionsToTxn") == []
     assert phase_of(rig) == "Ongoing"
 
 
@@ -77,11 +77,11 @@ async def test_late_records_of_a_fenced_producer_are_refused_and_of_the_present_
 ) -> None:
     given = begin(client)
     assert produce(client, given.producer_id, given.producer_epoch) == [ErrorCode.NONE]
-    assert await late(rig, control, "Produce", values=["more"]) == []
-    assert await late(rig, control, "Produce", values=["and", "more"]) == []
+    assert await send_late(rig, control, "Produce", values=["more"]) == []
+    assert await send_late(rig, control, "Produce", values=["and", "more"]) == []
     successor = client.ask(InitProducerIdRequest("pay", 60_000), 4)
     assert successor.producer_epoch > given.producer_epoch
-    assert await late(rig, control, "Produce", sequence=2) == ["INVALID_PRODUCER_EPOCH"]
+    assert await send_late(rig, control, "Produce", sequence=2) == ["INVALID_PRODUCER_EPOCH"]
     log = rig.log("t", 0)
     assert [header.count for header, _ in log.batches() if not header.control] == [1, 1, 2]
 
@@ -91,7 +91,7 @@ async def test_a_late_marker_of_an_old_epoch_is_refused(rig: Rig, control: Contr
     produce(client, given.producer_id, given.producer_epoch)
     client.ask(InitProducerIdRequest("pay", 60_000), 4)
     old = {"topic": "t", "partition": 0, "producer_epoch": given.producer_epoch}
-    assert await late(rig, control, "WriteTxnMarkers", **old) == ["INVALID_PRODUCER_EPOCH"]
+    assert await send_late(rig, control, "WriteTxnMarkers", **old) == ["INVALID_PRODUCER_EPOCH"]
 
 
 async def test_a_marker_takes_ids_and_outcome_from_the_last_end(rig: Rig, control: Control, client: Client) -> None:
@@ -100,7 +100,7 @@ async def test_a_marker_takes_ids_and_outcome_from_the_last_end(rig: Rig, contro
     rule = {"api": "WriteTxnMarkers", "transactional_id": "pay", "topic": "t"}
     described = read_late(rig.broker, control.requests, rule)
     assert (described.producer_id, described.committed, described.places) == (given.producer_id, False, [("t", 0)])
-    assert await late(rig, control, "WriteTxnMarkers", topic="t") == []
+    assert await send_late(rig, control, "WriteTxnMarkers", topic="t") == []
 
 
 async def test_what_arrives_late_is_not_taken_for_what_a_client_has_sent(
@@ -108,7 +108,7 @@ async def test_what_arrives_late_is_not_taken_for_what_a_client_has_sent(
 ) -> None:
     given = begin(client)
     client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, True), 4)
-    await late(rig, control, "EndTxn", committed=False, producer_epoch=7)
+    await send_late(rig, control, "EndTxn", committed=False, producer_epoch=7)
     late_again = read_late(rig.broker, control.requests, {"api": "EndTxn", "transactional_id": "pay"})
     assert (late_again.producer_epoch, late_again.committed) == (given.producer_epoch, True)
 
@@ -117,11 +117,11 @@ async def test_a_late_request_without_an_answer_is_no_success(rig: Rig, control:
     begin(client)
     control.stops.add("txn.end.before", {"action": "fail"})
     with pytest.raises(NotAnswered, match="the broker has closed the connection instead of an answer"):
-        await late(rig, control, "EndTxn")
+        await send_late(rig, control, "EndTxn")
     assert phase_of(rig) == "Ongoing"
     control.injector.add(rule("EndTxn", corrupt=True))
     with pytest.raises(NotAnswered, match="the answer cannot be read"):
-        await late(rig, control, "EndTxn")
+        await send_late(rig, control, "EndTxn")
 
 
 async def test_more_partitions_than_are_remembered_are_refused(rig: Rig, control: Control, client: Client) -> None:
@@ -130,8 +130,8 @@ async def test_more_partitions_than_are_remembered_are_refused(rig: Rig, control
     given = client.ask(InitProducerIdRequest("pay", 60_000), 4)
     add(client, given, "pay", range(30), topic="many")
     with pytest.raises(FaultError, match="20 topics or partitions or more"):
-        await late(rig, control, "AddPartitionsToTxn")
-    assert await late(rig, control, "AddPartitionsToTxn", topic="many", partition=3) == []
+        await send_late(rig, control, "AddPartitionsToTxn")
+    assert await send_late(rig, control, "AddPartitionsToTxn", topic="many", partition=3) == []
 
 
 WRONG: dict[str, tuple[Any, str]] = {

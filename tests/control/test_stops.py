@@ -35,7 +35,7 @@ from stuntbroker.storage.errors import StorageError
 from tests.control.rules import rule
 from tests.control.transactions import begin
 from tests.kit.rig import Client, Rig, SyncedAtOnce, decode, frame, turn
-from tests.kit.rig import rig as running_rig
+from tests.kit.rig import running_rig as running_rig
 from tests.kit.valid_requests import TOPIC, batch, valid_request
 
 GROUP = "readers"

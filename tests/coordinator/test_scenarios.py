@@ -42,42 +42,42 @@ Outcome = tuple[Phase, str, tuple[str, ...], int | None]
 def outcome(txn: Txn, request: Request, decision: Decision) -> Outcome:
     match request:
         case InitProducerId():
-            asked = f"init {'keep' if request.keep_prepared else 'pair' if request.producer_epoch != -1 else 'new'}"
+            sent = f"init {'keep' if request.keep_prepared else 'pair' if request.producer_epoch != -1 else 'new'}"
         case AddPartitions():
-            asked = f"add v{request.client_version}"
+            sent = f"add v{request.client_version}"
         case EndTxn():
-            asked = f"end v{request.client_version} {'commit' if request.commit else 'abort'}"
+            sent = f"end v{request.client_version} {'commit' if request.commit else 'abort'}"
         case _:
-            asked = type(request).__name__
+            sent = type(request).__name__
     effects = tuple(type(effect).__name__ for effect in decision.effects)
-    return txn.phase, asked, effects, next((e.error for e in decision.effects if isinstance(e, Reply)), None)
+    return txn.phase, sent, effects, next((e.error for e in decision.effects if isinstance(e, Reply)), None)
 
 
 def test_every_outcome_of_the_decision_tables_is_told_in_a_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: set[Outcome] = set()
+    messages: set[Outcome] = set()
 
     def decide_and_note(txn: Txn, request: Request, at: Context) -> Decision:
         decision = decide(txn, request, at)
-        told.add(outcome(txn, request, decision))
+        messages.add(outcome(txn, request, decision))
         return decision
 
     monkeypatch.setattr(txn_scenarios, "decide", decide_and_note)
     for path in OF_THE_CORE:
         replay(path.read_text(encoding="utf-8"))
     stated = {
-        outcome(*asked[:2], decide(*asked))
+        outcome(*sent[:2], decide(*sent))
         for table in TABLES
-        for asked in (table.ask(*cell) for cell in table.all_cells())
+        for sent in (table.ask(*cell) for cell in table.all_cells())
     }
 
-    assert stated - told == set()
+    assert stated - messages == set()
 
 
 def test_a_scenario_that_is_not_what_happens_is_told_from_one_that_is() -> None:
-    told = "cluster tv=2\ninit payments\n----\nappend EMPTY id=1000 epoch=0\nreply NONE id=1000 epoch=0\n"
+    messages = "cluster tv=2\ninit payments\n----\nappend EMPTY id=1000 epoch=0\nreply NONE id=1000 epoch=0\n"
 
-    assert replay(told) == told
-    assert replay(told.replace("reply NONE", "reply PRODUCER_FENCED")) == told
+    assert replay(messages) == messages
+    assert replay(messages.replace("reply NONE", "reply PRODUCER_FENCED")) == messages
 
 
 def test_an_unknown_command_is_refused() -> None:

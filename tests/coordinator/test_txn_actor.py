@@ -25,10 +25,10 @@ IDLE_BYTES_MAX = 400
 
 def ask(actor: Actor, world: World, *requests: Request) -> list[str]:
     """Everything that came of these requests."""
-    world.told.clear()
+    world.transcript.clear()
     for request in requests:
         actor.ask(request, world.hear(), world)
-    return list(world.told)
+    return list(world.transcript)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_nobody_has_to_listen(world: World) -> None:
     actor = Actor(txn_in(Phase.ONGOING, timeout_ms=1), 0)
     actor.ask(TimeOut(), None, world)
 
-    assert world.told == ["append PREPARE_ABORT", "markers abort", "append COMPLETE_ABORT"]
+    assert world.transcript == ["append PREPARE_ABORT", "markers abort", "append COMPLETE_ABORT"]
     assert actor.txn.phase is Phase.COMPLETE_ABORT
 
 
@@ -94,12 +94,12 @@ def test_nothing_after_the_append_is_done_before_the_log_is_synced(world: World)
     world.sync()
 
     marked, completed, answered = COMMIT_TOLD[1:]
-    assert world.told == ["append PREPARE_COMMIT", "synced", marked, answered]
+    assert world.transcript == ["append PREPARE_COMMIT", "synced", marked, answered]
     assert actor.busy
 
     world.sync()
 
-    assert world.told[4:] == ["synced", completed]
+    assert world.transcript[4:] == ["synced", completed]
     assert not actor.busy and actor.mailbox is None
 
 
@@ -109,7 +109,7 @@ def test_requests_wait_in_order_while_the_log_syncs(world: World) -> None:
     stale = ADD._replace(producer_epoch=4)
     for name, request in (("add", ADD), ("verify", VERIFY), ("more", ADD_AUDIT), ("stale", stale)):
         actor.ask(request, world.hear(name), world)
-    told = [
+    messages = [
         "append ONGOING",
         "synced", "add reply NONE", "verify reply NONE", "append ONGOING",
         "synced", "more reply NONE", "stale reply PRODUCER_FENCED",
@@ -118,7 +118,7 @@ def test_requests_wait_in_order_while_the_log_syncs(world: World) -> None:
     world.sync()
     world.sync()
 
-    assert world.told == told
+    assert world.transcript == messages
     assert not actor.busy and actor.mailbox is None
 
 
@@ -129,14 +129,14 @@ def test_a_take_over_syncs_three_times(world: World) -> None:
     world.sync()
     world.sync()
 
-    assert world.told == [
+    assert world.transcript == [
         "append PREPARE_ABORT", "synced", "markers abort", "synced", "append COMPLETE_ABORT", "append EMPTY",
     ]  # fmt: skip
     assert actor.busy
 
     world.sync()
 
-    assert world.told[-2:] == ["synced", "reply NONE"]
+    assert world.transcript[-2:] == ["synced", "reply NONE"]
     assert not actor.busy
 
 
@@ -165,7 +165,7 @@ def test_what_is_kept_is_sealed_when_the_log_has_it_and_not_before(world: World)
 
     world.sync()
 
-    assert world.told == ["append ONGOING", "synced", "seal", "reply NONE"]
+    assert world.transcript == ["append ONGOING", "synced", "seal", "reply NONE"]
     assert not actor.busy and actor.mailbox is None
 
 
@@ -177,14 +177,14 @@ def test_who_waits_behind_a_keep_is_answered_by_what_was_kept(world: World) -> N
         actor.ask(request, world.hear(name), world)
     world.sync()
 
-    assert world.told == [
+    assert world.transcript == [
         "append ONGOING", "synced", "seal", "keep reply NONE", "late reply PRODUCER_FENCED",
         "commit reply PRODUCER_FENCED", "append ONGOING",
     ]  # fmt: skip
 
     world.sync()
 
-    assert world.told[7:] == ["synced", "seal", "again reply NONE"]
+    assert world.transcript[7:] == ["synced", "seal", "again reply NONE"]
     assert actor.txn.client_pair == (PRODUCER, 7)
 
 
@@ -202,7 +202,7 @@ def test_a_keep_that_the_log_refuses_seals_nothing(world: World) -> None:
     with pytest.raises(Refused):
         actor.ask(KEEP, world.hear(), world)
 
-    assert world.told == [] and not actor.txn.is_recovered
+    assert world.transcript == [] and not actor.txn.is_recovered
 
     world.refuse_append = False
 
@@ -215,7 +215,7 @@ def test_a_keep_that_cannot_be_sealed_is_not_answered_and_may_be_repeated(world:
     with pytest.raises(Refused):
         actor.ask(KEEP, world.hear(), world)
 
-    assert world.told == ["append ONGOING"] and not actor.busy
+    assert world.transcript == ["append ONGOING"] and not actor.busy
 
     world.refuse_seal = False
 
@@ -240,14 +240,14 @@ def test_a_full_mailbox_is_an_error_that_the_client_tries_again_after(world: Wor
     ask(actor, world, ADD)
     ask(actor, world, *[VERIFY] * MAILBOX_LENGTH_MAX)
 
-    assert world.told == []
+    assert world.transcript == []
     assert ask(actor, world, VERIFY) == ["reply CONCURRENT_TRANSACTIONS"]
     actor.ask(TimeOut(), None, world)
 
-    world.told.clear()
+    world.transcript.clear()
     world.sync()
 
-    assert world.told == ["synced", *["reply NONE"] * (MAILBOX_LENGTH_MAX + 1)]
+    assert world.transcript == ["synced", *["reply NONE"] * (MAILBOX_LENGTH_MAX + 1)]
     assert ask(actor, world, VERIFY) == ["reply NONE"]
 
 
@@ -281,7 +281,7 @@ def test_a_failing_append_changes_nothing_and_the_actor_goes_on(world: World) ->
     with pytest.raises(Refused):
         actor.ask(COMMIT, world.hear(), world)
 
-    assert world.told == []
+    assert world.transcript == []
     assert actor.txn is before and not actor.busy
 
     world.refuse_append = False
@@ -295,15 +295,15 @@ def test_failing_markers_leave_it_prepared_until_it_is_finished(world: World) ->
     with pytest.raises(Refused):
         actor.ask(COMMIT, world.hear(), world)
 
-    assert world.told == ["append PREPARE_COMMIT"]
+    assert world.transcript == ["append PREPARE_COMMIT"]
     assert actor.txn.phase is Phase.PREPARE_COMMIT and not actor.busy
     assert ask(actor, world, COMMIT, InitProducerId(60_000)) == ["reply CONCURRENT_TRANSACTIONS"] * 2
 
     world.refuse_markers = False
-    world.told.clear()
+    world.transcript.clear()
     actor.finish(world)
 
-    assert world.told == ["markers commit", "append COMPLETE_COMMIT"]
+    assert world.transcript == ["markers commit", "append COMPLETE_COMMIT"]
     assert ask(actor, world, COMMIT) == ["reply NONE"]
 
 
@@ -316,13 +316,13 @@ def test_what_cannot_be_finished_can_be_finished_later(world: World) -> None:
     with pytest.raises(Refused):
         actor.finish(world)
 
-    assert world.told == ["markers abort"]
+    assert world.transcript == ["markers abort"]
 
     world.refuse_append = False
     actor.finish(world)
 
     assert actor.txn.phase is Phase.COMPLETE_ABORT
-    assert world.told == ["markers abort", "markers abort", "append COMPLETE_ABORT"]  # Twice: that does no harm.
+    assert world.transcript == ["markers abort", "markers abort", "append COMPLETE_ABORT"]  # Twice: that does no harm.
 
 
 def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(world: World) -> None:
@@ -334,7 +334,7 @@ def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(wor
     with pytest.raises(Refused):
         world.sync()
 
-    assert world.told == [
+    assert world.transcript == [
         "append PREPARE_COMMIT", "synced", "reply COORDINATOR_NOT_AVAILABLE", "waiting reply CONCURRENT_TRANSACTIONS",
     ]  # fmt: skip
     assert not actor.busy and actor.mailbox is None
@@ -358,7 +358,7 @@ def test_a_fault_of_one_that_waited_does_not_stop_the_others(world: World) -> No
     with pytest.raises(Refused):
         world.sync()
 
-    assert world.told[1:] == [
+    assert world.transcript[1:] == [
         "synced", "reply NONE", "one reply COORDINATOR_NOT_AVAILABLE", "two reply NONE",
         "three reply COORDINATOR_NOT_AVAILABLE", "four reply NONE",
     ]  # fmt: skip
@@ -378,13 +378,13 @@ def test_an_answer_may_ask_again(world: World) -> None:
             world.hear("first")(reply)
             for number, request in enumerate(requests):
                 actor.ask(request, world.hear(f"then {number}"), world)
-            world.told.append("first is over")
+            world.transcript.append("first is over")
 
         return done
 
     actor.ask(ADD, then(VERIFY, COMMIT), world)
 
-    assert world.told == [
+    assert world.transcript == [
         "append ONGOING", "first reply NONE", "first is over", "then 0 reply NONE",
         *COMMIT_TOLD[:-1], "then 1 reply NONE",
     ]  # fmt: skip
@@ -395,13 +395,13 @@ def test_answers_that_ask_again_for_ever_cost_no_depth(world: World) -> None:
     actor = actor_in(Phase.ONGOING)
     left = 5_000
 
-    def again(reply: Reply) -> None:
+    def restarted(reply: Reply) -> None:
         nonlocal left
         left -= 1
         if left:
-            actor.ask(VERIFY, again, world)
+            actor.ask(VERIFY, restarted, world)
 
-    actor.ask(VERIFY, again, world)
+    actor.ask(VERIFY, restarted, world)
 
     assert left == 0
 
@@ -443,10 +443,10 @@ def test_an_actor_holds_no_task_timer_or_future(world: World) -> None:
     reached, todo = {id(actor)}, [actor]
     kinds: set[type] = set()
     while todo:
-        one = todo.pop()
-        kinds.add(type(one))
-        if not isinstance(one, type):
-            for held in gc.get_referents(one):
+        each = todo.pop()
+        kinds.add(type(each))
+        if not isinstance(each, type):
+            for held in gc.get_referents(each):
                 if id(held) not in reached and not isinstance(held, type):
                     reached.add(id(held))
                     todo.append(held)

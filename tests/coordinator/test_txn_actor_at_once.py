@@ -21,15 +21,15 @@ def test_at_once_does_what_ask_does_and_brings_the_reply_back(
     phase: Phase, request_: AddPartitions | EndTxn, epoch: int
 ) -> None:
     request_ = request_._replace(producer_epoch=epoch)
-    one, other = World(), World()
-    asked, actor = actor_in(phase), actor_in(phase)
+    each, other = World(), World()
+    request, actor = actor_in(phase), actor_in(phase)
 
-    asked.ask(request_, one.hear(), one)
+    request.ask(request_, each.hear(), each)
     reply = actor.try_immediately(request_, other)
 
     assert reply is not None
     other.hear()(reply)
-    assert (other.told, actor.txn, actor.busy, other.at) == (one.told, asked.txn, False, one.at)
+    assert (other.transcript, actor.txn, actor.busy, other.at) == (each.transcript, request.txn, False, each.at)
 
 
 def test_at_once_takes_a_new_producer_id_as_ask_does() -> None:
@@ -59,7 +59,7 @@ def test_at_once_is_not_for_an_actor_that_is_busy_and_lets_nobody_wait_behind_it
     reply = actor.try_immediately(COMMIT, meddling)
 
     assert (met, reply and reply.error) == ([None], ErrorCode.NONE)
-    assert meddling.told == [*COMMIT_TOLD[:-1], "behind reply PRODUCER_FENCED"]
+    assert meddling.transcript == [*COMMIT_TOLD[:-1], "behind reply PRODUCER_FENCED"]
     assert not actor.busy and actor.mailbox is None
 
 
@@ -81,7 +81,7 @@ def test_who_waits_behind_at_once_comes_before_who_asks_when_that_is_answered() 
     meddling = Meddling()
     assert actor.try_immediately(COMMIT, meddling) is not None
 
-    assert [told.split()[0] for told in meddling.told[-3:]] == ["first", "second", "again"]
+    assert [messages.split()[0] for messages in meddling.transcript[-3:]] == ["first", "second", "again"]
     assert not actor.busy and actor.mailbox is None
 
 

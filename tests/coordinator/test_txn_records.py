@@ -123,7 +123,7 @@ def generated(txn: Txn, version: int) -> bytes:
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(txn.partitions):
         topics.setdefault(topic, []).append(index)
-    partitions = None if txn.phase is Phase.EMPTY else [PartitionsSchema(*one) for one in topics.items()]
+    partitions = None if txn.phase is Phase.EMPTY else [PartitionsSchema(*each) for each in topics.items()]
     out = bytearray(version.to_bytes(2, "big"))
     TransactionLogValue(
         txn.producer_id, txn.previous_producer_id, txn.next_producer_id, txn.producer_epoch, txn.next_producer_epoch,
@@ -196,25 +196,25 @@ def test_a_batch_of_a_transaction_is_that_of_its_key_and_value(
         previous_producer_id=5, last_producer_epoch=6, client_version=2, next_producer_id=-1, next_producer_epoch=-1,
         timed_out_epoch=-1, init_version=-1, partitions=frozenset() if txn.phase is Phase.EMPTY else wide,
     )  # fmt: skip
-    for one in (with_fields(txn, updated_at_ms=now_ms), with_fields(usual, updated_at_ms=now_ms)):
-        assert batch_of(offset, 0, now_ms, name, one) == built(offset, now_ms, key_of(name), value_of(one, 1))
-        assert batch_at_level_0(offset, 0, now_ms, name, one) == built(offset, now_ms, key_of(name), value_of(one, 0))
+    for each in (with_fields(txn, updated_at_ms=now_ms), with_fields(usual, updated_at_ms=now_ms)):
+        assert batch_of(offset, 0, now_ms, name, each) == built(offset, now_ms, key_of(name), value_of(each, 1))
+        assert batch_at_level_0(offset, 0, now_ms, name, each) == built(offset, now_ms, key_of(name), value_of(each, 0))
     assert batch_of(offset, 0, now_ms, name, None) == built(offset, now_ms, key_of(name), None)
 
 
 @given(TXNS)
 def test_what_is_written_is_read_again(txn: Txn) -> None:
-    found = read_record(record(key_of(txn.transactional_id), value_of(txn, 1)))
+    actual = read_record(record(key_of(txn.transactional_id), value_of(txn, 1)))
 
-    assert found == (txn.transactional_id, txn)
+    assert actual == (txn.transactional_id, txn)
 
 
 @given(TXNS)
 def test_version_0_keeps_all_but_the_tagged_fields(txn: Txn) -> None:
     """`transaction.version` 0: nothing tells a retry after a restart, and no producer id is changed by EndTxn."""
-    found = read_record(record(key_of(txn.transactional_id), value_of(bare(txn), 0)))
+    actual = read_record(record(key_of(txn.transactional_id), value_of(bare(txn), 0)))
 
-    assert found == (txn.transactional_id, bare(txn))
+    assert actual == (txn.transactional_id, bare(txn))
 
 
 @given(TXNS.filter(lambda txn: txn.is_recovered or txn.init_version != -1))
@@ -251,19 +251,19 @@ def batches(log: Iterable[Record], size: int) -> Iterator[tuple[BatchHeader, byt
     """The records as the partition of a log has them, so many a batch."""
     records = list(log)
     for start in range(0, len(records), size):
-        batch = build_batch([(one.key, one.value) for one in records[start : start + size]], 1, base_offset=start)
+        batch = build_batch([(each.key, each.value) for each in records[start : start + size]], 1, base_offset=start)
         yield read_header(batch), bytes(batch)
 
 
 @given(st.lists(st.builds(record, st.sampled_from(KEYS), st.sampled_from(VALUES))), st.integers(1, 3))
 def test_the_last_record_of_an_id_is_its_state_as_if_all_had_been_read(log: list[Record], size: int) -> None:
     one_by_one: dict[str, Txn] = {}
-    for one in log:
-        found = read_record(one)
-        if found is not None and found[1] is None:
-            one_by_one.pop(found[0], None)
-        elif found is not None and found[1] is not None:
-            one_by_one[found[0]] = found[1]
+    for each in log:
+        actual = read_record(each)
+        if actual is not None and actual[1] is None:
+            one_by_one.pop(actual[0], None)
+        elif actual is not None and actual[1] is not None:
+            one_by_one[actual[0]] = actual[1]
 
     values = last_values(batches(log, size))
 
@@ -278,10 +278,10 @@ def test_no_value_is_decoded_before_its_state_is_asked_for(monkeypatch: pytest.M
     monkeypatch.setattr(TransactionLogValue, "decode", lambda *_: pytest.fail("a value was decoded"))
     values = [value_of(stored(Phase.EMPTY, producer_epoch=n), 1) for n in range(5)]
 
-    found = last_values(batches([record(KEYS[3], value) for value in values], 1))
+    actual = last_values(batches([record(KEYS[3], value) for value in values], 1))
 
-    assert found == {"txn-1": values[4]}
-    assert phase_of(found["txn-1"], "txn-1") is Phase.EMPTY
+    assert actual == {"txn-1": values[4]}
+    assert phase_of(actual["txn-1"], "txn-1") is Phase.EMPTY
 
 
 @pytest.mark.parametrize("status", [6, 7, 127, -1])
@@ -338,6 +338,6 @@ def test_equal_sets_of_partitions_share_their_bytes(caches: tuple[dict[Any, Any]
 
 def test_the_order_in_which_partitions_were_added_does_not_matter() -> None:
     names = [(f"t{index % 2}", index) for index in range(300)]
-    one, other = (stored(Phase.ONGOING, partitions=frozenset(order)) for order in (names, reversed(names)))
+    each, other = (stored(Phase.ONGOING, partitions=frozenset(order)) for order in (names, reversed(names)))
 
-    assert value_of(one, 1) == value_of(other, 1) == generated(one, 1)
+    assert value_of(each, 1) == value_of(other, 1) == generated(each, 1)

@@ -61,9 +61,9 @@ TIMEOUTS_MS = st.sampled_from([60_000, 60_000, TIMEOUT_NONE])
 
 def read_again(txn: Txn, transaction_version: int) -> Txn:
     """As the log has it."""
-    found = read_record(Record(0, 0, key_of(txn.transactional_id), value_of(txn, min(1, transaction_version))))
-    assert found is not None and found[1] is not None
-    return found[1]
+    actual = read_record(Record(0, 0, key_of(txn.transactional_id), value_of(txn, min(1, transaction_version))))
+    assert actual is not None and actual[1] is not None
+    return actual[1]
 
 
 class Walk:
@@ -305,12 +305,12 @@ def test_a_new_instance_fences_all_that_came_before_it(data: st.DataObject) -> N
     walk.txn, _ = play(walk.txn, InitProducerId(60_000, keep_prepared=data.draw(st.booleans(), "keeps")), walk.at)
     for pair in older:
         if pair[1] >= 0:
-            asked: list[Request] = [InitProducerId(60_000, *pair, keep_prepared=True)]
+            sent: list[Request] = [InitProducerId(60_000, *pair, keep_prepared=True)]
             if walk.txn.is_recovered:
-                asked.append(InitProducerId(60_000, *pair))
+                sent.append(InitProducerId(60_000, *pair))
             for client in (0, 2):
-                asked += [AddPartitions(*pair, frozenset({ORDERS}), client), EndTxn(*pair, True, client)]
-            for request in asked:
+                sent += [AddPartitions(*pair, frozenset({ORDERS}), client), EndTxn(*pair, True, client)]
+            for request in sent:
                 after, done = play(walk.txn, request, walk.at)
 
                 assert [bool(reply.error) for reply in replies(done)] == [True]
@@ -334,7 +334,7 @@ def test_a_new_instance_finds_the_transaction_that_is_open_and_can_end_it(data: 
         after, done = play(kept, EndTxn(*kept.client_pair, True, client), walk.at)
         marked = [effect.txn for effect in done if isinstance(effect, WriteMarkers)]
 
-        assert [one.partitions for one in marked] == [before.partitions]
+        assert [each.partitions for each in marked] == [before.partitions]
         assert after.phase is Phase.COMPLETE_COMMIT and not after.is_recovered
     else:
         assert reply == Reply(OK, *kept.client_pair) and kept.phase is Phase.EMPTY
@@ -348,10 +348,10 @@ def test_the_log_has_all_that_is_known(data: st.DataObject) -> None:
     for _, _, done in walk.steps():
         for effect in done:
             if isinstance(effect, Append):
-                again = read_again(effect.txn, walk.at.transaction_version)
+                restarted = read_again(effect.txn, walk.at.transaction_version)
                 if walk.at.transaction_version or effect.txn.is_recovered or effect.txn.init_version != -1:
-                    assert again == effect.txn
-                assert again.client_pair == effect.txn.client_pair
+                    assert restarted == effect.txn
+                assert restarted.client_pair == effect.txn.client_pair
 
 
 @given(st.data())
@@ -434,14 +434,14 @@ def test_every_edge_of_the_table_is_walked() -> None:
             continue
         seen.add(txn.phase)
         owner = txn.producer_id, txn.producer_epoch
-        asked: list[Request] = [InitProducerId(60_000), TimeOut()]
+        sent: list[Request] = [InitProducerId(60_000), TimeOut()]
         for version in (0, 2):
-            asked += [AddPartitions(*owner, frozenset({AUDIT if txn.partitions else ORDERS}), version)]
-            asked += [EndTxn(*owner, commit, version) for commit in (True, False)]
-        for request in asked:
+            sent += [AddPartitions(*owner, frozenset({AUDIT if txn.partitions else ORDERS}), version)]
+            sent += [EndTxn(*owner, commit, version) for commit in (True, False)]
+        for request in sent:
             _, done = play(txn, request, at)
             logged = [txn, *(effect.txn for effect in done if isinstance(effect, Append))]
             walked |= {(a.phase, b.phase) for a, b in pairwise(logged)}
-            todo += [one for one in logged if one.phase not in PREPARED]
+            todo += [each for each in logged if each.phase not in PREPARED]
 
     assert walked == {(before, after) for before, all_after in SUCCESSORS.items() for after in all_after}

@@ -93,7 +93,7 @@ class World:
         self.hold: Hold | None = None
         self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX
         self.at = context(transaction_version)
-        self.told: list[str] = []
+        self.transcript: list[str] = []
         self.appended: list[Txn] = []
         self.marked: list[Txn] = []
         self.sealed: list[Txn] = []
@@ -115,7 +115,7 @@ class World:
             raise Refused
         assert deferred == (txn.phase in COMPLETED)
         self.appended.append(txn)
-        self.told.append(f"append {txn.phase.name}")
+        self.transcript.append(f"append {txn.phase.name}")
         return not self.must_sync
 
     def when_synced(self, callback: Callable[[], None]) -> None:
@@ -123,7 +123,7 @@ class World:
 
     def sync(self) -> None:
         waiting, self._waiting = self._waiting, []
-        self.told.append("synced")
+        self.transcript.append("synced")
         for callback in waiting:
             callback()
 
@@ -131,14 +131,14 @@ class World:
         if self.refuse_markers:
             raise Refused
         self.marked.append(txn)
-        self.told.append(f"markers {'commit' if txn.phase is Phase.PREPARE_COMMIT else 'abort'}")
+        self.transcript.append(f"markers {'commit' if txn.phase is Phase.PREPARE_COMMIT else 'abort'}")
         return not self.must_sync
 
     def reject_new_records(self, txn: Txn) -> None:
         if self.refuse_seal:
             raise Refused
         self.sealed.append(txn)
-        self.told.append("seal")
+        self.transcript.append("seal")
 
     def phase_changed(self, actor: Actor, before: Txn) -> None:
         assert actor.txn.phase is not before.phase
@@ -146,4 +146,4 @@ class World:
     def hear(self, name: str = "") -> Callable[[Reply], None]:
         """A `done` that notes the reply under this name."""
         prefix = f"{name} " if name else ""
-        return lambda reply: self.told.append(f"{prefix}reply {reply.error.name}")
+        return lambda reply: self.transcript.append(f"{prefix}reply {reply.error.name}")

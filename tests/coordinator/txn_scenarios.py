@@ -84,7 +84,7 @@ class Story:
         self.is_drafted = False
         """Clients are of profile kip-588."""
         self.held = False
-        self.told: list[str] = []
+        self.transcript: list[str] = []
 
     def command(self, line: str) -> None:
         words = line.split()
@@ -110,10 +110,10 @@ class Story:
                 owner = facts.get("id", -1), facts.get("epoch", -1)
                 self._ask(InitProducerId(timeout_ms, *owner, "keep" in words, version if self.is_drafted else -1))
             case [count, "times", *_]:
-                told_before = len(self.told)
+                told_before = len(self.transcript)
                 for _ in range(int(count) - 1):
                     self.command(line.partition(" times ")[2])
-                del self.told[told_before:]
+                del self.transcript[told_before:]
                 self.command(line.partition(" times ")[2])
             case ["restart"]:
                 self._restart()
@@ -132,11 +132,11 @@ class Story:
     def _restart(self) -> None:
         assert self.txn is not None, "nothing is in the log yet"
         value = value_of(self.txn, min(1, self.at.transaction_version))
-        found = read_record(Record(0, 0, key_of(self.txn.transactional_id), value))
-        assert found is not None
-        self.txn = found[1]
+        actual = read_record(Record(0, 0, key_of(self.txn.transactional_id), value))
+        assert actual is not None
+        self.txn = actual[1]
         assert self.txn is not None
-        self.told.append(record(self.txn).replace("append", "read"))
+        self.transcript.append(record(self.txn).replace("append", "read"))
 
     def _ask(self, request: Request) -> None:
         assert self.txn is not None, "nobody has asked for a producer id yet"
@@ -144,41 +144,41 @@ class Story:
         if decision.allocated_producer_id:
             self.at = self.at._replace(next_producer_id=self.at.next_producer_id + 1)
         if not decision.effects:
-            self.told.append("nothing")
+            self.transcript.append("nothing")
         for effect in decision.effects:
             match effect:
                 case Append(txn):
-                    self.told.append(record(txn))
+                    self.transcript.append(record(txn))
                     self.txn = txn
                 case WriteMarkers(txn) if not self.held:
                     self._markers(txn)
                     self._completed()
                 case WriteMarkers():
-                    self.told.append("markers held")
+                    self.transcript.append("markers held")
                 case RejectNewRecords(txn):
-                    self.told.append(f"sealed{text_of(txn.partitions)}")
+                    self.transcript.append(f"sealed{text_of(txn.partitions)}")
                 case Reply(error, producer_id, epoch, ongoing_id, ongoing_epoch):
                     known = "" if producer_id == -1 else f" id={producer_id} epoch={epoch}"
                     kept = "" if ongoing_id == -1 else f" ongoing={ongoing_id}/{ongoing_epoch}"
                     name = "TRANSACTION_TIMED_OUT" if error == TRANSACTION_TIMED_OUT else ErrorCode(error).name
-                    self.told.append(f"reply {name}{known}{kept}")
+                    self.transcript.append(f"reply {name}{known}{kept}")
                 case Redecide():
-                    self.told.append("again")
+                    self.transcript.append("again")
                     self._ask(request)
 
     def _markers(self, txn: Txn) -> None:
         outcome = "commit" if txn.phase is Phase.PREPARE_COMMIT else "abort"
         into = text_of(txn.partitions) or " nowhere"
-        self.told.append(f"markers {outcome} id={txn.producer_id} epoch={txn.producer_epoch}{into}")
+        self.transcript.append(f"markers {outcome} id={txn.producer_id} epoch={txn.producer_epoch}{into}")
 
     def _completed(self) -> None:
         assert self.txn is not None
-        if not self.told or not self.told[-1].startswith("markers"):
+        if not self.transcript or not self.transcript[-1].startswith("markers"):
             self._markers(self.txn)
         (append,) = decide(self.txn, MarkersWritten(), self.at).effects
         assert isinstance(append, Append)
         self.txn = append.txn
-        self.told.append(record(append.txn))
+        self.transcript.append(record(append.txn))
 
 
 def replay(text: str) -> str:
@@ -187,9 +187,9 @@ def replay(text: str) -> str:
     blocks = []
     for block in text.strip().split("\n\n"):
         commands = block.partition(f"\n{RULE}")[0]
-        story.told = []
+        story.transcript = []
         for line in commands.splitlines():
             if not line.startswith(("#", "only ")):
                 story.command(line)
-        blocks.append("\n".join([commands, RULE, *story.told]))
+        blocks.append("\n".join([commands, RULE, *story.transcript]))
     return "\n\n".join(blocks) + "\n"

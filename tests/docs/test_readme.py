@@ -33,8 +33,8 @@ pytestmark = pytest.mark.timeout(600)
 
 def block(language: str, *, first_line: str) -> str:
     """The one block of a language that has this line first."""
-    (found,) = [text for each, text in BLOCKS if each == language and text.startswith(first_line)]
-    return str(found)
+    (actual,) = [text for each, text in BLOCKS if each == language and text.startswith(first_line)]
+    return str(actual)
 
 
 @pytest.fixture

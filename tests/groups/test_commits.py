@@ -231,7 +231,7 @@ def test_groups_are_listed_by_state_and_type(world: World) -> None:
     world.commit(1, group_id="e")
 
     def listed(states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> list[str]:
-        return [one.group_id for one in world.groups.list_groups(states, types)]
+        return [each.group_id for each in world.groups.list_groups(states, types)]
 
     assert listed() == ["s", "e"]
     assert listed(("stable",)) == ["s"]

@@ -150,7 +150,7 @@ def test_join_group(client: Client, version: int) -> None:
     assert (first.error_code, first.generation_id, first.protocol_name) == (E.NONE, 1, "range")
     assert first.leader == first.member_id == "c-1"
     assert first.protocol_type == ("consumer" if version >= 7 else None)
-    assert [(one.member_id, one.metadata) for one in first.members] == [("c-1", subscription("t"))]
+    assert [(each.member_id, each.metadata) for each in first.members] == [("c-1", subscription("t"))]
     group = client.broker.groups.group("g")
     assert group.members["c-1"].rebalance_timeout_ms == (20_000 if version else 10_000)
     assert group.members["c-1"].client_host == "/127.0.0.1"
@@ -204,27 +204,27 @@ def test_heartbeat(client: Client, version: int) -> None:
 def test_leave_group_of_one(client: Client, version: int) -> None:
     member_id = enter(client)
 
-    def leave(member: str, group: str = "g") -> int:
+    def leave_group(member: str, group: str = "g") -> int:
         return int(client.ask("k13_leave_group", LeaveGroupRequest(group, member), version).error_code)
 
-    assert leave("x") == E.UNKNOWN_MEMBER_ID
-    assert leave("x", "nobody") == E.UNKNOWN_MEMBER_ID
-    assert leave("x", "") == E.INVALID_GROUP_ID
-    assert leave(member_id) == E.NONE
+    assert leave_group("x") == E.UNKNOWN_MEMBER_ID
+    assert leave_group("x", "nobody") == E.UNKNOWN_MEMBER_ID
+    assert leave_group("x", "") == E.INVALID_GROUP_ID
+    assert leave_group(member_id) == E.NONE
 
 
 @pytest.mark.parametrize("version", range(3, 6))
 def test_leave_group_of_several(client: Client, version: int) -> None:
     member_id = enter(client)
 
-    def leave(group: str, *members: str) -> tuple[int, list[int]]:
+    def leave_group(group: str, *members: str) -> tuple[int, list[int]]:
         request = LeaveGroupRequest(group, members=[MemberIdentity(member) for member in members])
         answer = client.ask("k13_leave_group", request, version)
-        return answer.error_code, [one.error_code for one in answer.members]
+        return answer.error_code, [each.error_code for each in answer.members]
 
-    assert leave("g", "x", member_id) == (E.NONE, [E.UNKNOWN_MEMBER_ID, E.NONE])
-    assert leave("nobody", "x") == (E.NONE, [E.UNKNOWN_MEMBER_ID])
-    assert leave("", "x") == (E.INVALID_GROUP_ID, [])
+    assert leave_group("g", "x", member_id) == (E.NONE, [E.UNKNOWN_MEMBER_ID, E.NONE])
+    assert leave_group("nobody", "x") == (E.NONE, [E.UNKNOWN_MEMBER_ID])
+    assert leave_group("", "x") == (E.INVALID_GROUP_ID, [])
 
 
 def commit_request(*places: tuple[Any, int], **changes: Any) -> OffsetCommitRequest:
@@ -278,14 +278,14 @@ def test_offset_fetch_of_one_group(client: Client, version: int) -> None:
     wanted = [OffsetFetchRequestTopic("t", [0, 1]), OffsetFetchRequestTopic("x", [0])]
     answer = client.ask("k09_offset_fetch", OffsetFetchRequest("g", wanted), version)
 
-    assert [(topic.name, [one.committed_offset for one in topic.partitions]) for topic in answer.topics] == [
+    assert [(topic.name, [each.committed_offset for each in topic.partitions]) for topic in answer.topics] == [
         ("t", [-1, 5]),
         ("x", [-1]),
     ]
     assert codes(answer) == [E.NONE] * 3
     if version >= 2:
         (topic,) = client.ask("k09_offset_fetch", OffsetFetchRequest("g", None), version).topics
-        assert [(one.partition_index, one.committed_offset) for one in topic.partitions] == [(1, 5)]
+        assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(1, 5)]
 
 
 @pytest.mark.parametrize("version", [8, 9])
@@ -305,7 +305,7 @@ def test_offset_fetch_of_several_groups(client: Client, version: int) -> None:
 def test_offset_fetch_by_id(client: Client, world: World) -> None:
     client.ask("k08_offset_commit", commit_request(("t", 1)), 8)
     world.commit(7, topic="gone")
-    wanted = [OffsetFetchRequestTopics(topic_id=one, partition_indexes=[1]) for one in (UNKNOWN_ID, T_ID)]
+    wanted = [OffsetFetchRequestTopics(topic_id=each, partition_indexes=[1]) for each in (UNKNOWN_ID, T_ID)]
     groups = [OffsetFetchRequestGroup("g", topics=wanted), OffsetFetchRequestGroup("g", topics=None)]
     some, every = client.ask("k09_offset_fetch", OffsetFetchRequest(groups=groups), 10).groups
 
@@ -341,7 +341,7 @@ def test_describe_groups(client: Client, version: int) -> None:
     there, missing = client.ask("k15_describe_groups", request, version).groups
 
     assert (there.group_state, there.protocol_type, there.protocol_data) == ("Stable", "consumer", "range")
-    assert [(one.member_id, one.client_id, one.client_host) for one in there.members] == [
+    assert [(each.member_id, each.client_id, each.client_host) for each in there.members] == [
         (member_id, "c", "/127.0.0.1")
     ]
     assert (there.members[0].member_metadata, there.members[0].member_assignment) == (
@@ -380,7 +380,7 @@ def test_delete_groups(client: Client, world: World, version: int) -> None:
     world.commit(1, group_id="h")
     answer = client.ask("k42_delete_groups", DeleteGroupsRequest(["g", "h", "h", "x"]), version)
 
-    assert [(one.group_id, one.error_code) for one in answer.results] == [
+    assert [(each.group_id, each.error_code) for each in answer.results] == [
         ("g", E.NON_EMPTY_GROUP),
         ("h", E.NONE),
         ("x", E.GROUP_ID_NOT_FOUND),
@@ -411,7 +411,7 @@ def test_offset_delete_of_a_group_that_does_not_exist(client: Client) -> None:
 def test_a_group_of_which_everything_is_asked_for_twice_is_answered_once(version: int) -> None:
     client = Client(World())
     named = [OffsetFetchRequestTopics("t", partition_indexes=[0])]
-    asked = (("g", None), ("h", None), ("g", None), ("g", named))
-    wanted = [OffsetFetchRequestGroup(name, topics=topics) for name, topics in asked]
-    found = client.ask("k09_offset_fetch", OffsetFetchRequest(groups=wanted), version).groups
-    assert [(group.group_id, len(group.topics)) for group in found] == [("g", 0), ("h", 0), ("g", 1)]
+    request = (("g", None), ("h", None), ("g", None), ("g", named))
+    wanted = [OffsetFetchRequestGroup(name, topics=topics) for name, topics in request]
+    actual = client.ask("k09_offset_fetch", OffsetFetchRequest(groups=wanted), version).groups
+    assert [(group.group_id, len(group.topics)) for group in actual] == [("g", 0), ("h", 0), ("g", 1)]

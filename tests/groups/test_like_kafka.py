@@ -37,14 +37,14 @@ def until_ready(wire: Wire, api: str, version: int, **fields: Any) -> Any:
 def prepare(address: str) -> dict[bytes, str]:
     with Wire(address, "setup") as wire:
         topics = [message("create_topics", "CreatableTopic", name, 2, 1) for name in ("t", "u")]
-        made = wire.ask("create_topics", 7, topics)
+        created = wire.ask("create_topics", 7, topics)
         until_ready(wire, "find_coordinator", 2, key="g")
         until_ready(wire, "find_coordinator", 2, key="txn", key_type=1)
         # The coordinator is found before it has read its log.
         while wire.ask("join_group", 9, **join_fields("m", "not there")).error_code != 25:
             time.sleep(0.1)
         until_ready(wire, "init_producer_id", 4, transactional_id="txn", transaction_timeout_ms=60_000)
-    return {bytes(topic.topic_id): f"<id of {topic.name}>" for topic in made.topics}
+    return {bytes(topic.topic_id): f"<id of {topic.name}>" for topic in created.topics}
 
 
 @pytest.fixture(scope="module")
@@ -59,39 +59,39 @@ def topic_ids(addresses: tuple[str, str]) -> list[dict[bytes, str]]:
     return [prepare(address) for address in addresses]
 
 
-def strangers(address: str, told: Transcript) -> None:
+def strangers(address: str, messages: Transcript) -> None:
     """Requests to nobody, and requests that are wrong whatever the group is."""
     with Wire(address, "c") as wire:
         for version in range(10):
-            told.add(f"join {version}", wire.ask("join_group", version, **join_fields("m", version=version)))
+            messages.add(f"join {version}", wire.ask("join_group", version, **join_fields("m", version=version)))
             for changes in ({"session_timeout_ms": 5}, {"group_id": ""}, {"group_id": "bad", "protocols": ()}):
-                asked = {"group_id": "g", "version": version, **changes}
-                told.add(f"join {version} {changes}", wire.ask("join_group", version, **join_fields(**asked)))
+                request = {"group_id": "g", "version": version, **changes}
+                messages.add(f"join {version} {changes}", wire.ask("join_group", version, **join_fields(**request)))
         for version in range(6):
             for group_id in ("g", ""):
                 name = f"{version} of {group_id!r}"
-                told.add(f"sync {name}", wire.ask("sync_group", version, **sync_fields("m", 1, group_id)))
+                messages.add(f"sync {name}", wire.ask("sync_group", version, **sync_fields("m", 1, group_id)))
                 members = leavers(("m", None), ("", "i"))
-                told.add(f"leave {name}", wire.ask("leave_group", version, group_id, "m", members))
+                messages.add(f"leave {name}", wire.ask("leave_group", version, group_id, "m", members))
                 if version < 5:
-                    told.add(f"heartbeat {name}", wire.ask("heartbeat", version, group_id, 1, "m"))
-        told.add("sync without a protocol", wire.ask("sync_group", 5, "g", 1, "m"))
+                    messages.add(f"heartbeat {name}", wire.ask("heartbeat", version, group_id, 1, "m"))
+        messages.add("sync without a protocol", wire.ask("sync_group", 5, "g", 1, "m"))
         for version in range(7):
-            told.add(f"describe {version}", wire.ask("describe_groups", version, ["nobody"], version >= 3))
+            messages.add(f"describe {version}", wire.ask("describe_groups", version, ["nobody"], version >= 3))
         for version in range(3):
-            told.add(f"delete {version}", wire.ask("delete_groups", version, ["nobody", ""]))
+            messages.add(f"delete {version}", wire.ask("delete_groups", version, ["nobody", ""]))
         for group_id in ("nobody", ""):
-            told.add(f"offset delete {group_id}", wire.ask("offset_delete", 0, group_id))
+            messages.add(f"offset delete {group_id}", wire.ask("offset_delete", 0, group_id))
 
 
-def alone(address: str, told: Transcript) -> None:
+def alone(address: str, messages: Transcript) -> None:
     """The life of a group of one, at every version of JoinGroup."""
     for version in range(10):
         group_id = f"alone{version}"
         with Wire(address, f"client{version}") as wire:
 
             def ask(label: str, api: str, at: int, *arguments: Any, **fields: Any) -> Any:
-                return told.add(f"{version} {label}", wire.ask(api, at, *arguments, **fields))  # noqa: B023
+                return messages.add(f"{version} {label}", wire.ask(api, at, *arguments, **fields))  # noqa: B023
 
             joined = ask("join", "join_group", version, **join_fields("", group_id, version))
             if joined.error_code:
@@ -121,13 +121,13 @@ def alone(address: str, told: Transcript) -> None:
             ask("describe empty", "describe_groups", 6, [group_id], True)
 
 
-def offsets(address: str, told: Transcript) -> None:
+def offsets(address: str, messages: Transcript) -> None:
     """Commits without members, and fetches of all kinds."""
-    (by_id,) = [one for one, name in told.topic_ids.items() if name == "<id of t>"]
+    (by_id,) = [each for each, name in messages.topic_ids.items() if name == "<id of t>"]
     with Wire(address, "c") as wire:
 
         def ask(label: str, api: str, at: int, *arguments: Any, **fields: Any) -> Any:
-            return told.add(f"{label} {at}", wire.ask(api, at, *arguments, **fields))
+            return messages.add(f"{label} {at}", wire.ask(api, at, *arguments, **fields))
 
         for at in range(2, 10):
             ask("commit", "offset_commit", at, **commit_fields("simple", ("t", 0), ("x", 0), ("u", 5)))
@@ -145,7 +145,7 @@ def offsets(address: str, told: Transcript) -> None:
                 ask("fetch all", "offset_fetch", at, "simple", None)
         for at in (8, 9, 10):
             named = [("t", by_id), ("x", UNKNOWN_ID)]
-            topics = [message("offset_fetch", "OffsetFetchRequestTopics", *one, [0, 1]) for one in named]
+            topics = [message("offset_fetch", "OffsetFetchRequestTopics", *each, [0, 1]) for each in named]
             groups = [
                 message("offset_fetch", "OffsetFetchRequestGroup", group_id, topics=wanted)
                 for group_id in ("simple", "nobody", "")
@@ -155,104 +155,104 @@ def offsets(address: str, told: Transcript) -> None:
         for at in range(6):
             states, types = (["EMPTY"] if at >= 4 else []), (["Classic"] if at >= 5 else [])
             listed = wire.ask("list_groups", at, states, types)
-            told.add(f"list {at}", [one for one in listed.groups if one.group_id in ("simple", "large")])
+            messages.add(f"list {at}", [each for each in listed.groups if each.group_id in ("simple", "large")])
         ask("list of another type", "list_groups", 5, [], ["nonsense"])
         ask("delete", "delete_groups", 2, ["simple"])
         ask("fetch deleted", "offset_fetch", 5, "simple", None)
 
 
-def static(address: str, told: Transcript) -> None:
+def static(address: str, messages: Transcript) -> None:
     """Static members that come back, at the versions that know them."""
     for version in range(5, 10):
         group_id = f"static{version}"
-        with Wire(address, "a") as one, Wire(address, "b") as other:
+        with Wire(address, "a") as each, Wire(address, "b") as other:
 
             def join(wire: Wire, member_id: str, instance_id: str) -> dict[str, Any]:
                 return join_fields(member_id, group_id, version, group_instance_id=instance_id)  # noqa: B023
 
             def enter(wire: Wire, member_id: str, instance_id: str) -> Any:
                 answer = wire.ask("join_group", version, **join(wire, member_id, instance_id))  # noqa: B023
-                return told.add(f"join {version} {instance_id}", answer)  # noqa: B023
+                return messages.add(f"join {version} {instance_id}", answer)  # noqa: B023
 
-            a = enter(one, "", "a").member_id
+            a = enter(each, "", "a").member_id
             fields = sync_fields(a, 1, group_id, [a], group_instance_id="a")
-            told.add("sync", one.ask("sync_group", 5, **fields))
+            messages.add("sync", each.ask("sync_group", 5, **fields))
             other.send("join_group", version, **join(other, "", "b"))
             assert other.is_silent()
-            enter(one, a, "a")
-            b = told.add("join b", other.receive()).member_id
+            enter(each, a, "a")
+            b = messages.add("join b", other.receive()).member_id
             other.send("sync_group", 5, **sync_fields(b, 2, group_id, group_instance_id="b"))
             fields = sync_fields(a, 2, group_id, [a, b], group_instance_id="a")
-            told.add("sync a", one.ask("sync_group", 5, **fields))
-            told.add("sync b", other.receive())
+            messages.add("sync a", each.ask("sync_group", 5, **fields))
+            messages.add("sync b", other.receive())
             b_again = enter(other, "", "b").member_id
-            told.add("old heartbeat", other.ask("heartbeat", 4, group_id, 2, b, "b"))
+            messages.add("old heartbeat", other.ask("heartbeat", 4, group_id, 2, b, "b"))
             fields = sync_fields(b, 2, group_id, group_instance_id="b")
-            told.add("old sync", other.ask("sync_group", 5, **fields))
+            messages.add("old sync", other.ask("sync_group", 5, **fields))
             enter(other, b, "b")
-            told.add("old leave", other.ask("leave_group", 5, group_id, "", leavers((b, "b"))))
+            messages.add("old leave", other.ask("leave_group", 5, group_id, "", leavers((b, "b"))))
             mine = {"generation_id_or_member_epoch": 2, "member_id": b, "group_instance_id": "b"}
-            told.add("old commit", other.ask("offset_commit", 8, **commit_fields(group_id, ("t", 0), **mine)))
+            messages.add("old commit", other.ask("offset_commit", 8, **commit_fields(group_id, ("t", 0), **mine)))
             fields = sync_fields(b_again, 2, group_id, group_instance_id="b")
-            told.add("new sync", other.ask("sync_group", 5, **fields))
-            enter(one, "", "a")
+            messages.add("new sync", other.ask("sync_group", 5, **fields))
+            enter(each, "", "a")
             gone = leavers(("", "b"), ("", "z"), ("z", "a"))
-            told.add("leave by name", one.ask("leave_group", 5, group_id, "", gone))
+            messages.add("leave by name", each.ask("leave_group", 5, group_id, "", gone))
 
 
-def together(address: str, told: Transcript) -> None:
+def together(address: str, messages: Transcript) -> None:
     """Two members, one after the other; then one that stays away."""
-    with Wire(address, "a") as one, Wire(address, "b") as other, Wire(address, "c") as aside:
+    with Wire(address, "a") as each, Wire(address, "b") as other, Wire(address, "c") as aside:
 
         def enter(wire: Wire, **changes: Any) -> str:
             member_id: str = wire.ask("join_group", 9, **join_fields(**changes)).member_id
             wire.send("join_group", 9, **join_fields(member_id, **changes))
             return member_id
 
-        a = enter(one, protocols=("x", "range"))
-        told.add("join a", one.receive())
-        told.add("sync a", one.ask("sync_group", 5, **sync_fields(a, 1, given=[a], protocol_name="x")))
+        a = enter(each, protocols=("x", "range"))
+        messages.add("join a", each.receive())
+        messages.add("sync a", each.ask("sync_group", 5, **sync_fields(a, 1, given=[a], protocol_name="x")))
         b = enter(other)
         assert other.is_silent()
-        told.add("heartbeat", one.ask("heartbeat", 4, "g", 1, a))
-        told.add("sync too late", one.ask("sync_group", 5, **sync_fields(a, 1, protocol_name="x")))
+        messages.add("heartbeat", each.ask("heartbeat", 4, "g", 1, a))
+        messages.add("sync too late", each.ask("sync_group", 5, **sync_fields(a, 1, protocol_name="x")))
         mine = {"generation_id_or_member_epoch": 1, "member_id": a}
-        told.add("commit", one.ask("offset_commit", 8, **commit_fields("g", ("t", 0), **mine)))
-        told.add("describe", aside.ask("describe_groups", 5, ["g"]))
-        told.add("join a", one.ask("join_group", 9, **join_fields(a)))
-        told.add("join b", other.receive())
+        messages.add("commit", each.ask("offset_commit", 8, **commit_fields("g", ("t", 0), **mine)))
+        messages.add("describe", aside.ask("describe_groups", 5, ["g"]))
+        messages.add("join a", each.ask("join_group", 9, **join_fields(a)))
+        messages.add("join b", other.receive())
         other.send("sync_group", 5, **sync_fields(b, 2))
         assert other.is_silent()
-        told.add("sync a", one.ask("sync_group", 5, **sync_fields(a, 2, given=[a, b])))
-        told.add("sync b", other.receive())
-        told.add("follower again", other.ask("join_group", 9, **join_fields(b)))
-        told.add("other protocol", aside.ask("join_group", 9, **join_fields(protocols=("z",))))
-        told.add("other type", other.ask("join_group", 9, **join_fields(b, protocol_type="connect")))
-        told.add("leave", aside.ask("leave_group", 5, "g", "", leavers((b, None))))
-        told.add("heartbeat of who left", other.ask("heartbeat", 4, "g", 2, b))
-        told.add("heartbeat", one.ask("heartbeat", 4, "g", 2, a))
-        told.add("join a", one.ask("join_group", 9, **join_fields(a, rebalance_timeout_ms=1_500)))
-        told.add("sync a", one.ask("sync_group", 5, **sync_fields(a, 3, given=[a])))
+        messages.add("sync a", each.ask("sync_group", 5, **sync_fields(a, 2, given=[a, b])))
+        messages.add("sync b", other.receive())
+        messages.add("follower again", other.ask("join_group", 9, **join_fields(b)))
+        messages.add("other protocol", aside.ask("join_group", 9, **join_fields(protocols=("z",))))
+        messages.add("other type", other.ask("join_group", 9, **join_fields(b, protocol_type="connect")))
+        messages.add("leave", aside.ask("leave_group", 5, "g", "", leavers((b, None))))
+        messages.add("heartbeat of who left", other.ask("heartbeat", 4, "g", 2, b))
+        messages.add("heartbeat", each.ask("heartbeat", 4, "g", 2, a))
+        messages.add("join a", each.ask("join_group", 9, **join_fields(a, rebalance_timeout_ms=1_500)))
+        messages.add("sync a", each.ask("sync_group", 5, **sync_fields(a, 3, given=[a])))
         enter(other, rebalance_timeout_ms=1_500)
-        told.add("join without a", other.receive())
-        told.add("heartbeat of who stayed away", one.ask("heartbeat", 4, "g", 3, a))
+        messages.add("join without a", other.receive())
+        messages.add("heartbeat of who stayed away", each.ask("heartbeat", 4, "g", 3, a))
 
 
-def silent(address: str, told: Transcript) -> None:
+def silent(address: str, messages: Transcript) -> None:
     """A member and a member id that nothing is heard of."""
-    with Wire(address, "a") as one, Wire(address, "b") as other:
+    with Wire(address, "a") as each, Wire(address, "b") as other:
         fields = {"group_id": "silent", "session_timeout_ms": 6_000}
-        a = one.ask("join_group", 9, **join_fields(**fields)).member_id
-        told.add("join", one.ask("join_group", 9, **join_fields(a, **fields)))
-        told.add("sync", one.ask("sync_group", 5, **sync_fields(a, 1, "silent", [a])))
+        a = each.ask("join_group", 9, **join_fields(**fields)).member_id
+        messages.add("join", each.ask("join_group", 9, **join_fields(a, **fields)))
+        messages.add("sync", each.ask("sync_group", 5, **sync_fields(a, 1, "silent", [a])))
         b = other.ask("join_group", 9, **join_fields(**fields)).member_id
         time.sleep(6.8)
-        told.add("heartbeat", one.ask("heartbeat", 4, "silent", 1, a))
-        told.add("join", other.ask("join_group", 9, **join_fields(b, **fields)))
-        told.add("describe", other.ask("describe_groups", 6, ["silent"]))
+        messages.add("heartbeat", each.ask("heartbeat", 4, "silent", 1, a))
+        messages.add("join", other.ask("join_group", 9, **join_fields(b, **fields)))
+        messages.add("describe", other.ask("describe_groups", 6, ["silent"]))
 
 
-def in_transactions(address: str, told: Transcript) -> None:
+def in_transactions(address: str, messages: Transcript) -> None:
     """KIP-447: who may commit in a transaction, and what a fetch says meanwhile."""
     with Wire(address, "a") as wire:
         producer = until_ready(wire, "init_producer_id", 4, transactional_id="txn", transaction_timeout_ms=60_000)
@@ -269,9 +269,9 @@ def in_transactions(address: str, told: Transcript) -> None:
         ):  # fmt: skip
             for version in (0, 3, 4):
                 fields = {"generation_id_or_member_epoch": generation, "member_id": member_id} if version else {}
-                asked = {"transactional_id": "txn", "group_id": group_id, "topics": [topic], **ids, **fields}
-                answer = wire.ask("txn_offset_commit", version, **asked)
-                told.add(f"commit {version} {group_id} {generation} {bool(member_id)}", answer)
+                request = {"transactional_id": "txn", "group_id": group_id, "topics": [topic], **ids, **fields}
+                answer = wire.ask("txn_offset_commit", version, **request)
+                messages.add(f"commit {version} {group_id} {generation} {bool(member_id)}", answer)
 
         def fetch(label: str) -> None:
             topics = [message("offset_fetch", "OffsetFetchRequestTopics", "t", bytes(16), [0, 1])]
@@ -279,17 +279,17 @@ def in_transactions(address: str, told: Transcript) -> None:
                 for wanted in (topics, None):
                     groups = [message("offset_fetch", "OffsetFetchRequestGroup", "simple in txn", topics=wanted)]
                     answer = wire.ask("offset_fetch", 9, groups=groups, require_stable=stable)
-                    told.add(f"fetch {label} {stable} {wanted is None}", answer)
+                    messages.add(f"fetch {label} {stable} {wanted is None}", answer)
 
         fetch("while it is open")
-        told.add("plain commit", wire.ask("offset_commit", 8, **commit_fields("simple in txn", ("t", 0))))
+        messages.add("plain commit", wire.ask("offset_commit", 8, **commit_fields("simple in txn", ("t", 0))))
         fetch("after a plain commit")
-        told.add("end", wire.ask("end_txn", 3, transactional_id="txn", committed=True, **ids))
+        messages.add("end", wire.ask("end_txn", 3, transactional_id="txn", committed=True, **ids))
         time.sleep(0.5)
         fetch("after the end")
 
 
-def removed_meanwhile(address: str, told: Transcript) -> None:
+def removed_meanwhile(address: str, messages: Transcript) -> None:
     """What becomes of offsets that are pending when they, their group or their topic are removed (KIP-447)."""
     with Wire(address, "a") as wire:
 
@@ -308,7 +308,7 @@ def removed_meanwhile(address: str, told: Transcript) -> None:
                 for wanted in (numbers, None):
                     groups = [message("offset_fetch", "OffsetFetchRequestGroup", group_id, topics=wanted)]
                     answer = wire.ask("offset_fetch", 9, groups=groups, require_stable=stable)
-                    told.add(f"fetch {label} {group_id} {stable} {wanted is None}", answer)
+                    messages.add(f"fetch {label} {group_id} {stable} {wanted is None}", answer)
 
         def settled(group_id: str, numbers: list[int]) -> None:
             """Until the marker is there: Kafka answers EndTxn before."""
@@ -316,7 +316,7 @@ def removed_meanwhile(address: str, told: Transcript) -> None:
             end = time.monotonic() + READY_S_MAX
             while time.monotonic() < end:
                 answer = wire.ask("offset_fetch", 7, group_id, topics, require_stable=True)
-                if all(one.error_code != 88 for one in answer.topics[0].partitions):
+                if all(each.error_code != 88 for each in answer.topics[0].partitions):
                     return
                 time.sleep(0.05)
             raise AssertionError(f"{group_id} stays unstable")
@@ -344,21 +344,21 @@ def removed_meanwhile(address: str, told: Transcript) -> None:
                 ids = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
                 until_ready(wire, "add_offsets_to_txn", 3, transactional_id="txn", group_id=group_id, **ids)
                 if plain:
-                    told.add("plain", wire.ask("offset_commit", 8, **commit_fields(group_id, ("gone", 0))))
+                    messages.add("plain", wire.ask("offset_commit", 8, **commit_fields(group_id, ("gone", 0))))
                 partition = message("txn_offset_commit", "TxnOffsetCommitRequestPartition", 0, 42)
                 topic = message("txn_offset_commit", "TxnOffsetCommitRequestTopic", name="gone", partitions=[partition])
-                asked = {"transactional_id": "txn", "group_id": group_id, "topics": [topic], **ids}
-                told.add("pending", wire.ask("txn_offset_commit", 3, **asked))
+                request = {"transactional_id": "txn", "group_id": group_id, "topics": [topic], **ids}
+                messages.add("pending", wire.ask("txn_offset_commit", 3, **request))
                 fetch("pending", group_id)
                 api, version, fields = removals(group_id)[which]
-                told.add(f"{api} with {plain}", wire.ask(api, version, **fields))
+                messages.add(f"{api} with {plain}", wire.ask(api, version, **fields))
                 if api == "delete_topics":
                     settled(group_id, [0])
                 fetch("removed", group_id)
-                told.add("describe", wire.ask("describe_groups", 6, [group_id]))
+                messages.add("describe", wire.ask("describe_groups", 6, [group_id]))
                 if plain and api != "delete_topics":
-                    told.add("plain again", wire.ask("offset_commit", 8, **commit_fields(group_id, ("gone", 1))))
-                told.add("end", wire.ask("end_txn", 3, transactional_id="txn", committed=True, **ids))
+                    messages.add("plain again", wire.ask("offset_commit", 8, **commit_fields(group_id, ("gone", 1))))
+                messages.add("end", wire.ask("end_txn", 3, transactional_id="txn", committed=True, **ids))
                 settled(group_id, [0, 1])
                 fetch("ended", group_id)
 
@@ -370,11 +370,11 @@ WALKS = (strangers, alone, offsets, static, together, silent, in_transactions, r
 def test_every_answer_is_kafkas(
     walk: Walk, addresses: tuple[str, str], topic_ids: list[dict[bytes, str]], tmp_path: Path
 ) -> None:
-    told = [Transcript(), Transcript()]
-    for transcript, ids in zip(told, topic_ids, strict=True):
+    messages = [Transcript(), Transcript()]
+    for transcript, ids in zip(messages, topic_ids, strict=True):
         transcript.topic_ids = ids
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(walk, addresses, told))
+        list(pool.map(walk, addresses, messages))
 
-    ours, kafkas = (transcript.lines for transcript in told)
+    ours, kafkas = (transcript.lines for transcript in messages)
     assert ours == kafkas

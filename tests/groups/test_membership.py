@@ -219,7 +219,7 @@ def test_join_again_tells_the_members_to_the_leader_only() -> None:
 
     assert isinstance(to_leader, Answer) and isinstance(to_leader.reply, JoinReply)
     assert isinstance(to_follower, Answer) and isinstance(to_follower.reply, JoinReply)
-    assert [one.member_id for one in to_leader.reply.members] == ["l", "f", "s"]
+    assert [each.member_id for each in to_leader.reply.members] == ["l", "f", "s"]
     assert to_follower.reply.members == ()
     assert to_follower.reply.leader_id == "l"
 

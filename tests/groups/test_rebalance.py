@@ -15,8 +15,8 @@ E = ErrorCode
 
 
 def test_the_first_member_leads_and_gets_what_it_assigns_to_itself(world: World) -> None:
-    (asked,) = world.join()
-    assert asked == JoinReply(E.MEMBER_ID_REQUIRED, "c-1")
+    (request,) = world.join()
+    assert request == JoinReply(E.MEMBER_ID_REQUIRED, "c-1")
     assert world.state is S.EMPTY
 
     (joined,) = world.join("c-1")
@@ -48,7 +48,7 @@ def test_a_second_member_makes_the_first_join_again(world: World) -> None:
 
     (first_again,) = world.join(first)
     assert first_again.generation == second_joined[0].generation == 2
-    assert [one.member_id for one in first_again.members] == [first, second]
+    assert [each.member_id for each in first_again.members] == [first, second]
     assert second_joined[0].members == ()
     assert second_joined[0].leader_id == first
 
@@ -150,10 +150,10 @@ def test_a_new_member_does_not_wait_for_ever(world: World) -> None:
 
 
 def test_a_member_id_that_is_not_used_is_forgotten_after_the_session_time(world: World) -> None:
-    (asked,) = world.join()
+    (request,) = world.join()
     world.time.pass_ms(SESSION_MS)
 
-    assert world.join(asked.member_id) == [JoinReply(E.UNKNOWN_MEMBER_ID, asked.member_id)]
+    assert world.join(request.member_id) == [JoinReply(E.UNKNOWN_MEMBER_ID, request.member_id)]
 
 
 def test_a_rebalance_waits_for_those_who_were_given_an_id(world: World) -> None:
@@ -265,8 +265,8 @@ def test_in_a_rebalance_the_first_to_join_fill_the_group() -> None:
     first, second = world.stable(2)
     world.join(first)
     assert world.state is S.PREPARING_REBALANCE
-    (asked,) = world.join()
-    joined = world.join(asked.member_id)
+    (request,) = world.join()
+    joined = world.join(request.member_id)
 
     assert world.join(second) == [JoinReply(E.GROUP_MAX_SIZE_REACHED)]
     assert second not in world.group().members
@@ -281,9 +281,9 @@ def test_a_lost_answer_can_be_had_again_before_the_assignment(world: World) -> N
 
 def test_a_follower_that_comes_back_unchanged_changes_nothing(world: World) -> None:
     first, second = world.stable(2)
-    (again,) = world.join(second)
+    (restarted,) = world.join(second)
 
-    assert (again.generation, again.leader_id, again.members) == (2, first, ())
+    assert (restarted.generation, restarted.leader_id, restarted.members) == (2, first, ())
     assert world.state is S.STABLE
 
 

@@ -115,7 +115,7 @@ def test_a_static_member_that_misses_a_rebalance_stays_until_its_session_is_over
         world.groups.heartbeat("g", second, "b", 2)
 
     assert joining[0].error is E.NONE
-    assert [one.member_id for one in joining[0].members] == [first, second]
+    assert [each.member_id for each in joining[0].members] == [first, second]
 
 
 def test_a_rebalance_that_no_static_member_joins_is_put_off(world: World) -> None:

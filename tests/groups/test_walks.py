@@ -70,12 +70,12 @@ class GroupWalk(RuleBasedStateMachine):
             self._sync(group.leader_id, group.members[group.leader_id].instance_id, 0)
 
     def _sync(self, member_id: str, instance_id: str | None, off: int) -> None:
-        given = tuple((one, one.encode()) for one in self.member_ids)
+        given = tuple((each, each.encode()) for each in self.member_ids)
         generation = self._generation(off)
         self.replies.append(self.world.sync(member_id, generation, instance_id=instance_id, assignments=given))
 
     @rule(data=st.data(), by_name=st.booleans())
-    def leave(self, data: st.DataObject, by_name: bool) -> None:
+    def disconnect(self, data: st.DataObject, by_name: bool) -> None:
         member_id, instance_id = self._draw(data)
         if by_name and instance_id is not None:
             member_id = ""
@@ -106,8 +106,8 @@ class GroupWalk(RuleBasedStateMachine):
         if group is None:
             return
         actor = self.world.groups._actors["g"]
-        assert {one.member_id for one in group.members.values() if one.awaiting_join} == set(actor._joins)
-        assert {one.member_id for one in group.members.values() if one.awaiting_sync} == set(actor._syncs)
+        assert {each.member_id for each in group.members.values() if each.awaiting_join} == set(actor._joins)
+        assert {each.member_id for each in group.members.values() if each.awaiting_sync} == set(actor._syncs)
         assert group.pending_sync <= set(group.members)
         assert not group.pending_join & set(group.members)
         assert (group.leader_id is None) == (not group.members)
@@ -117,7 +117,7 @@ class GroupWalk(RuleBasedStateMachine):
                 assert not group.members
             case S.COMPLETING_REBALANCE | S.STABLE:
                 assert group.members and group.protocol_name is not None
-                assert all(one.metadata(group.protocol_name) for one in group.members.values())
+                assert all(each.metadata(group.protocol_name) for each in group.members.values())
                 assert not actor._joins
         assert group.state is S.COMPLETING_REBALANCE or not actor._syncs
         assert group.state is not S.DEAD
@@ -135,8 +135,8 @@ class GroupWalk(RuleBasedStateMachine):
         assert stored is not None
         assert stored.generation == group.generation
         assert stored.leader_id == group.leader_id or group.leader_id is None
-        assert {one.member_id: one.assignment for one in stored.members.values()} == {
-            one.member_id: one.assignment for one in group.members.values()
+        assert {each.member_id: each.assignment for each in stored.members.values()} == {
+            each.member_id: each.assignment for each in group.members.values()
         }
 
     @invariant()

@@ -15,8 +15,8 @@ ROOMS = sorted(p.parent.name for p in ROOT.glob("*/__init__.py") if p.parent.nam
 
 def files_of(*folders: str) -> list[Path]:
     """Python files below these root folders, as paths from the root."""
-    found = (p.relative_to(ROOT) for folder in folders for p in (ROOT / folder).rglob("*.py"))
-    return sorted(p for p in found if not any(part.startswith((".", "__pycache__")) for part in p.parts))
+    paths = (p.relative_to(ROOT) for folder in folders for p in (ROOT / folder).rglob("*.py"))
+    return sorted(p for p in paths if not any(part.startswith((".", "__pycache__")) for part in p.parts))
 
 
 @cache
@@ -42,11 +42,11 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree_of(path)):
         match node:
             case ast.Import():
-                yield from ((node.lineno, one.name) for one in node.names)
+                yield from ((node.lineno, each.name) for each in node.names)
             case ast.ImportFrom(level=0):
-                yield from ((node.lineno, f"{node.module}.{one.name}") for one in node.names)
+                yield from ((node.lineno, f"{node.module}.{each.name}") for each in node.names)
             case ast.ImportFrom():
-                yield from ((node.lineno, f"{'.' * node.level}{node.module or ''}.{one.name}") for one in node.names)
+                yield from ((node.lineno, f"{'.' * node.level}{node.module or ''}.{each.name}") for each in node.names)
             case ast.Call(func=ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module")):
                 match node.args:
                     case [ast.Constant(value=str(text)), *_] if not text.startswith(f"{FRONT_DOOR}."):
@@ -65,14 +65,14 @@ def uses_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """
     known: dict[str, str] = {}
     own: set[str] = set()
-    methods = {each for one in ast.walk(tree) if isinstance(one, ast.ClassDef) for each in one.body}
+    methods = {each for item in ast.walk(tree) if isinstance(item, ast.ClassDef) for each in item.body}
     for node in ast.walk(tree):
         match node:
             case ast.Import():
-                known |= {(one.asname or one.name.split(".")[0]): (one.name if one.asname else one.name.split(".")[0])
-                          for one in node.names}  # fmt: skip
+                known |= {(item.asname or item.name.split(".")[0]): (item.name if item.asname else item.name.split(".")[0])
+                          for item in node.names}  # fmt: skip
             case ast.ImportFrom(level=0):
-                known |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+                known |= {item.asname or item.name: f"{node.module}.{item.name}" for item in node.names}
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node not in methods:
                 own.add(node.name)
             case ast.arg():

@@ -34,15 +34,15 @@ def checkout(tmp_path: Path) -> Path:
 
 def call(hook: str, checkout: Path) -> Path:
     """Runs a hook as pip does; returns what it made."""
-    made = checkout.parent / f"made by {hook} from {checkout.name}"
-    made.mkdir()
+    created = checkout.parent / f"made by {hook} from {checkout.name}"
+    created.mkdir()
     code = f"import sys; from setuptools import build_meta; print(build_meta.{hook}(sys.argv[1]))"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
-        [sys.executable, "-c", code, made], cwd=checkout, env=environment, capture_output=True, text=True
+        [sys.executable, "-c", code, created], cwd=checkout, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    return made / done.stdout.splitlines()[-1]
+    return created / done.stdout.splitlines()[-1]
 
 
 def files_below(folder: Path) -> set[str]:
@@ -140,5 +140,5 @@ def test_a_wheel_from_the_source_distribution_is_the_same(checkout: Path) -> Non
     subprocess.run(["tar", "-xf", call("build_sdist", checkout)], cwd=folder, check=True)
     (unpacked,) = folder.iterdir()
 
-    with ZipFile(call("build_wheel", checkout)) as wheel, ZipFile(call("build_wheel", unpacked)) as again:
-        assert sorted(wheel.namelist()) == sorted(again.namelist())
+    with ZipFile(call("build_wheel", checkout)) as wheel, ZipFile(call("build_wheel", unpacked)) as repeated:
+        assert sorted(wheel.namelist()) == sorted(repeated.namelist())

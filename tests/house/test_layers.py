@@ -41,17 +41,17 @@ def test_no_two_rooms_import_each_other() -> None:
 
 def rooms_imported_by(path: Path) -> list[tuple[str, str]]:
     """(what to say, room), for every import of ours."""
-    found = []
+    actual = []
     for line, name in imports_of(path):
         where = f"{path}:{line} imports {name}"
         if name.split(".")[0] == FRONT_DOOR:
             room = [*name.split("."), ""][1].partition(":")[0]
-            found.append((where, room if room in MAY_IMPORT else FRONT_DOOR))
+            actual.append((where, room if room in MAY_IMPORT else FRONT_DOOR))
         elif name.startswith("."):
-            found.append((where, "relative"))
+            actual.append((where, "relative"))
         elif name.split(".")[0] in {*MAY_IMPORT, "tests", "tools", "bench"} and (ROOT / name.split(".")[0]).is_dir():
-            found.append((where, "bare"))  # A second copy of the same module, found in the current folder.
-    return found
+            actual.append((where, "bare"))  # A second copy of the same module, found in the current folder.
+    return actual
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -63,9 +63,9 @@ def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
 
 
 def test_the_front_door_imports_what_it_opens_on_and_its_command_only_the_command_line() -> None:
-    found = {str(path): [name for _, name in imports_of(path)] for path in files_of(FRONT_DOOR)}
+    actual = {str(path): [name for _, name in imports_of(path)] for path in files_of(FRONT_DOOR)}
 
-    assert found == {
+    assert actual == {
         f"{FRONT_DOOR}/__init__.py": [
             "__future__.annotations",
             "typing.TYPE_CHECKING",
@@ -107,9 +107,9 @@ def imported_modules(path: Path, modules: set[str]) -> set[str]:
     names: list[str] = []
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            names += [one.name for one in node.names]
+            names += [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names += [f"{node.module}.{one.name}" for one in node.names]
+            names += [f"{node.module}.{each.name}" for each in node.names]
     return {name if name in modules else name.rpartition(".")[0] for name in names} & modules
 
 

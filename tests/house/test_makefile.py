@@ -38,17 +38,17 @@ def test_java_home_is_looked_at_first(case: str, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", f"{java(tmp_path / 'path', on_path)}:{SYSTEM}" if on_path else SYSTEM)
     if at_home:
         monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "a home" / "bin", at_home).parent))
-    made = subprocess.run(
+    created = subprocess.run(
         ["make", "--silent", "--directory", str(ROOT), "need-java"],
         env={name: text for name, text in os.environ.items() if not name.startswith("MAKE")},
         capture_output=True,
         text=True,
     )
 
-    assert (made.returncode == 0) is does, made.stderr
+    assert (created.returncode == 0) is does, created.stderr
     if does:
         need_java()
     else:
-        assert ("JAVA_HOME (" if at_home else "on the PATH") in made.stderr
+        assert ("JAVA_HOME (" if at_home else "on the PATH") in created.stderr
         with pytest.raises(SparkError):
             need_java()

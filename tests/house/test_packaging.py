@@ -25,7 +25,7 @@ ON_SPARK = "pipeline/spark"
 
 def names_of(requirements: list[str]) -> set[str]:
     """Distributions as they are imported: only `-` and `_`, a maker before the name, YAML's and OpenTelemetry's differ."""
-    names = {re.split(r"[^A-Za-z0-9._-]", one)[0].lower().replace("-", "_") for one in requirements}
+    names = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower().replace("-", "_") for each in requirements}
     return {name.removeprefix("google_").replace("pyyaml", "yaml").removesuffix("_api") for name in names}
 
 
@@ -33,8 +33,8 @@ def allowed_in(path: Path) -> set[str]:
     """What the code of this file may import besides what everybody gets."""
     places = [str(path), *map(str, path.parents)]
     extra = next((EXTRAS[place] for place in places if place in EXTRAS), None)
-    found = names_of(PROJECT["project"]["optional-dependencies"][extra]) if extra else set()
-    return found | ({"pyspark"} if ON_SPARK in places else set())
+    actual = names_of(PROJECT["project"]["optional-dependencies"][extra]) if extra else set()
+    return actual | ({"pyspark"} if ON_SPARK in places else set())
 
 
 def test_a_cluster_that_brings_its_own_pyspark_needs_numpy_and_pyarrow_only() -> None:
@@ -42,14 +42,16 @@ def test_a_cluster_that_brings_its_own_pyspark_needs_numpy_and_pyarrow_only() ->
 
     assert names_of(extras["spark"]) == {"numpy", "pyarrow"}
     assert "pyspark" not in names_of(extras["audit"])
-    assert any(one.startswith("stuntbroker[audit,spark]") for one in extras["pipeline"])
+    assert any(each.startswith("stuntbroker[audit,spark]") for each in extras["pipeline"])
     assert "pyspark" in names_of(extras["pipeline"])
 
 
 def test_the_development_environment_has_the_lowest_pyspark_that_is_allowed() -> None:
     """CI tests that end of the range with it; docs/spark.md says which version the other end was tested with."""
-    (allowed,) = [one for one in PROJECT["project"]["optional-dependencies"]["pipeline"] if one.startswith("pyspark")]
-    (pinned,) = [one for one in PROJECT["dependency-groups"]["dev"] if one.startswith("pyspark")]
+    (allowed,) = [
+        each for each in PROJECT["project"]["optional-dependencies"]["pipeline"] if each.startswith("pyspark")
+    ]
+    (pinned,) = [each for each in PROJECT["dependency-groups"]["dev"] if each.startswith("pyspark")]
     lowest = allowed.partition(">=")[2].partition(",")[0]
 
     assert pinned == f"pyspark=={lowest}.0"
@@ -142,5 +144,5 @@ def test_the_licence_that_is_declared_is_the_one_that_is_there() -> None:
     assert "Apache License" in text and "Version 2.0, January 2004" in text
     assert (ROOT / "NOTICE").is_file()
     assert not [
-        one for one in project.get("classifiers", []) if one.startswith("License ::")
+        each for each in project.get("classifiers", []) if each.startswith("License ::")
     ]  # PEP 639 has no place for both.

@@ -42,12 +42,12 @@ PURE_FILES = [path for path in files_of(*PURE_ROOMS) if is_pure(path)]
 
 def reaches_out(tree: ast.Module) -> list[tuple[int, str]]:
     """What is used of the outside world, wherever it was imported from."""
-    found = []
+    actual = []
     for line, name in uses_of(tree):
-        first, _, rest = name.partition(".")
-        if first in OUTSIDE_WORLD or (first == "builtins" and rest in OUTSIDE_BUILTINS) or name in TIMES | CHANCE:
-            found.append((line, name))
-    return found
+        first, _, remaining = name.partition(".")
+        if first in OUTSIDE_WORLD or (first == "builtins" and remaining in OUTSIDE_BUILTINS) or name in TIMES | CHANCE:
+            actual.append((line, name))
+    return actual
 
 
 def reads_a_clock(tree: ast.Module) -> list[tuple[int, str]]:

@@ -2,7 +2,7 @@
 
 | module | what it gives |
 |---|---|
-| `rig` | a broker in this process: fake transports, a manual clock, a disk in memory, every event kept: `async with rig()` |
+| `rig` | a broker in this process: fake transports, a manual clock, a disk in memory, events kept: `async with running_rig()` |
 | `process` | `stuntbroker serve` as a process, and a client that sends frames over a socket |
 | `bystander` | another client of a rig, which works on while something else happens |
 | `valid_requests`, `group_requests` | a request of every API and version that is answered; requests of producers and groups |

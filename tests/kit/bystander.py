@@ -23,9 +23,9 @@ class Bystander:
         rig.topic(TOPIC)
         self.rig = rig
         self.client: Client = rig.client()
-        made = self.client.ask(InitProducerIdRequest(TXN, 60_000), 4)
-        assert made.error_code == 0
-        self.producer_id, self.epoch = made.producer_id, made.producer_epoch
+        created = self.client.ask(InitProducerIdRequest(TXN, 60_000), 4)
+        assert created.error_code == 0
+        self.producer_id, self.epoch = created.producer_id, created.producer_epoch
         self.offset = 0
 
     def produce(self, count: int, timestamp: int) -> Any:
@@ -47,12 +47,12 @@ class Bystander:
         self.offset += 3
 
     def fetch(self, offset: int, topic: str = TOPIC) -> Any:
-        wish = FetchPartition(0, -1, offset, -1, -1, 100_000)
-        asked = FetchRequest(
+        wanted = FetchPartition(0, -1, offset, -1, -1, 100_000)
+        request = FetchRequest(
             max_wait_ms=0,
             min_bytes=1,
             max_bytes=100_000,
             isolation_level=1,
-            topics=[FetchTopic(topic, partitions=[wish])],
+            topics=[FetchTopic(topic, partitions=[wanted])],
         )
-        return self.client.ask(asked, 12).responses[0].partitions[0]
+        return self.client.ask(request, 12).responses[0].partitions[0]

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-_made: dict[str, list[str]] = {}
+_created: dict[str, list[str]] = {}
 
 
 def archived(name: str, contents: str, train: Callable[[list[str]], None]) -> list[str]:
@@ -22,9 +22,9 @@ def archived(name: str, contents: str, train: Callable[[list[str]], None]) -> li
 
     `train(options)` runs a JVM with such options to its end, from which the archive is made. No options when that failed.
     """
-    if name not in _made:
-        _made[name] = _archived(name, contents, train)
-    return _made[name]
+    if name not in _created:
+        _created[name] = _archived(name, contents, train)
+    return _created[name]
 
 
 def _archived(name: str, contents: str, train: Callable[[list[str]], None]) -> list[str]:

@@ -17,25 +17,25 @@ class Disk:
     """Stands for the thread beside the event loop."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+        self.requests: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
         self.syncs = 0
 
     def __call__(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        self.asked.append((work, done))
+        self.requests.append((work, done))
 
     def sync(self) -> None:
         """Ends the sync that runs."""
-        work, done = self.asked.pop(0)
+        work, done = self.requests.pop(0)
         work()
         self.syncs += 1
         done(None)
 
-    def rest(self) -> None:
-        while self.asked:
+    def drain(self) -> None:
+        while self.requests:
             self.sync()
 
     def refuse(self) -> None:
-        work, done = self.asked.pop(0)
+        work, done = self.requests.pop(0)
         work()
         done(OSError(5, "Input/output error"))
 
@@ -53,7 +53,7 @@ def numbers(client: Client) -> list[int]:
 def owner_of(client: Client, disk: Disk | None, transactional_id: str = TXN) -> tuple[int, int]:
     client.feed(frame(InitProducerIdRequest(transactional_id, 60_000), 4))
     if disk is not None:
-        disk.rest()
+        disk.drain()
     (answer,) = client.answers()
-    made = decode(answer, 22, 4)
-    return made.producer_id, made.producer_epoch
+    created = decode(answer, 22, 4)
+    return created.producer_id, created.producer_epoch

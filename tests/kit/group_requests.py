@@ -45,8 +45,8 @@ def init(
     assigned: dict[str, list[int]] = {}
     for topic, index in claim.get("assigned", ()):
         assigned.setdefault(topic, []).append(index)
-    topics = [AssignedTopic(*one) for one in assigned.items()]
-    asked = InitProducerIdRequest(
+    topics = [AssignedTopic(*each) for each in assigned.items()]
+    request = InitProducerIdRequest(
         transactional_id,
         TIMEOUT_MS,
         *owner,
@@ -56,7 +56,7 @@ def init(
         claim.get("generation", -1),
         topics,
     )
-    return client.ask(asked, version)
+    return client.ask(request, version)
 
 
 def pair(answer: Any) -> Pair:
@@ -92,8 +92,8 @@ def commit_in_txn(
 ) -> int:  # fmt: skip
     """The code of a TxnOffsetCommit of one partition."""
     topics = [TxnOffsetCommitRequestTopic(topic, partitions=[TxnOffsetCommitRequestPartition(index, offset)])]
-    asked = TxnOffsetCommitRequest(transactional_id, group, *owner, generation, member_id, instance_id, topics)
-    code: int = client.ask(asked, version).topics[0].partitions[0].error_code
+    request = TxnOffsetCommitRequest(transactional_id, group, *owner, generation, member_id, instance_id, topics)
+    code: int = client.ask(request, version).topics[0].partitions[0].error_code
     return code
 
 
@@ -119,8 +119,8 @@ def fetch_offset(
 ) -> tuple[int, int]:
     """(code, offset) of one partition."""
     if version < 8:
-        asked = OffsetFetchRequest(group, [OffsetFetchRequestTopic(topic, [index])], require_stable=stable)
-        (answer,) = client.ask(asked, version).topics
+        request = OffsetFetchRequest(group, [OffsetFetchRequestTopic(topic, [index])], require_stable=stable)
+        (answer,) = client.ask(request, version).topics
     else:
         wanted = [OffsetFetchRequestTopics(topic, partition_indexes=[index])]
         groups = [OffsetFetchRequestGroup(group, topics=wanted)]
@@ -139,8 +139,8 @@ def join(client: Client, member_id: str = "", instance_id: str | None = None) ->
     if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         joined = ask(joined.member_id)
     given = [SyncGroupRequestAssignment(joined.member_id, b"mine")]
-    asked = SyncGroupRequest(GROUP, joined.generation_id, joined.member_id, instance_id, "consumer", "range", given)
-    assert not client.ask(asked, 5).error_code
+    request = SyncGroupRequest(GROUP, joined.generation_id, joined.member_id, instance_id, "consumer", "range", given)
+    assert not client.ask(request, 5).error_code
     return joined.member_id, joined.generation_id
 
 

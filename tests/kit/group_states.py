@@ -25,7 +25,7 @@ def group(state: GroupState, **changes: Any) -> Group:
     """Leader l, follower f and static member s (instance i), in generation 3; nobody if empty or dead."""
     if state in (S.EMPTY, S.DEAD):
         return Group("g", state=state, generation=3, protocol_type="consumer")
-    members = {one.member_id: one for one in (member("l"), member("f"), member("s", "i"))}
+    members = {each.member_id: each for each in (member("l"), member("f"), member("s", "i"))}
     fields: dict[str, Any] = {
         "protocol_type": "consumer",
         "protocol_name": "range",

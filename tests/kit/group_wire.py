@@ -49,7 +49,7 @@ class Wire:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=ANSWER_S_MAX)
         self._client_id = client_id.encode()
-        self._asked: tuple[str, int] = ("", 0)
+        self._requests: tuple[str, int] = ("", 0)
 
     def __enter__(self) -> Self:
         return self
@@ -65,10 +65,10 @@ class Wire:
             out.append(0)
         message(api, "Request", *arguments, **fields).encode(out, version)
         self._socket.sendall(struct.pack(">i", len(out)) + out)
-        self._asked = api, version
+        self._requests = api, version
 
     def receive(self) -> Any:
-        api, version = self._asked
+        api, version = self._requests
         frame = self._read(struct.unpack(">i", self._read(4))[0])
         module = importlib.import_module(f"stuntbroker.protocol.messages.{api}_response")
         camel = "".join(part.capitalize() for part in api.split("_"))
@@ -94,7 +94,7 @@ class Wire:
         while len(data) < size:
             piece = self._socket.recv(size - len(data))
             if not piece:
-                raise EOFError(f"the broker hung up on {self._asked}")
+                raise EOFError(f"the broker hung up on {self._requests}")
             data += piece
         return data
 
@@ -133,9 +133,9 @@ class Transcript:
             places += [f"{name}{self._plain(partition)}" for partition in topic.partitions]
         return places
 
-    def _member(self, found: re.Match[str]) -> str:
+    def _member(self, actual: re.Match[str]) -> str:
         number = len(self._member_ids) + 1
-        return self._member_ids.setdefault(found[0], f"<{found[1]} {number}>")
+        return self._member_ids.setdefault(actual[0], f"<{actual[1]} {number}>")
 
 
 def join_fields(member_id: str = "", group_id: str = "g", version: int = 9, **changes: Any) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def sync_fields(
         "member_id": member_id,
         "protocol_type": "consumer",
         "protocol_name": "range",
-        "assignments": [message("sync_group", "SyncGroupRequestAssignment", one, b"mine") for one in given],
+        "assignments": [message("sync_group", "SyncGroupRequestAssignment", each, b"mine") for each in given],
         **changes,
     }
 

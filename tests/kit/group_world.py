@@ -149,9 +149,9 @@ class World:
 
     def enter(self, group_id: str = "g", **changes: Any) -> tuple[str, list[JoinReply]]:
         """A dynamic member as clients of today join: it asks for an id first."""
-        (asked,) = self.join("", group_id, **changes)
-        assert asked.error is ErrorCode.MEMBER_ID_REQUIRED
-        return asked.member_id, self.join(asked.member_id, group_id, **changes)
+        (request,) = self.join("", group_id, **changes)
+        assert request.error is ErrorCode.MEMBER_ID_REQUIRED
+        return request.member_id, self.join(request.member_id, group_id, **changes)
 
     def stable(self, size: int = 1, group_id: str = "g", **changes: Any) -> list[str]:
         """A stable group of so many dynamic members; the first of them leads."""
@@ -211,8 +211,8 @@ class World:
         self.groups.apply_marker(partition, producer_id, commit)
 
     def offset(self, group_id: str = "g", topic: str = "t", partition: int = 0, stable: bool = False) -> FetchedOffset:
-        ((found,),) = (t.partitions for t in self.groups.fetch(group_id, [(topic, ZERO_UUID, [partition])], stable))
-        return found
+        ((actual,),) = (t.partitions for t in self.groups.fetch(group_id, [(topic, ZERO_UUID, [partition])], stable))
+        return actual
 
 
 def subscription(*topics: str) -> bytes:

@@ -10,4 +10,4 @@ PROPERTIES = {"transactional.id.expiration.ms": str(AGE_MS)}
 
 
 def ids(client: Client) -> set[str]:
-    return {one.transactional_id for one in client.ask(ListTransactionsRequest(), 0).transaction_states}
+    return {each.transactional_id for each in client.ask(ListTransactionsRequest(), 0).transaction_states}

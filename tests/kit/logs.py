@@ -75,15 +75,15 @@ def batch(
 ) -> bytes:
     """A client's batch; records may be a number of them."""
     pairs = [(b"k%d" % n, b"v%d" % n) for n in range(records)] if isinstance(records, int) else records
-    made = build_batch(
+    created = build_batch(
         pairs, at, producer_id=pid, producer_epoch=epoch if pid < 0 or epoch >= 0 else 0, base_sequence=seq,
         attributes=(TRANSACTIONAL if txn else 0) | codec,
     )  # fmt: skip
     if codec:
-        made[HEADER_SIZE:] = compress(codec, bytes(made[HEADER_SIZE:]))
-        made[8:12] = (len(made) - 12).to_bytes(4, "big")
-        seal(made)
-    return bytes(made)
+        created[HEADER_SIZE:] = compress(codec, bytes(created[HEADER_SIZE:]))
+        created[8:12] = (len(created) - 12).to_bytes(4, "big")
+        seal(created)
+    return bytes(created)
 
 
 def try_put(log: PartitionLog, data: bytes, *, now: int = NOW_MS, zero: bool = False) -> tuple[ErrorCode, int, int]:
@@ -156,7 +156,7 @@ def records_in(header: BatchHeader, data: bytes) -> list[Seen]:
 
 def committed(log: PartitionLog) -> list[Seen]:
     """The records that a replay takes for committed: pending ones wait for their marker."""
-    found: list[Seen] = []
+    actual: list[Seen] = []
     pending: dict[int, list[Seen]] = {}
     for header, data in log.batches():
         if header.attributes & CONTROL:
@@ -164,12 +164,12 @@ def committed(log: PartitionLog) -> list[Seen]:
                 marker = marker_of(record)
                 assert marker is not None
                 ended = pending.pop(header.producer_id, [])
-                found += ended if marker[0] else []
+                actual += ended if marker[0] else []
         elif header.attributes & TRANSACTIONAL:
             pending.setdefault(header.producer_id, []).extend(records_in(header, bytes(data)))
         else:
-            found += records_in(header, bytes(data))
-    return found
+            actual += records_in(header, bytes(data))
+    return actual
 
 
 def newest(records: Iterable[Seen]) -> dict[bytes | None, bytes | None]:

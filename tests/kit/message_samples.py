@@ -59,26 +59,26 @@ def random_plain(kind: str, random: Random) -> Any:
     return random.randbytes(random.choice([0, 1, 5, 130]))  # bytes, records
 
 
-def random_field(one: Field, version: int, random: Random, module: Any) -> Any:
+def random_field(each: Field, version: int, random: Random, module: Any) -> Any:
     at = ALWAYS.__class__(version, version)
-    nullable = one.nullable.covers(at) or one.type == "records"
-    unsent = one.tag is not None and one.struct is not None and not one.array
+    nullable = each.nullable.covers(at) or each.type == "records"
+    unsent = each.tag is not None and each.struct is not None and not each.array
     if (nullable or unsent) and random.random() < 0.25:
         return None
 
     def element() -> Any:
-        return random_struct(one.struct, version, random, module) if one.struct else random_plain(one.type, random)
+        return random_struct(each.struct, version, random, module) if each.struct else random_plain(each.type, random)
 
-    return [element() for _ in range(random.randrange(4))] if one.array else element()
+    return [element() for _ in range(random.randrange(4))] if each.array else element()
 
 
 def random_struct(struct: Struct, version: int, random: Random, module: Any) -> Any:
     """An instance with random fields; those that the version does not carry have their defaults."""
     at = ALWAYS.__class__(version, version)
     given = {
-        one.name: random_field(one, version, random, module)
-        for one in struct.fields
-        if one.versions.covers(at) and not (one.tag is not None and random.random() < 0.3)
+        each.name: random_field(each, version, random, module)
+        for each in struct.fields
+        if each.versions.covers(at) and not (each.tag is not None and random.random() < 0.3)
     }
     return getattr(module, struct.name)(**given)
 

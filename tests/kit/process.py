@@ -32,8 +32,8 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     """Polls for something that another process does."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        if found := condition():
-            return found
+        if actual := condition():
+            return actual
         time.sleep(0.005)
     raise TimeoutError(what)
 
@@ -72,12 +72,12 @@ class Process:
 @contextlib.contextmanager
 def serving(*arguments: str, python: str = sys.executable, **environment: str) -> Iterator[Process]:
     """A broker that is gone afterwards, whatever happens."""
-    made = Process(*arguments, python=python, **environment)
+    created = Process(*arguments, python=python, **environment)
     try:
-        yield made
+        yield created
     finally:
-        if made.process.poll() is None:
-            made.kill()
+        if created.process.poll() is None:
+            created.kill()
 
 
 class Peer:

@@ -20,19 +20,19 @@ def produce(
 
 def changed(data: bytes, at: int, new: bytes, *, sealed: bool = True) -> bytes:
     """The batch with other bytes at a place, and its CRC right again."""
-    made = bytearray(data)
-    made[at : at + len(new)] = new
+    created = bytearray(data)
+    created[at : at + len(new)] = new
     if sealed:
-        seal(made)
-    return bytes(made)
+        seal(created)
+    return bytes(created)
 
 
 def fetch(offset: int = 0, max_wait_ms: int = 60_000, **fields: Any) -> FetchRequest:
-    wish = FetchPartition(0, -1, offset, -1, -1, 1_000_000)
+    wanted = FetchPartition(0, -1, offset, -1, -1, 1_000_000)
     given: dict[str, Any] = {
         "min_bytes": 1,
         "max_bytes": 1_000_000,
-        "topics": [FetchTopic(TOPIC, partitions=[wish])],
+        "topics": [FetchTopic(TOPIC, partitions=[wanted])],
     } | fields
     return FetchRequest(max_wait_ms=max_wait_ms, **given)
 

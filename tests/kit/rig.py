@@ -44,14 +44,14 @@ class KeptEvents(Events):
 
     def crashes(self) -> list[str]:
         """Our own mistakes, each kind once."""
-        found: dict[str, str] = {}
+        actual: dict[str, str] = {}
         for name, facts in self.kept:
             if name == "request_crashed":
                 fault = facts["exc_info"]
                 lines = "".join(format_exception(fault)[-3:])
                 api = facts["api_key"]
-                found[f"{api} {lines.splitlines()[0]}"] = f"{api} v{facts['api_version']}: {lines}"
-        return list(found.values())
+                actual[f"{api} {lines.splitlines()[0]}"] = f"{api} v{facts['api_version']}: {lines}"
+        return list(actual.values())
 
 
 class FakeTransport:
@@ -134,13 +134,13 @@ def raw_frame(body: bytes) -> bytes:
 
 def cut(sent: bytes | bytearray) -> list[bytes]:
     """The frames in what was sent, without their lengths."""
-    found, pos = [], 0
+    actual, pos = [], 0
     while pos < len(sent):
         (size,) = unpack_from(">i", sent, pos)
         assert pos + 4 + size <= len(sent), "an answer is not whole"
-        found.append(bytes(sent[pos + 4 : pos + 4 + size]))
+        actual.append(bytes(sent[pos + 4 : pos + 4 + size]))
         pos += 4 + size
-    return found
+    return actual
 
 
 def decode(answer: bytes, key: int, version: int) -> Any:
@@ -179,19 +179,19 @@ class Client:
     def answers(self) -> list[bytes]:
         """What was answered since the last time, frame by frame. The turn of the event loop ends here."""
         self.broker.turn.end()
-        found = cut(self.transport.sent)
+        actual = cut(self.transport.sent)
         self.transport.sent.clear()
-        return found
+        return actual
 
     def ask(self, request: Message, version: int, **header: Any) -> Any:
         """The response to a request that is answered at once."""
         self.feed(frame(request, version, **header))
-        found = self.answers()
-        assert len(found) == 1, (found, self.transport.closed, self.broker.events)
-        answer = found[0]
+        actual = self.answers()
+        assert len(actual) == 1, (actual, self.transport.closed, self.broker.events)
+        answer = actual[0]
         return decode(answer, KEYS[type(request).__name__.removesuffix("Request")], version)
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         self.transport.closed = self.transport.handle_closed = True
         self.connection.connection_lost(None)
 
@@ -213,14 +213,14 @@ class Rig:
         return Client(self.broker, **names)
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> Any:
-        found = self.broker.topics.get(name)
-        made = {key.replace("_", "."): value for key, value in configs.items()}
-        return found or self.broker.topics.create(name, partitions, made)
+        actual = self.broker.topics.get(name)
+        created = {key.replace("_", "."): value for key, value in configs.items()}
+        return actual or self.broker.topics.create(name, partitions, created)
 
     def logs(self, topic: str) -> Any:
-        found = self.broker.topics.get(topic)
-        assert found is not None
-        return found.partitions
+        actual = self.broker.topics.get(topic)
+        assert actual is not None
+        return actual.partitions
 
     def log(self, topic: str, index: int) -> Any:
         return self.logs(topic)[index]
@@ -240,12 +240,12 @@ class SyncedAtOnce:
         work()
         done(None)
 
-    def rest(self) -> None:
+    def drain(self) -> None:
         """Nothing is ever under way."""
 
 
 @contextlib.asynccontextmanager
-async def rig(
+async def running_rig(
     data_dir: Path | None = None,
     properties: Mapping[str, str] | None = None,
     durability: str = "process",
@@ -269,22 +269,22 @@ async def rig(
     if executor is not None:
         assert broker.syncer is not None
         broker.syncer._run = executor
-    made = Rig(broker, clock, events)
+    rig = Rig(broker, clock, events)
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, facts: made.faults.append(facts))
+    loop.set_exception_handler(lambda _, facts: rig.faults.append(facts))
     try:
         await broker.start()
     except BaseException:
         broker.data_dir.abandon()
         raise
     try:
-        yield made
+        yield rig
     finally:
         if executor is not None and broker.syncer is not None:
             broker.syncer._run = lambda work, done: (work(), done(None))[1]
-            executor.rest()
+            executor.drain()
         await broker.stop()
-    assert made.faults == []
+    assert rig.faults == []
     crashes = events.crashes()
     assert not crashes, "\n".join(crashes)
 

@@ -48,8 +48,8 @@ def write(client: Client, owner: Pair, value: str, sequence: int = 0, version: i
             attributes=TRANSACTIONAL,
         )
     )  # fmt: skip
-    asked = ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
-    code: int = client.ask(asked, version).responses[0].partition_responses[0].error_code
+    request = ProduceRequest(TXN, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
+    code: int = client.ask(request, version).responses[0].partition_responses[0].error_code
     return code
 
 
@@ -59,16 +59,16 @@ def end(client: Client, owner: Pair, commit: bool = True, version: int = 5) -> A
 
 def committed(client: Client) -> list[str]:
     """Values that a read_committed consumer of the partition gets, all aborted ones filtered as a client does."""
-    wish = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
-    asked = FetchRequest(
+    wanted = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
+    request = FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=10_000_000,
         isolation_level=1,
-        topics=[FetchTopic(TOPIC, partitions=[wish])],
+        topics=[FetchTopic(TOPIC, partitions=[wanted])],
     )
-    part = client.ask(asked, 12).responses[0].partitions[0]
-    aborted = {(one.producer_id, one.first_offset) for one in part.aborted_transactions or ()}
+    part = client.ask(request, 12).responses[0].partitions[0]
+    aborted = {(each.producer_id, each.first_offset) for each in part.aborted_transactions or ()}
     values, gone, at, data = [], set(), 0, bytes(part.records or b"")
     while at < len(data):
         header = read_header(data[at:])
@@ -77,15 +77,15 @@ def committed(client: Client) -> list[str]:
         if header.attributes & CONTROL:
             gone.discard(header.producer_id)
         elif header.producer_id not in gone:
-            found = read_records(header, data[at : at + size], HEADER_SIZE)
-            values += [(record.value or b"").decode() for record in found]
+            actual = read_records(header, data[at : at + size], HEADER_SIZE)
+            values += [(record.value or b"").decode() for record in actual]
         at += size
     return values
 
 
 def described(client: Client) -> Any:
-    (found,) = client.ask(DescribeTransactionsRequest([TXN]), 0).transaction_states
-    return found
+    (actual,) = client.ask(DescribeTransactionsRequest([TXN]), 0).transaction_states
+    return actual
 
 
 def prepared(rig_: Rig, *values: str) -> tuple[Client, Pair]:

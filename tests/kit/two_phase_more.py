@@ -29,8 +29,8 @@ def write_to(client: Client, owner: Pair, topic: str, version: int = 12) -> int:
     return code
 
 
-def stable(made: Rig, topic: str = TOPIC) -> bool:
-    log = made.log(topic, 0)
+def stable(rig: Rig, topic: str = TOPIC) -> bool:
+    log = rig.log(topic, 0)
     return bool(log.last_stable_offset == log.next_offset)
 
 

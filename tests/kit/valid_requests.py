@@ -37,21 +37,23 @@ def batch(
 def request_of(key: int) -> Callable[..., Any]:
     """The class of an API's request."""
     api = APIS[key]
-    made: Callable[..., Any] = getattr(
+    created: Callable[..., Any] = getattr(
         import_module(f"stuntbroker.protocol.messages.{api.module}_request"), f"{api.name}Request"
     )
-    return made
+    return created
 
 
 def part(key: int, name: str) -> Callable[..., Any]:
-    made: Callable[..., Any] = getattr(import_module(f"stuntbroker.protocol.messages.{APIS[key].module}_request"), name)
-    return made
+    created: Callable[..., Any] = getattr(
+        import_module(f"stuntbroker.protocol.messages.{APIS[key].module}_request"), name
+    )
+    return created
 
 
 def valid_request(key: int, version: int, topic_id: bytes, producer_id: int = 1_000, epoch: int = 0) -> Message:
     """Every array has an element, so that every length and count is there to be changed."""
-    made: Message = request_of(key)(**_fields(key, version, topic_id, producer_id, epoch))
-    return made
+    created: Message = request_of(key)(**_fields(key, version, topic_id, producer_id, epoch))
+    return created
 
 
 def _fields(key: int, version: int, topic_id: bytes, producer_id: int, epoch: int) -> dict[str, Any]:
@@ -63,10 +65,10 @@ def _fields(key: int, version: int, topic_id: bytes, producer_id: int, epoch: in
             data = [new("TopicProduceData", TOPIC, topic_id, [new("PartitionProduceData", 0, batch())])]
             return {"acks": -1, "timeout_ms": 1_000, "topic_data": data}
         case 1:
-            wish = new("FetchPartition", 0, -1, 0, -1, -1, 1_000)
+            expectation = new("FetchPartition", 0, -1, 0, -1, -1, 1_000)
             return {
                 "max_wait_ms": 0, "min_bytes": 1, "isolation_level": 1, "session_id": 0, "session_epoch": -1,
-                "topics": [new("FetchTopic", TOPIC, topic_id, [wish])],
+                "topics": [new("FetchTopic", TOPIC, topic_id, [expectation])],
                 "forgotten_topics_data": [new("ForgottenTopic", TOPIC, topic_id, [0])],
             }  # fmt: skip
         case 2:
@@ -80,13 +82,13 @@ def _fields(key: int, version: int, topic_id: bytes, producer_id: int, epoch: in
             )
             return {"topics": [wanted]}
         case 8:
-            one = new("OffsetCommitRequestPartition", 0, 1, -1, "note")
-            return {"group_id": GROUP, "topics": [new("OffsetCommitRequestTopic", TOPIC, topic_id, [one])]}
+            each = new("OffsetCommitRequestPartition", 0, 1, -1, "note")
+            return {"group_id": GROUP, "topics": [new("OffsetCommitRequestTopic", TOPIC, topic_id, [each])]}
         case 9:
-            asked = new("OffsetFetchRequestTopics", TOPIC, topic_id, [0])
+            request = new("OffsetFetchRequestTopics", TOPIC, topic_id, [0])
             return {
                 "group_id": GROUP, "topics": [new("OffsetFetchRequestTopic", TOPIC, [0])],
-                "groups": [new("OffsetFetchRequestGroup", GROUP, None, -1, [asked])],
+                "groups": [new("OffsetFetchRequestGroup", GROUP, None, -1, [request])],
             }  # fmt: skip
         case 10:
             return {"key": GROUP, "coordinator_keys": [GROUP]}
@@ -132,9 +134,9 @@ def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoc
             return {"topics": [new("OffsetForLeaderTopic", TOPIC, [new("OffsetForLeaderPartition", 0, -1, 0)])]}
         case 24:
             topics = [new("AddPartitionsToTxnTopic", TOPIC, [0])]
-            one = new("AddPartitionsToTxnTransaction", TXN, producer_id, epoch, False, topics)
+            each = new("AddPartitionsToTxnTransaction", TXN, producer_id, epoch, False, topics)
             return {
-                "transactions": [one], "v3_and_below_transactional_id": TXN, "v3_and_below_producer_id": producer_id,
+                "transactions": [each], "v3_and_below_transactional_id": TXN, "v3_and_below_producer_id": producer_id,
                 "v3_and_below_producer_epoch": epoch, "v3_and_below_topics": topics,
             }  # fmt: skip
         case 25:
@@ -145,10 +147,10 @@ def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoc
             topics = [new("WritableTxnMarkerTopic", TOPIC, [0])]
             return {"markers": [new("WritableTxnMarker", producer_id, epoch, False, topics, 0, 0)]}
         case 28:
-            one = new("TxnOffsetCommitRequestPartition", 0, 1, -1, "note")
+            each = new("TxnOffsetCommitRequestPartition", 0, 1, -1, "note")
             return {
                 "transactional_id": TXN, "group_id": GROUP, "producer_id": producer_id, "producer_epoch": epoch,
-                "topics": [new("TxnOffsetCommitRequestTopic", TOPIC, ZERO_UUID, [one])],
+                "topics": [new("TxnOffsetCommitRequestTopic", TOPIC, ZERO_UUID, [each])],
             }  # fmt: skip
         case 32:
             return {"resources": [new("DescribeConfigsResource", 2, TOPIC, ["retention.ms"])], "include_synonyms": True}
@@ -158,8 +160,8 @@ def _more_fields(key: int, version: int, topic_id: bytes, producer_id: int, epoc
         case 35:
             return {"topics": [new("DescribableLogDirTopic", TOPIC, [0])]}
         case 37:
-            one = new("CreatePartitionsTopic", TOPIC, 2, [new("CreatePartitionsAssignment", [1])])
-            return {"topics": [one], "validate_only": True}
+            each = new("CreatePartitionsTopic", TOPIC, 2, [new("CreatePartitionsAssignment", [1])])
+            return {"topics": [each], "validate_only": True}
         case 42:
             return {"groups_names": [GROUP]}
         case 47:

@@ -9,5 +9,5 @@ def wrong_in(data_dir: Path) -> list[dict[str, Any]]:
     from stuntbroker.pipeline.audit.folder import read_folder
     from stuntbroker.pipeline.audit.run import audit
 
-    found: list[dict[str, Any]] = audit(read_folder(str(data_dir))).findings().to_pylist()
-    return [one for one in found if one["severity"] != "information"]
+    actual: list[dict[str, Any]] = audit(read_folder(str(data_dir))).findings().to_pylist()
+    return [each for each in actual if each["severity"] != "information"]

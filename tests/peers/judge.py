@@ -30,10 +30,10 @@ def identity_of(bootstrap: str, transactional_id: str) -> tuple[int, int]:
 
 def ends(bootstrap: str, topic: str, partitions: int, isolation: IsolationLevel) -> list[int]:
     """The offset behind the last record that a reader may see, by partition."""
-    asked = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
+    request = {TopicPartition(topic, n): OffsetSpec.latest() for n in range(partitions)}
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    answers = admin.list_offsets(asked, isolation_level=isolation)
-    return [answers[partition].result(DEADLINE_S).offset for partition in asked]
+    answers = admin.list_offsets(request, isolation_level=isolation)
+    return [answers[partition].result(DEADLINE_S).offset for partition in request]
 
 
 def check_nothing_is_open(bootstrap: str, topic: str, partitions: int) -> None:

@@ -144,7 +144,7 @@ async def commit(producer: AIOKafkaProducer, topic: str, value: str, partitions:
 async def watch(bootstrap: str, topic: str) -> AsyncIterator[Callable[[str], Awaitable[dict[int, list[str]]]]]:
     """A reader of committed records who is there all the time. Waits until all partitions show a value."""
     values: dict[int, list[str]] = defaultdict(list)
-    news = asyncio.Condition()
+    changes = asyncio.Condition()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
     )
@@ -153,13 +153,13 @@ async def watch(bootstrap: str, topic: str) -> AsyncIterator[Callable[[str], Awa
     async def run() -> None:
         async with consumer:
             async for message in consumer:
-                async with news:
+                async with changes:
                     values[message.partition].append(message.value.decode())
-                    news.notify_all()
+                    changes.notify_all()
 
     async def seen(value: str) -> dict[int, list[str]]:
-        async with asyncio.timeout(DEADLINE_S), news:
-            await news.wait_for(lambda: sum(value in each for each in values.values()) == PARTITIONS)
+        async with asyncio.timeout(DEADLINE_S), changes:
+            await changes.wait_for(lambda: sum(value in each for each in values.values()) == PARTITIONS)
         return values
 
     reader = asyncio.create_task(run())

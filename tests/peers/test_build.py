@@ -23,14 +23,14 @@ out.write_text("whole")
 
 def test_those_who_build_at_once_get_one_whole_program(tmp_path: Path) -> None:
     log, program = tmp_path / "log", tmp_path / "cache" / "program"
-    one = (
+    each = (
         "import sys; from pathlib import Path; from tests.peers.scenarios import build;"
         f"print(build(Path({str(program)!r}), [sys.executable, '-c', {COMPILER!r}, '{{out}}', {str(log)!r}], Path('/'))"
         ".read_text())"
     )
 
     def ask(_: int) -> str:
-        done = subprocess.run([sys.executable, "-c", one], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, timeout=60, check=True)
         return done.stdout.strip()
 
     with ThreadPoolExecutor() as workers:

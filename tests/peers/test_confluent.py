@@ -351,8 +351,8 @@ def test_confluent_takeovers_past_the_last_epoch_show_no_record_of_a_zombie(
     last.abort_transaction(DEADLINE_S)
 
     check_identities(identities, [32_764, 32_766], epochs)
-    moved, fenced = KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError._FENCED
-    assert [error.code() for error in errors] == [moved, moved, fenced, fenced, fenced]
+    shifted, fenced = KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError._FENCED
+    assert [error.code() for error in errors] == [shifted, shifted, fenced, fenced, fenced]
     assert read(bootstrap, topic, "read_committed", until="kept 5") == [f"kept {n}" for n in range(6)]
     check_nothing_is_open(bootstrap, topic, 1)
 

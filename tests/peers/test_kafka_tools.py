@@ -70,8 +70,8 @@ def test_kafka_configs_sets_and_shows_quotas(bootstrap: str, own: str) -> None:
 
 def test_kafka_tools_elect_reassign_and_describe_the_quorum(bootstrap: str, own: str, tmp_path: Path) -> None:
     tool("ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", own, text="line")
-    one = ["--topic", own, "--partition", "0"]
-    elected = tool("LeaderElectionCommand", "--bootstrap-server", bootstrap, "--election-type", "unclean", *one)
+    each = ["--topic", own, "--partition", "0"]
+    elected = tool("LeaderElectionCommand", "--bootstrap-server", bootstrap, "--election-type", "unclean", *each)
     assert elected.strip() == f"Valid replica already elected for partitions {own}-0"
 
     plan = tmp_path / "plan.json"

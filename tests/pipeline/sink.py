@@ -60,7 +60,7 @@ class Driver:
         return Transaction(writer.transactional_id, *writer.pair)
 
     def decision(self, batch_id: int, prepared: Sequence[Transaction | None]) -> Decision:
-        return Decision(SINK, self.query_id, batch_id, tuple(one for one in prepared if one is not None))
+        return Decision(SINK, self.query_id, batch_id, tuple(each for each in prepared if each is not None))
 
     def commit(self, batch_id: int, prepared: Sequence[Transaction | None]) -> None:
         if not is_decided(self._last, self.query_id, batch_id):
@@ -77,5 +77,5 @@ class Driver:
 
 def running(cluster: ChannelCluster) -> list[str]:
     """Ids of the sink that have a transaction."""
-    found = Admin(cluster).list_transactions(states=("Ongoing", "PrepareCommit", "PrepareAbort")).listings
-    return [one.transactional_id for one in found]
+    actual = Admin(cluster).list_transactions(states=("Ongoing", "PrepareCommit", "PrepareAbort")).listings
+    return [each.transactional_id for each in actual]

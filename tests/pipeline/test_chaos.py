@@ -26,8 +26,8 @@ BATCHES = 8
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
     folder = tmp_path_factory.mktemp("broker") / "data"
-    with LiveBroker(folder, "stuntbroker.initial.producer.epoch=32755") as made:
-        yield made
+    with LiveBroker(folder, "stuntbroker.initial.producer.epoch=32755") as created:
+        yield created
     assert wrong_in(folder) == []
 
 
@@ -86,8 +86,8 @@ class Chaos:
         if last is None or batch_id > last.decision.batch_id:
             driver.store().decide(driver.decision(batch_id, prepared))
             self.may_die("after the decision")
-            some = [one for one in prepared if one and self.random.random() < 0.4]
-            end_all(self.cluster, [End(*one, True) for one in some])
+            some = [each for each in prepared if each and self.random.random() < 0.4]
+            end_all(self.cluster, [End(*each, True) for each in some])
             self.may_die(f"after {len(some)} of {tasks} ends")
         if self.happens(0.2, "abort() is called after all"):
             driver.abort()
@@ -132,8 +132,8 @@ def test_every_row_is_there_once(
             chaos.run(batch_id, some)
             expected += some
 
-            found = committed(cluster, sink.TOPIC, sink.PARTITIONS)
-            assert found == sorted(expected), chaos.acts
-            assert [one for one in running(cluster) if one.startswith(sink.SINK)] == [], chaos.acts
+            actual = committed(cluster, sink.TOPIC, sink.PARTITIONS)
+            assert actual == sorted(expected), chaos.acts
+            assert [each for each in running(cluster) if each.startswith(sink.SINK)] == [], chaos.acts
             assert held_back(cluster, sink.TOPIC, sink.PARTITIONS) == [], chaos.acts
     assert chaos.acts

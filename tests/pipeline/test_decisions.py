@@ -50,13 +50,13 @@ Open = Callable[[], Decisions]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChannelCluster]:
-    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as broker, broker.cluster() as made:
-        yield made
+    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as broker, broker.cluster() as created:
+        yield created
 
 
 @pytest.fixture
 def sink(request: pytest.FixtureRequest) -> str:
-    return "".join(one if one.isalnum() else "." for one in request.node.name)
+    return "".join(each if each.isalnum() else "." for each in request.node.name)
 
 
 @pytest.fixture(params=["folder", "topic"])
@@ -67,9 +67,9 @@ def opened(request: pytest.FixtureRequest, sink: str, tmp_path: Path, cluster: C
 
 @pytest.fixture
 def store(opened: Open) -> Decisions:
-    made = opened()
-    made.take()
-    return made
+    created = opened()
+    created.take()
+    return created
 
 
 def decision(batch_id: int, *transactions: Transaction, query_id: str = "q") -> Decision:
@@ -92,9 +92,9 @@ def test_a_decision_is_there_for_every_process_that_comes_after(store: Decisions
     assert after.take() > 1
     assert after.last() == Stored(decision(7, A, B), False)
     after.done(7)
-    again = opened()
-    again.take()
-    assert again.last() == Stored(decision(7, A, B), True)
+    restarted = opened()
+    restarted.take()
+    assert restarted.last() == Stored(decision(7, A, B), True)
 
 
 REFUSED: dict[str, tuple[Decision, type[DecisionError]]] = {
@@ -147,7 +147,7 @@ def test_the_last_version_of_every_write_is_decided_with_the_batch(store: Decisi
     after.take()
     last = after.last()
 
-    versions = {one: [is_written(last, BatchWrite(one, number)) for number in (1, 2, 5, 6)] for one in "abc"}
+    versions = {each: [is_written(last, BatchWrite(each, number)) for number in (1, 2, 5, 6)] for each in "abc"}
     assert versions == {"a": [True, True, False, False], "b": [True, True, True, False], "c": [False] * 4}
 
 
@@ -297,14 +297,14 @@ def test_of_processes_that_decide_at_once_one_wins(tmp_path: Path) -> None:
     store.take()
     start, said = context.Barrier(6), context.Queue()
     children = [context.Process(target=_decide_at_once, args=(tmp_path, n, start, said)) for n in range(6)]
-    for one in children:
-        one.start()
-    found = sorted(said.get(timeout=30) for _ in children)
-    for one in children:
-        one.join(30)
+    for each in children:
+        each.start()
+    actual = sorted(said.get(timeout=30) for _ in children)
+    for each in children:
+        each.join(30)
 
-    assert found[:5] == [-1] * 5
-    assert store.last() == Stored(decision(0, Transaction(f"s-{found[5]}-0", found[5], 0)), False)
+    assert actual[:5] == [-1] * 5
+    assert store.last() == Stored(decision(0, Transaction(f"s-{actual[5]}-0", actual[5], 0)), False)
 
 
 def _take(path: Path, start: object, said: object) -> None:
@@ -316,11 +316,11 @@ def test_no_two_have_the_same_claim(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     start, said = context.Barrier(5), context.Queue()
     children = [context.Process(target=_take, args=(tmp_path, start, said)) for _ in range(5)]
-    for one in children:
-        one.start()
+    for each in children:
+        each.start()
     claims = [claim for _ in children for claim in said.get(timeout=30)]
-    for one in children:
-        one.join(30)
+    for each in children:
+        each.join(30)
 
     assert sorted(claims) == list(range(1, 101))
     assert sorted(os.listdir(tmp_path / "s")) == [".lock", "owner-100"]

@@ -51,25 +51,25 @@ def batch_of(rows: list[Any], codec: int, append_time: bool, base_offset: int) -
 
 
 def rows_of(data: bytes, with_headers: bool = True) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    for one in decode(find_batches(data), with_headers):
-        kept = [None] * len(one.offset) if one.headers is None else one.headers.to_pylist(maps_as_pydicts=None)
-        assert one.offset.dtype == one.timestamp_ms.dtype == np.int64 and one.timestamp_type.dtype == np.int32
-        columns = (one.offset, one.timestamp_ms, one.timestamp_type)
+    actual: list[tuple[Any, ...]] = []
+    for each in decode(find_batches(data), with_headers):
+        kept = [None] * len(each.offset) if each.headers is None else each.headers.to_pylist(maps_as_pydicts=None)
+        assert each.offset.dtype == each.timestamp_ms.dtype == np.int64 and each.timestamp_type.dtype == np.int32
+        columns = (each.offset, each.timestamp_ms, each.timestamp_type)
         numbers = zip(*(column.tolist() for column in columns), strict=True)
-        pairs = zip(one.key.to_pylist(), one.value.to_pylist(), kept, strict=True)
-        found += [(*number, *pair) for number, pair in zip(numbers, pairs, strict=True)]
-    return found
+        pairs = zip(each.key.to_pylist(), each.value.to_pylist(), kept, strict=True)
+        actual += [(*number, *pair) for number, pair in zip(numbers, pairs, strict=True)]
+    return actual
 
 
 def rows_of_aiokafka(data: bytes) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
+    actual: list[tuple[Any, ...]] = []
     batches: Any = MemoryRecords(data)
     while batches.has_next():
-        for one in batches.next_batch():
-            some = [{"key": key, "value": value} for key, value in one.headers] or None
-            found.append((one.offset, one.timestamp, one.timestamp_type, one.key, one.value, some))
-    return found
+        for each in batches.next_batch():
+            some = [{"key": key, "value": value} for key, value in each.headers] or None
+            actual.append((each.offset, each.timestamp, each.timestamp_type, each.key, each.value, some))
+    return actual
 
 
 @settings(deadline=None)
@@ -135,8 +135,8 @@ def test_of_broken_records_no_more_is_shown_than_one_by_one(rows: list[Any], cha
     seal(data)
     try:
         expected = [
-            (one.offset, one.timestamp, one.key, one.value, len(one.headers))
-            for one in read_records(read_header(data), memoryview(data)[HEADER_SIZE:])
+            (each.offset, each.timestamp, each.key, each.value, len(each.headers))
+            for each in read_records(read_header(data), memoryview(data)[HEADER_SIZE:])
         ]
     except DecodeError:
         with pytest.raises(BadBatch):
@@ -209,9 +209,9 @@ def test_aborted_batches_are_those_before_an_abort_marker_of_their_producer(
                 listed.append((producer_id, first))
     dtype = [("base_offset", np.int64), ("producer_id", np.int64), ("attributes", np.int16)]
     rows = [(at, log[at][0], attributes[at]) for at in range(min(fetched_from, len(log)), len(log))]
-    found = aborted_rows(np.array(rows, dtype), [one[0] for one in listed], [one[1] for one in listed])
+    actual = aborted_rows(np.array(rows, dtype), [item[0] for item in listed], [item[1] for item in listed])
 
-    assert [row[0] for row, is_gone in zip(rows, found, strict=True) if is_gone] == sorted(
+    assert [row[0] for row, is_gone in zip(rows, actual, strict=True) if is_gone] == sorted(
         at for at in gone if at >= fetched_from
     )
 

@@ -51,7 +51,9 @@ def sealed(encoded: Encoded) -> bytes:
 
 def records_of(encoded: Encoded) -> list[tuple[int, int, bytes | None, bytes | None]]:
     header = read_header(encoded.data)
-    return [(one.offset, one.timestamp, one.key, one.value) for one in read_records(header, encoded.data, HEADER_SIZE)]
+    return [
+        (each.offset, each.timestamp, each.key, each.value) for each in read_records(header, encoded.data, HEADER_SIZE)
+    ]
 
 
 @settings(max_examples=200, deadline=None)
@@ -74,33 +76,33 @@ def test_offsets_of_any_size_fit(count: int) -> None:
 @settings(max_examples=100, deadline=None)
 @given(PAIRS, st.integers(62, 3_000))
 def test_batches_keep_to_their_size_and_lose_nothing(pairs: list[Pair], most: int) -> None:
-    made = list(encode(*columns(pairs), NOW_MS, batch_bytes_max=most))
+    created = list(encode(*columns(pairs), NOW_MS, batch_bytes_max=most))
 
-    assert [(key, value) for one in made for _, _, key, value in records_of(one)] == pairs
-    assert all(len(one.data) <= most or one.records == 1 for one in made)
+    assert [(key, value) for each in created for _, _, key, value in records_of(each)] == pairs
+    assert all(len(each.data) <= most or each.records == 1 for each in created)
     first = 0
-    for one in made:
-        assert sealed(one) == build_batch(pairs[first : first + one.records], NOW_MS)
-        first += one.records
+    for each in created:
+        assert sealed(each) == build_batch(pairs[first : first + each.records], NOW_MS)
+        first += each.records
 
 
 def test_small_records_fill_their_batches() -> None:
     """The size of a record is guessed by a few bytes only."""
-    made = list(encode(*columns([(b"k", b"x" * 100)] * 50_000), NOW_MS, batch_bytes_max=1_000_000))
+    created = list(encode(*columns([(b"k", b"x" * 100)] * 50_000), NOW_MS, batch_bytes_max=1_000_000))
 
-    assert all(len(one.data) > 950_000 for one in made[:-1])
+    assert all(len(each.data) > 950_000 for each in created[:-1])
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 2**53), min_size=1, max_size=50), st.integers(100, 2_000))
 def test_every_record_may_have_its_own_time(times: list[int], most: int) -> None:
     values = pa.array([b"%d" % number for number in range(len(times))])
-    made = list(encode(None, values, pa.array(times, pa.int64()), batch_bytes_max=most))
+    created = list(encode(None, values, pa.array(times, pa.int64()), batch_bytes_max=most))
 
-    assert [time for one in made for _, time, _, _ in records_of(one)] == times
-    assert all(len(one.data) <= most or one.records == 1 for one in made)
-    for one in made:
-        header, own = read_header(one.data), [time for _, time, _, _ in records_of(one)]
+    assert [time for each in created for _, time, _, _ in records_of(each)] == times
+    assert all(len(each.data) <= most or each.records == 1 for each in created)
+    for each in created:
+        header, own = read_header(each.data), [time for _, time, _, _ in records_of(each)]
         assert (header.base_timestamp, header.max_timestamp) == (own[0], max(own))
 
 
@@ -120,14 +122,14 @@ def test_columns_may_be_strings_and_slices_of_longer_ones(kind: pa.DataType) -> 
     (encoded,) = encode(column, column, NOW_MS)
 
     expected = [None if text is None else text.encode() for text in texts[1:5]]
-    assert sealed(encoded) == build_batch([(one, one) for one in expected], NOW_MS)
+    assert sealed(encoded) == build_batch([(each, each) for each in expected], NOW_MS)
 
 
 def test_a_column_that_is_not_there_is_null() -> None:
-    assert [sealed(one) for one in encode(None, pa.array([b"a", None]), NOW_MS)] == [
+    assert [sealed(each) for each in encode(None, pa.array([b"a", None]), NOW_MS)] == [
         bytes(build_batch([(None, b"a"), (None, None)], NOW_MS))
     ]
-    assert [sealed(one) for one in encode(pa.array([b"a"]), None, NOW_MS)] == [
+    assert [sealed(each) for each in encode(pa.array([b"a"]), None, NOW_MS)] == [
         bytes(build_batch([(b"a", None)], NOW_MS))
     ]
     assert list(encode(pa.array([], pa.binary()), pa.array([], pa.binary()), NOW_MS)) == []
@@ -162,14 +164,16 @@ Headers = list[tuple[str, bytes | None]] | None
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(FIELD, HEADERS), min_size=1, max_size=40), st.integers(0, 3))
-def test_headers_are_those_that_another_builder_writes(found: list[tuple[bytes | None, Headers]], skipped: int) -> None:
+def test_headers_are_those_that_another_builder_writes(
+    actual: list[tuple[bytes | None, Headers]], skipped: int
+) -> None:
     """aiokafka's; also of a slice of a longer column."""
-    values, headers = (list(one) for one in zip(*found, strict=True))
+    values, headers = (list(each) for each in zip(*actual, strict=True))
     column = pa.array([[("?", b"!")]] * skipped + headers, HEADER_TYPE)[skipped:]
     (encoded,) = encode(None, pa.array(values, pa.binary()), NOW_MS, 1 << 30, column)
 
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
-    for offset, (value, some) in enumerate(found):
+    for offset, (value, some) in enumerate(actual):
         builder.append(offset, NOW_MS, None, value, some or [])
     expected = bytes(builder.build())
     assert sealed(encoded)[HEADER_SIZE:] == expected[HEADER_SIZE:]
@@ -178,11 +182,11 @@ def test_headers_are_those_that_another_builder_writes(found: list[tuple[bytes |
 
 def test_batches_with_headers_keep_to_their_size() -> None:
     headers = pa.array([[("name", b"x" * (number % 700))] * (number % 3) for number in range(2_000)], HEADER_TYPE)
-    made = list(encode(None, pa.array([b"%d" % number for number in range(2_000)]), NOW_MS, 10_000, headers))
+    created = list(encode(None, pa.array([b"%d" % number for number in range(2_000)]), NOW_MS, 10_000, headers))
 
-    assert all(8_000 < len(one.data) <= 10_000 for one in made[:-1])
-    found = [row for one in made for row in read_records(read_header(one.data), one.data, HEADER_SIZE)]
-    assert [list(row.headers) for row in found] == [
+    assert all(8_000 < len(each.data) <= 10_000 for each in created[:-1])
+    actual = [row for each in created for row in read_records(read_header(each.data), each.data, HEADER_SIZE)]
+    assert [list(row.headers) for row in actual] == [
         [tuple(pair.values()) for pair in row] for row in headers.to_pylist()
     ]
 
@@ -202,7 +206,7 @@ def test_records_may_be_compressed(codec: str) -> None:
     assert (len(data) < len(encoded.data) // 4) == (codec != "none")
     batch = MemoryRecords(bytes(data)).next_batch()
     assert batch is not None and batch.validate_crc()
-    assert [(one.offset, one.key, one.value) for one in batch] == [(at, b"k", b"x" * 100) for at in range(500)]
+    assert [(each.offset, each.key, each.value) for each in batch] == [(at, b"k", b"x" * 100) for at in range(500)]
 
 
 # --- partitions
@@ -219,10 +223,10 @@ HASHES = {
 
 
 def test_the_hash_of_a_key_is_kafkas() -> None:
-    found = murmur2(pa.array(list(HASHES)))
+    actual = murmur2(pa.array(list(HASHES)))
 
-    assert found.astype(np.int32).tolist() == list(HASHES.values())
-    assert murmur2(pa.array([b"?", *HASHES, b"!"])[1:-1]).tolist() == found.tolist()
+    assert actual.astype(np.int32).tolist() == list(HASHES.values())
+    assert murmur2(pa.array([b"?", *HASHES, b"!"])[1:-1]).tolist() == actual.tolist()
 
 
 @settings(deadline=None)
@@ -252,8 +256,8 @@ def test_a_partition_that_is_not_there_is_refused(wrong: int) -> None:
 
 @given(st.lists(st.integers(0, 5), max_size=40))
 def test_rows_are_told_by_partition_in_their_order(partitions: list[int]) -> None:
-    found = dict(rows_by_partition(np.array(partitions, np.int64)))
+    actual = dict(rows_by_partition(np.array(partitions, np.int64)))
 
     everything = list(range(len(partitions)))
     expected = {number: [row for row in everything if partitions[row] == number] for number in set(partitions)}
-    assert {number: everything if rows is None else rows.tolist() for number, rows in found.items()} == expected
+    assert {number: everything if rows is None else rows.tolist() for number, rows in actual.items()} == expected

@@ -38,26 +38,26 @@ Row = tuple[int, int, bytes | None, bytes | None]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
-    with LiveBroker(tmp_path_factory.mktemp("fetched")) as made:
-        yield made
+    with LiveBroker(tmp_path_factory.mktemp("fetched")) as created:
+        yield created
 
 
 @pytest.fixture(scope="module")
 def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
     """With 40 transactions of three producers, one third of them aborted, and one that is open."""
-    with broker.cluster() as made:
-        make_topic(made, "mixed")
+    with broker.cluster() as created:
+        make_topic(created, "mixed")
         chance = random.Random(5)
-        writers = [TransactionalWriter(made, f"mixed-{number}") for number in range(3)]
+        writers = [TransactionalWriter(created, f"mixed-{number}") for number in range(3)]
         for writer in writers:
             writer.init(False)
         running = dict.fromkeys(range(3), 0)
         for number in range(120):
             which = chance.randrange(3)
             count = chance.randrange(1, 60)
-            values = pa.array([b"%d/%d" % (number, one) + b"x" * chance.randrange(80) for one in range(count)])
-            for one in encode(None, values, START_MS + number):
-                writers[which].produce("mixed", 0, [one.data])
+            values = pa.array([b"%d/%d" % (number, each) + b"x" * chance.randrange(80) for each in range(count)])
+            for each in encode(None, values, START_MS + number):
+                writers[which].produce("mixed", 0, [each.data])
                 writers[which].flush()
             running[which] += 1
             if running[which] == 3:
@@ -67,7 +67,7 @@ def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
             writers[which].commit()
         writers[0].produce("mixed", 0, [next(encode(None, pa.array([b"open"]), START_MS)).data])
         writers[0].flush()
-        yield made
+        yield created
 
 
 def never(what: str) -> None:
@@ -83,11 +83,11 @@ def fetched(
     lost: object = never,
 ) -> list[Row]:
     wanted = Wanted(where, start, end, isolation, SMALL, False, 2.0)
-    found: list[Row] = []
-    for one in fetch_range(cluster, wanted, lost):  # type: ignore[arg-type]
-        columns = (one.offset.tolist(), one.timestamp_ms.tolist(), one.key.to_pylist(), one.value.to_pylist())
-        found += zip(*columns, strict=True)
-    return found
+    actual: list[Row] = []
+    for each in fetch_range(cluster, wanted, lost):  # type: ignore[arg-type]
+        columns = (each.offset.tolist(), each.timestamp_ms.tolist(), each.key.to_pylist(), each.value.to_pylist())
+        actual += zip(*columns, strict=True)
+    return actual
 
 
 def offset_of(cluster: ChannelCluster, where: TopicPartition, which: int, isolation: int = READ_COMMITTED) -> int:
@@ -104,12 +104,12 @@ def test_pieces_together_are_the_records_that_a_consumer_gets(
     end = offset_of(cluster, MIXED, LATEST, isolation)
     bounds = [0, *sorted(random.Random(pieces).sample(range(1, end), pieces - 1)), end]
 
-    found = [
+    actual = [
         row for start, stop in itertools.pairwise(bounds) for row in fetched(cluster, MIXED, start, stop, isolation)
     ]
 
-    assert found == expected
-    assert len(found) > 1_000
+    assert actual == expected
+    assert len(actual) > 1_000
 
 
 def test_offsets_are_listed_for_all_partitions_at_once(cluster: ChannelCluster) -> None:
@@ -117,9 +117,9 @@ def test_offsets_are_listed_for_all_partitions_at_once(cluster: ChannelCluster) 
     writer = TransactionalWriter(cluster, "three")
     writer.init(False)
     for partition in range(3):
-        times = pa.array([START_MS + 10 * one for one in range(partition + 1)])
+        times = pa.array([START_MS + 10 * each for each in range(partition + 1)])
         writer.produce(
-            "three", partition, (one.data for one in encode(None, pa.array([b"v"] * (partition + 1)), times))
+            "three", partition, (each.data for each in encode(None, pa.array([b"v"] * (partition + 1)), times))
         )
     writer.commit()
     partitions = find_topics(cluster, ["three", "nowhere"])["three"].partitions
@@ -141,8 +141,8 @@ def produced(cluster: ChannelCluster, topic: str, count: int) -> TopicPartition:
     make_topic(cluster, topic)
     writer = TransactionalWriter(cluster, topic)
     writer.init(False)
-    for one in range(count):
-        writer.produce(topic, 0, (batch.data for batch in encode(None, pa.array([b"%d" % one]), START_MS)))
+    for each in range(count):
+        writer.produce(topic, 0, (batch.data for batch in encode(None, pa.array([b"%d" % each]), START_MS)))
     writer.commit()
     return TopicPartition(topic, 0)
 
@@ -165,16 +165,16 @@ def test_records_that_were_deleted_are_told_and_the_rest_is_read(cluster: Channe
 def test_a_topic_that_is_deleted_while_it_is_read_is_told(cluster: ChannelCluster) -> None:
     where = produced(cluster, "deleted", 300)
     said: list[str] = []
-    found: list[int] = []
-    for one in fetch_range(cluster, Wanted(where, 0, 300, READ_COMMITTED, SMALL, False, 2.0), said.append):
-        if not found:
+    actual: list[int] = []
+    for each in fetch_range(cluster, Wanted(where, 0, 300, READ_COMMITTED, SMALL, False, 2.0), said.append):
+        if not actual:
             request = DeleteTopicsRequest([DeleteTopicState(where.topic)], [where.topic], 30_000)
             answer = cluster.ask(cluster.controller_id(), DELETE_TOPICS, request, DeleteTopicsResponse)
             assert answer.responses[0].error_code == 0
-        found += one.offset.tolist()
+        actual += each.offset.tolist()
 
-    assert found == list(range(len(found)))
-    assert said == [f"partition deleted-0 is gone with the offsets from {len(found)} to 299"]
+    assert actual == list(range(len(actual)))
+    assert said == [f"partition deleted-0 is gone with the offsets from {len(actual)} to 299"]
 
 
 def test_a_partition_that_is_missing_for_a_moment_is_not_lost(
@@ -221,11 +221,11 @@ def test_a_fault_that_is_none_of_loss_is_raised(cluster: ChannelCluster, monkeyp
 def test_a_broker_that_starts_anew_is_read_on(tmp_path: Path) -> None:
     with LiveBroker(tmp_path) as own, own.cluster() as cluster:
         where = produced(cluster, "interrupted", 300)
-        found: list[int] = []
-        for one in fetch_range(cluster, Wanted(where, 0, 300, READ_COMMITTED, SMALL, False, 30.0), never):
-            if not found:
+        actual: list[int] = []
+        for each in fetch_range(cluster, Wanted(where, 0, 300, READ_COMMITTED, SMALL, False, 30.0), never):
+            if not actual:
                 own.kill()
                 own.start()
-            found += one.offset.tolist()
+            actual += each.offset.tolist()
 
-    assert found == list(range(300))
+    assert actual == list(range(300))

@@ -47,12 +47,12 @@ def cluster(
     kafka: tuple[str, str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[ChannelCluster]:
     """With a sink and a topic for this test only."""
-    own = request.node.name.partition("[")[0] + "".join(one for one in request.node.name if one.isdigit())
+    own = request.node.name.partition("[")[0] + "".join(each for each in request.node.name if each.isdigit())
     monkeypatch.setattr("sink.SINK", own)
     monkeypatch.setattr("sink.TOPIC", own)
-    with ChannelCluster(parse_bootstrap(kafka[1])) as made:
-        make_topic(made, own, 2)
-        yield made
+    with ChannelCluster(parse_bootstrap(kafka[1])) as created:
+        make_topic(created, own, 2)
+        yield created
 
 
 @pytest.fixture
@@ -105,12 +105,12 @@ def test_columns_that_were_encoded_are_the_rows_that_are_read(
     writer = TransactionalWriter(cluster, f"{topic}-0-0")
     writer.init(two_phase)
     encoded = encode(pa.array(keys), pa.array(values), pa.array(times), batch_bytes_max=200_000)
-    writer.produce(topic, 0, (one.data for one in encoded))
+    writer.produce(topic, 0, (each.data for each in encoded))
     writer.commit()
 
     check_exactly(cluster, topic, [(value or b"").decode() for value in values])
-    found = read_partition(cluster, topic, 0)
-    assert [(row.timestamp_ms, row.key, row.value) for row in found] == list(zip(times, keys, values, strict=True))
+    actual = read_partition(cluster, topic, 0)
+    assert [(row.timestamp_ms, row.key, row.value) for row in actual] == list(zip(times, keys, values, strict=True))
 
 
 def test_who_comes_later_fences_who_was_before(cluster: ChannelCluster, topic: str, two_phase: bool) -> None:
@@ -138,7 +138,7 @@ def test_ends_of_many_and_again(cluster: ChannelCluster, topic: str, two_phase: 
         writer.flush()
         ends.append(End(writer.transactional_id, *writer.pair, True))
     for _ in range(2):
-        assert {one.code for one in end_all(cluster, ends)} == {0}
+        assert {each.code for each in end_all(cluster, ends)} == {0}
     check_exactly(cluster, topic, [f"{number:02d}" for number in range(32)])
 
 
@@ -159,7 +159,7 @@ def test_a_driver_that_dies_after_its_decision(
     dead.begin()
     prepared = [dead.task(index, 0, FIRST[index::2]) for index in range(2)]
     dead.store().decide(dead.decision(0, prepared))
-    end_all(cluster, [End(*one, True) for one in prepared[:ended] if one])
+    end_all(cluster, [End(*each, True) for each in prepared[:ended] if each])
     driver = driver_of(cluster, topic, two_phase)
     assert driver.begin().committed == 2
     assert driver.task(0, 0, FIRST) is None

@@ -38,7 +38,7 @@ def number(value: int) -> bytes:
 def record(row: Row, delta_ms: int = 0) -> bytes:
     attributes, offset_delta, key, value, headers = row
     body = bytes([attributes]) + number(delta_ms) + number(offset_delta) + sized(key) + sized(value)
-    return sized(body + number(len(headers)) + b"".join(sized(name) + sized(one) for name, one in headers))
+    return sized(body + number(len(headers)) + b"".join(sized(name) + sized(each) for name, each in headers))
 
 
 def chain(rows: list[Row]) -> bytes:
@@ -65,10 +65,10 @@ class Payloads:
 
 def one_after_the_other(data: bytes, start: int, end: int, count: int, last_delta: int) -> list[int] | None:
     """Where the records begin; None if they are not as the batch declares."""
-    found, at = [], start
+    actual, at = [], start
     try:
-        while at < end and len(found) <= count:
-            found.append(at)
+        while at < end and len(actual) <= count:
+            actual.append(at)
             size, at = unzigzag(data, at)
             stop = at + size
             _, at = unzigzag(data, at + 1)
@@ -83,7 +83,7 @@ def one_after_the_other(data: bytes, start: int, end: int, count: int, last_delt
             at = stop
     except (IndexError, DecodeError):
         return None
-    return found if at == end and len(found) == count else None
+    return actual if at == end and len(actual) == count else None
 
 
 @contextmanager
@@ -103,13 +103,13 @@ def check(payloads: Payloads) -> None:
     places, bad = find_records(data, *payloads.arrays())
     starts, not_there = record_starts.find_starts(data, *payloads.arrays())
 
-    assert bad.tolist() == [one is None for one in expected]
+    assert bad.tolist() == [each is None for each in expected]
     assert not (not_there & ~bad).any()
     assert (np.diff(starts) > 0).all()
     good = ~bad[places.batch]
     batch = np.repeat(np.arange(len(bad)), np.where(not_there, 0, payloads.arrays()[2]))
-    assert starts[~bad[batch]].tolist() == [at for one in expected for at in one or ()]
-    ends = [end for one, row in zip(expected, payloads.batches, strict=True) if one for end in (*one[1:], row[1])]
+    assert starts[~bad[batch]].tolist() == [at for each in expected for at in each or ()]
+    ends = [end for each, row in zip(expected, payloads.batches, strict=True) if each for end in (*each[1:], row[1])]
     assert places.stop[good].tolist() == ends
 
 
@@ -143,8 +143,8 @@ how = st.tuples(st.sampled_from([1, 1, 3, 30]), st.sampled_from([1, 4, 1 << 20])
 @given(st.lists(payload(), max_size=5), st.sampled_from([0, HEADER_SIZE]), how)
 def test_any_records_are_found_whatever_is_guessed(batches: list[Any], between: int, how: tuple[int, int]) -> None:
     payloads = Payloads(between)
-    for one in batches:
-        payloads.add(*one)
+    for each in batches:
+        payloads.add(*each)
     with lanes(lanes_min=how[0], block=how[1]):
         check(payloads)
 
@@ -245,10 +245,10 @@ class Work:
         self.one_by_one = self.in_lanes = 0
         walk, stepped = record_starts._walk, record_starts._stepped
 
-        def counted_walk(data: Any, at: int, end: int, count_max: int, found: Any) -> int:
-            before = len(found)
-            behind = walk(data, at, end, count_max, found)
-            self.one_by_one += len(found) - before
+        def counted_walk(data: Any, at: int, end: int, count_max: int, actual: Any) -> int:
+            before = len(actual)
+            behind = walk(data, at, end, count_max, actual)
+            self.one_by_one += len(actual) - before
             return behind
 
         def counted_steps(*arguments: Any) -> Any:
@@ -269,8 +269,8 @@ def test_of_a_large_batch_hardly_any_record_is_read_one_by_one_and_few_twice(mak
     payloads = Payloads()
     for part in (rows[:1], rows[1:]):
         first = part[0][1]
-        moved = [(one[0], one[1] - first, *one[2:]) for one in part]
-        payloads.add(chain(moved), len(moved), moved[-1][1])
+        shifted = [(each[0], each[1] - first, *each[2:]) for each in part]
+        payloads.add(chain(shifted), len(shifted), shifted[-1][1])
     check(payloads)
     work = Work(payloads)
     chains = 2 if make is KINDS["records in values"] else 1
@@ -309,13 +309,15 @@ def test_no_more_is_read_of_a_batch_than_it_counts(count: int) -> None:
 def woven(count: int, strands: int) -> bytes:
     """Records in whose values as many other chains go from value to value: byte for byte as good as the right one."""
 
-    def one(at: int, value: bytes) -> bytes:
+    def single(at: int, value: bytes) -> bytes:
         return record((0, 100 + at, None, value, []))
 
-    size = len(one(0, bytes(20 * strands)))
+    size = len(single(0, bytes(20 * strands)))
     (begin,) = [number(size - taken) for taken in (1, 2) if len(number(size - taken)) == taken]
-    rest = b"\x01" * 20
-    return b"".join(one(at, (begin + b"\x00\x00" + number(100 + at) + rest)[:20] * strands) for at in range(count))
+    remaining = b"\x01" * 20
+    return b"".join(
+        single(at, (begin + b"\x00\x00" + number(100 + at) + remaining)[:20] * strands) for at in range(count)
+    )
 
 
 @pytest.mark.parametrize("strands", [1, 3, 7, 12])

@@ -34,22 +34,22 @@ FIRST, SECOND = rows("first", 10), rows("second", 10)
 
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
-    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as made:
-        yield made
+    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as created:
+        yield created
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[LiveBroker]:
     """One that may be killed."""
-    with LiveBroker(tmp_path / "data") as made:
-        yield made
+    with LiveBroker(tmp_path / "data") as created:
+        yield created
 
 
 @pytest.fixture
 def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
-    with broker.cluster() as made:
-        make_topic(made, TOPIC, PARTITIONS)
-        yield made
+    with broker.cluster() as created:
+        make_topic(created, TOPIC, PARTITIONS)
+        yield created
 
 
 @pytest.fixture(params=["folder", "topic"])
@@ -70,8 +70,8 @@ def check_exactly(cluster: ChannelCluster, *expected: Sequence[str]) -> None:
 A, B, C = Transaction("s-0-0", 1, 5), Transaction("s-1-0", 2, 0), Transaction("s-0-1", 3, 0)
 
 
-def described(one: Transaction, state: str = "Ongoing") -> Description:
-    return Description(one.transactional_id, 1, state, *one[1:], TWO_PHASE_TIMEOUT_MS, None, ())
+def described(each: Transaction, state: str = "Ongoing") -> Description:
+    return Description(each.transactional_id, 1, state, *each[1:], TWO_PHASE_TIMEOUT_MS, None, ())
 
 
 def decided(done: bool, *transactions: Transaction) -> Stored:
@@ -112,15 +112,15 @@ PLANS: dict[str, tuple[Stored | None, list[Description], Plan]] = {
 
 @pytest.mark.parametrize("case", PLANS)
 def test_a_plan_is_made_of_the_last_decision_and_of_what_is_listed(case: str) -> None:
-    last, found, expected = PLANS[case]
+    last, actual, expected = PLANS[case]
 
-    assert plan(last, found) == expected
+    assert plan(last, actual) == expected
 
 
 def test_an_id_of_a_sink_is_found_by_its_pattern_and_by_no_others() -> None:
     ids = [transactional_id(sink, 10, 2) for sink in ("a", "a-1", "a.b", "axb", "a-1-0")]
     for sink, own in zip(("a", "a-1", "a.b", "axb", "a-1-0"), ids, strict=True):
-        assert [one for one in (*ids, f"{sink}-decisions") if re.fullmatch(pattern(sink), one)] == [own]
+        assert [each for each in (*ids, f"{sink}-decisions") if re.fullmatch(pattern(sink), each)] == [own]
 
 
 @pytest.mark.parametrize("sink", ["", "a b", "a/b", "..", "ä", "x" * 181])
@@ -162,10 +162,10 @@ def test_a_speculative_loser_that_still_runs_is_shut_out(cluster: ChannelCluster
     begun.init(two_phase=True)
     driver.commit(0, [driver.task(0, 0, FIRST[:5], slot=1), driver.task(1, 0, FIRST[5:], slot=1)])
 
-    for one in (slow, begun):
+    for each in (slow, begun):
         with pytest.raises(ProducerFenced):
-            one.produce(TOPIC, 0, batch("too late"))
-            one.flush()
+            each.produce(TOPIC, 0, batch("too late"))
+            each.flush()
     check_exactly(cluster, FIRST)
 
 
@@ -190,7 +190,7 @@ def test_a_driver_that_dies_after_its_decision(ended: int, cluster: ChannelClust
     dead.begin()
     prepared = [dead.task(index, 0, FIRST[index::2]) for index in range(2)]
     dead.store().decide(dead.decision(0, prepared))
-    assert not any(one.code for one in end_all(cluster, [End(*one, True) for one in prepared[:ended] if one]))
+    assert not any(each.code for each in end_all(cluster, [End(*each, True) for each in prepared[:ended] if each]))
 
     driver = Driver(cluster, open_store)
     settled = driver.begin()

@@ -32,20 +32,20 @@ TOPIC = "t"
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
-    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as made:
-        yield made
+    with LiveBroker(tmp_path_factory.mktemp("broker") / "data") as created:
+        yield created
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    return "".join(one if one.isalnum() else "." for one in request.node.name)
+    return "".join(each if each.isalnum() else "." for each in request.node.name)
 
 
 @pytest.fixture
 def cluster(live: LiveBroker, topic: str) -> Iterator[ChannelCluster]:
-    with live.cluster() as made:
-        make_topic(made, topic, 2)
-        yield made
+    with live.cluster() as created:
+        make_topic(created, topic, 2)
+        yield created
 
 
 def check_exactly(cluster: ChannelCluster, topic: str, expected: list[str]) -> None:
@@ -71,14 +71,14 @@ def test_two_producers_of_one_transaction(live: LiveBroker, cluster: ChannelClus
     owner.init()
     pair = owner.pair
     with live.cluster() as another:
-        for index, (one, some) in enumerate([(cluster, "a"), (another, "b")]):
-            guest = TransactionalWriter(one, topic)
+        for index, (item, some) in enumerate([(cluster, "a"), (another, "b")]):
+            guest = TransactionalWriter(item, topic)
             guest.join(pair)
             for number in range(3):
                 guest.produce(topic, index, batch(f"{some}{number}"))
             guest.flush()
     assert committed(cluster, topic, 2) == []
-    assert [one.code for one in end_all(cluster, [End(topic, *pair, True)])] == [0]
+    assert [item.code for item in end_all(cluster, [End(topic, *pair, True)])] == [0]
     check_exactly(cluster, topic, ["a0", "a1", "a2", "b0", "b1", "b2"])
 
 
@@ -180,7 +180,7 @@ def test_a_transaction_that_an_admin_aborted_cannot_be_committed(cluster: Channe
 @pytest.mark.parametrize("level", [1, 2])
 def test_both_transaction_versions(level: int, tmp_path: Path) -> None:
     """Under version 1 partitions are added by a request, and the pair stays; under 2 it is new after every end."""
-    with LiveBroker(tmp_path, f"transaction.version={level}") as one, one.cluster() as cluster:
+    with LiveBroker(tmp_path, f"transaction.version={level}") as each, each.cluster() as cluster:
         make_topic(cluster, TOPIC, 2)
         writer = TransactionalWriter(cluster, "w")
         writer.init(two_phase=True)
@@ -220,7 +220,7 @@ def test_who_ends_leaves_the_transaction_as_it_is(live: LiveBroker, cluster: Cha
         writer.flush()
         pair = writer.pair
     assert held_back(cluster, topic, 2) == [0]
-    assert [one.code for one in end_all(cluster, [End(topic, *pair, True)])] == [0]
+    assert [each.code for each in end_all(cluster, [End(topic, *pair, True)])] == [0]
     check_exactly(cluster, topic, ["a"])
 
 

@@ -57,15 +57,15 @@ requests = st.builds(ProduceRequest, st.none() | names, st.integers(-1, 1), st.j
 
 
 def expected(request: ProduceRequest) -> ProduceFields:
-    found: dict[tuple[str, bytes], dict[int, bytes | None]] = {}
+    actual: dict[tuple[str, bytes], dict[int, bytes | None]] = {}
     for topic in request.topic_data:
         for part in topic.partition_data:
-            found.setdefault((topic.name, topic.topic_id), {})[part.index] = part.records  # type: ignore[assignment]
-    return request.transactional_id, request.acks, [(*key, value) for key, value in found.items()]  # type: ignore[misc]
+            actual.setdefault((topic.name, topic.topic_id), {})[part.index] = part.records  # type: ignore[assignment]
+    return request.transactional_id, request.acks, [(*key, value) for key, value in actual.items()]  # type: ignore[misc]
 
 
-def listed(asked: ProduceFields) -> ProduceFields:
-    return asked[0], asked[1], list(asked[2])
+def listed(request: ProduceFields) -> ProduceFields:
+    return request[0], request[1], list(request[2])
 
 
 # --- Produce
@@ -134,8 +134,8 @@ def test_an_unusual_request_is_left_to_the_generated_codec(version: int) -> None
         "a long name": usual("txn-1", range(1), version, "x" * 127),
         "2 MiB in a partition": usual("txn-1", range(1), version, size=2**21 - 1),
     }
-    for why, one in unusual.items():
-        assert listed(read_request(one, version, 0)) == expected(ProduceRequest.decode(one, version)), why
+    for why, each in unusual.items():
+        assert listed(read_request(each, version, 0)) == expected(ProduceRequest.decode(each, version)), why
 
 
 @pytest.mark.parametrize("version", [12, 13])
@@ -234,8 +234,8 @@ def test_a_batch_of_one_record_is_what_build_batch_makes(
 
 def test_a_marker_differs_between_partitions_by_its_offset_alone() -> None:
     body = marker_body(True, 5, 1, 0, NOW, 0)
-    for one, other in pairwise([bytes(8) + body, (77).to_bytes(8, "big") + body]):
-        assert read_header(one)._replace(base_offset=77) == read_header(other)
+    for each, other in pairwise([bytes(8) + body, (77).to_bytes(8, "big") + body]):
+        assert read_header(each)._replace(base_offset=77) == read_header(other)
 
 
 CONFIG = LogConfig(max_message_bytes=SIZE_MAX)
@@ -308,8 +308,8 @@ def test_rows_of_records_of_one_size_fill_a_batch_as_their_chain_does(
     random = Random(seed)
     batch = build_batch([(None, b"\x70" * size) for count, size in rows for _ in range(count)], NOW)
     header = read_header(batch)
-    made: Any = memoryview if view else bytes
-    assert records_fill(made(batch), header)
+    created: Any = memoryview if view else bytes
+    assert records_fill(created(batch), header)
 
     for _ in range(10):
         spoilt = bytearray(batch)
@@ -318,7 +318,7 @@ def test_rows_of_records_of_one_size_fill_a_batch_as_their_chain_does(
         changed = header._replace(count=header.count + random.choice([0, 0, 0, -1, 1]))
         expected = chain_fills(bytes(spoilt), changed)
 
-        assert records_fill(made(spoilt), changed) == expected
+        assert records_fill(created(spoilt), changed) == expected
 
 
 @pytest.mark.parametrize("length", [b"\xff" * 12, b"\xff" * 9 + b"\x7f", b"\x80" * 9 + b"\x02"], ids=bytes.hex)
@@ -368,8 +368,8 @@ def test_end_txn_is_read_as_the_generated_codec_reads_it(
             return None
 
     def generated() -> tuple[str, int, int, bool]:
-        made = EndTxnRequest.decode(frame, version, 4)
-        return made.transactional_id, made.producer_id, made.producer_epoch, made.committed
+        created = EndTxnRequest.decode(frame, version, 4)
+        return created.transactional_id, created.producer_id, created.producer_epoch, created.committed
 
     assert outcome(lambda: k26_end_txn.decode(frame, version, 4)) == outcome(generated)
 

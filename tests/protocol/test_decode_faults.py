@@ -50,8 +50,8 @@ def decode_or_refuse(kind: Any, frame: bytes, version: int) -> bool:
 def wires(message: Message, version: int, samples: int, longest: int = 150) -> list[bytes]:
     """Encodings of random messages, short ones so that every byte of them can be tried."""
     random = Random(f"{message.name} {version}")
-    found = [encoded(random_message(message, version, random), version) for _ in range(10 * samples)]
-    short = [wire for wire in found if len(wire) <= longest] or [min(found, key=len)]
+    actual = [encoded(random_message(message, version, random), version) for _ in range(10 * samples)]
+    short = [wire for wire in actual if len(wire) <= longest] or [min(actual, key=len)]
     return sorted(short, key=len)[-samples:]
 
 

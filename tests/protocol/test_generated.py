@@ -118,8 +118,8 @@ def test_defaults_are_those_of_the_schema(everything: tuple[Message, Any]) -> No
 
 def test_two_messages_do_not_share_a_structure_that_was_left_out(everything: tuple[Message, Any]) -> None:
     _, module = everything
-    one, other = module.EverythingRequest(), module.EverythingRequest()
-    one.place.row = 8
+    each, other = module.EverythingRequest(), module.EverythingRequest()
+    each.place.row = 8
 
     assert other.place.row == 7
 

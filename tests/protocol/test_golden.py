@@ -233,7 +233,7 @@ def test_the_header_is_flexible_when_the_message_is_but_for_the_answer_to_api_ve
     version: int, header_version: int, message: Any, frame: str
 ) -> None:
     name = type(message).__name__
-    (api,) = (one for one in APIS.values() if name in (f"{one.name}Request", f"{one.name}Response"))
+    (api,) = (each for each in APIS.values() if name in (f"{each.name}Request", f"{each.name}Response"))
     flexible = version >= api.flexible_from and name != "ApiVersionsResponse"
 
     assert header_version == flexible + name.endswith("Request")

@@ -63,7 +63,7 @@ def test_kio_knows_every_message_that_is_not_listed_as_unknown_to_it() -> None:
 def random_kio(hint: Any, kafka_type: str | None, random: Random) -> Any:
     """A value of one of kio's types."""
     if get_origin(hint) is UnionType:
-        (inner,) = (one for one in get_args(hint) if one is not NoneType)
+        (inner,) = (each for each in get_args(hint) if each is not NoneType)
         return None if random.random() < 0.25 else random_kio(inner, kafka_type, random)
     if get_origin(hint) is tuple:
         return tuple(random_kio(get_args(hint)[0], kafka_type, random) for _ in range(random.randrange(4)))
@@ -87,10 +87,10 @@ def random_kio(hint: Any, kafka_type: str | None, random: Random) -> Any:
 def random_entity(kind: Any, random: Random) -> Any:
     return kind(
         **{
-            one.name: random_kio(one.type, one.metadata.get("kafka_type"), random)
-            for one in fields(kind)
+            each.name: random_kio(each.type, each.metadata.get("kafka_type"), random)
+            for each in fields(kind)
             # What is left out takes its default, which every tagged field but a structure has.
-            if "tag" not in one.metadata or one.default is MISSING or random.random() < 0.7
+            if "tag" not in each.metadata or each.default is MISSING or random.random() < 0.7
         }
     )
 
@@ -109,7 +109,7 @@ def ours(value: Any, kafka_type: str | None, message: Message, version: int) -> 
         case ErrorCode():
             return int(value)
         case tuple():
-            return [ours(one, kafka_type, message, version) for one in value]
+            return [ours(each, kafka_type, message, version) for each in value]
     return our_structure(value, message, version) if is_dataclass(value) else value
 
 
@@ -120,13 +120,13 @@ def our_name(theirs: str, known: Collection[str]) -> str:
 
 def our_structure(entity: Any, message: Message, version: int) -> Any:
     name = message.name if entity.__type__.name != "nested" else type(entity).__name__
-    (struct,) = (one for one in message.structs if one.name == name)
+    (struct,) = (each for each in message.structs if each.name == name)
     there = [f for f in struct.fields if f.versions.covers(Range(version, version))]
     present = {f.name: f for f in there if f.tag is None or f.tag < OUR_TAGS_FROM}
     given = {}
-    for one in fields(entity):
-        where = our_name(one.name, present)
-        value = ours(getattr(entity, one.name), one.metadata.get("kafka_type"), message, version)
+    for each in fields(entity):
+        where = our_name(each.name, present)
+        value = ours(getattr(entity, each.name), each.metadata.get("kafka_type"), message, version)
         field = present.pop(where)
         if field.tag is not None and field.struct and not field.array and value == type(value)():
             value = None  # As it is read when it was not sent.
@@ -137,12 +137,12 @@ def our_structure(entity: Any, message: Message, version: int) -> Any:
 
 def structures(kind: Any) -> list[Any]:
     """The class of a message and those of the structures in it."""
-    found = [kind]
-    for one in fields(kind):
-        for inner in (one.type, *get_args(one.type)):
+    actual = [kind]
+    for each in fields(kind):
+        for inner in (each.type, *get_args(each.type)):
             if is_dataclass(inner):
-                found += structures(inner)
-    return found
+                actual += structures(inner)
+    return actual
 
 
 @pytest.mark.parametrize(("message", "version"), KNOWN, ids=[f"{m.name}-v{v}" for m, v in KNOWN])
@@ -151,14 +151,14 @@ def test_a_field_has_the_default_that_kio_gives_it(message: Message, version: in
     for theirs in structures(kind):
         name = message.name if theirs is kind else theirs.__name__
         fresh = getattr(module_of(message), name)()
-        for one in fields(theirs):
-            where = our_name(one.name, fresh.__slots__)
+        for each in fields(theirs):
+            where = our_name(each.name, fresh.__slots__)
             default = getattr(fresh, where)
-            if one.default is MISSING:  # Zero, empty, or a structure of such.
+            if each.default is MISSING:  # Zero, empty, or a structure of such.
                 assert not default or default == ZERO_UUID or default == type(default)(), where
             else:
-                expected = ours(one.default, one.metadata.get("kafka_type"), message, version)
-                if default is None and "tag" in one.metadata and expected is not None:
+                expected = ours(each.default, each.metadata.get("kafka_type"), message, version)
+                if default is None and "tag" in each.metadata and expected is not None:
                     default = type(expected)()  # A tagged structure that was not sent.
                 assert (list(default) if isinstance(default, tuple) else default) == expected, where
 

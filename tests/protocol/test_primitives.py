@@ -118,9 +118,9 @@ def test_a_length_that_runs_past_the_end_or_is_null_where_it_must_not_is_refused
 def test_a_section_of_tagged_fields_reads_as_written(fields: dict[int, bytes]) -> None:
     out = bytearray(b"\xff")
     write_tags(out, [(tag, bytearray(fields[tag])) for tag in sorted(fields)])
-    found, after = read_tags(out, 1)
+    actual, after = read_tags(out, 1)
 
-    assert {tag: bytes(out[start:stop]) for tag, (start, stop) in found.items()} == fields
+    assert {tag: bytes(out[start:stop]) for tag, (start, stop) in actual.items()} == fields
     assert after == skip_tags(out, 1) == len(out)
 
 

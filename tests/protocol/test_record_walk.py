@@ -111,13 +111,13 @@ RECORDS: Final[dict[str, tuple[list[bytes], str]]] = {
 }
 
 
-def kind_of(found: Walked) -> str:
-    assert not found.unread
-    if found.wrong is not None:
+def kind_of(actual: Walked) -> str:
+    assert not actual.unread
+    if actual.wrong is not None:
         return WRONG
-    if found.faults:
-        return KEYLESS if found.faults[0][1] is None else LATE
-    return FINE if found.misplaced is None else MISPLACED
+    if actual.faults:
+        return KEYLESS if actual.faults[0][1] is None else LATE
+    return FINE if actual.misplaced is None else MISPLACED
 
 
 @pytest.mark.parametrize("what", RECORDS)
@@ -136,19 +136,19 @@ def test_a_plain_record_that_kafka_refuses_is_looked_at_more_closely(what: str) 
     """And one as clients make it is not."""
     records, expected = RECORDS[what]
     payload = bytes(61) + b"".join(records)
-    made = header(len(records))._replace(length=len(payload) - 12)
+    created = header(len(records))._replace(length=len(payload) - 12)
 
     if expected in (WRONG, LATE):
-        assert small_records_wrong(payload, made)
+        assert small_records_wrong(payload, created)
     if what in ("usual", "null value", "no key", "a header", "a header without value", "five seconds earlier"):
-        assert not small_records_wrong(payload, made)
+        assert not small_records_wrong(payload, created)
 
 
 def test_headers_as_clients_send_them_need_no_closer_look() -> None:
     for size in (0, 1, 63, 64, 100, 8_191):
         for count in (1, 5, 32):
-            one = record(headers=varint(count) + (b"\x0etraceid" + varint(size) + b"v" * size) * count)
-            payload = bytes(61) + one
+            each = record(headers=varint(count) + (b"\x0etraceid" + varint(size) + b"v" * size) * count)
+            payload = bytes(61) + each
             assert not small_records_wrong(payload, header(1)._replace(length=len(payload) - 12)), (size, count)
 
 
@@ -189,22 +189,22 @@ def some_records(draw: Any) -> tuple[int, bytes]:
 
 
 @given(
-    made=some_records(),
+    created=some_records(),
     at=st.integers(0),
     byte=st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0x81, 0xFF]),
     spoil=st.booleans(),
 )
 def test_the_usual_record_and_any_other_are_read_alike(
-    made: tuple[int, bytes], at: int, byte: int, spoil: bool
+    created: tuple[int, bytes], at: int, byte: int, spoil: bool
 ) -> None:
     """The quick look is only quicker."""
-    count, payload = made
+    count, payload = created
     if spoil:
         changed = bytearray(payload)
         changed[at % len(changed)] = byte
         payload = bytes(changed)
     for keys_needed in (False, True):
-        found = walk(payload, 0, header(count), MANY, keys_needed, TIMES)
+        actual = walk(payload, 0, header(count), MANY, keys_needed, TIMES)
         usual = record_walk._usual
         record_walk._usual = lambda payload, pos, number, *_: (number, pos)
         try:
@@ -212,38 +212,38 @@ def test_the_usual_record_and_any_other_are_read_alike(
         finally:
             record_walk._usual = usual
 
-        assert found._replace(steps=0) == slow._replace(steps=0)
-        assert spoil or found.wrong is None
+        assert actual._replace(steps=0) == slow._replace(steps=0)
+        assert spoil or actual.wrong is None
     view = walk(memoryview(payload), 0, header(count), MANY, True, TIMES)
-    assert view == found
+    assert view == actual
 
 
-@given(made=some_records())
-def test_spans_are_the_records_without_their_headers(made: tuple[int, bytes]) -> None:
-    count, payload = made
+@given(created=some_records())
+def test_spans_are_the_records_without_their_headers(created: tuple[int, bytes]) -> None:
+    count, payload = created
     read = list(read_records(header(count), payload))
 
     for buffer in (payload, bytearray(payload), memoryview(payload)):
-        found = list(spans(header(count), buffer))
-        assert [span[:3] for span in found] == [one[:3] for one in read]
-        assert [span.is_tombstone for span in found] == [one.value is None for one in read]
-        assert b"".join(payload[span.start : span.stop] for span in found) == payload
+        actual = list(spans(header(count), buffer))
+        assert [span[:3] for span in actual] == [each[:3] for each in read]
+        assert [span.is_tombstone for span in actual] == [each.value is None for each in read]
+        assert b"".join(payload[span.start : span.stop] for span in actual) == payload
     fixed = header(count, LOG_APPEND_TIME, NOW, 5)
     assert {span.timestamp for span in spans(fixed, payload)} == {5}
 
 
-@given(made=some_records(), at=st.integers(0), byte=st.integers(0, 255))
+@given(created=some_records(), at=st.integers(0), byte=st.integers(0, 255))
 def test_spans_of_what_was_harmed_lie_in_the_payload_or_are_refused(
-    made: tuple[int, bytes], at: int, byte: int
+    created: tuple[int, bytes], at: int, byte: int
 ) -> None:
-    count, payload = made
+    count, payload = created
     changed = bytearray(payload)
     changed[at % len(changed)] = byte
     try:
-        found = list(spans(header(count), changed))
+        actual = list(spans(header(count), changed))
     except DecodeError:
         return
-    assert all(0 <= span.start < span.stop <= len(changed) and 0 <= span.offset < count for span in found)
+    assert all(0 <= span.start < span.stop <= len(changed) and 0 <= span.offset < count for span in actual)
 
 
 def test_an_int32_may_have_five_bytes_and_keeps_32_bits() -> None:
@@ -286,10 +286,10 @@ def test_no_more_is_looked_at_than_there_are_steps(what: str) -> None:
 
     for steps in (0, 1, 100, 5_000):
         Counted.looks = 0
-        found = walk(Counted(payload), 0, header(count), steps, True, TIMES)
-        assert (found.unread, found.steps) == (True, 0)
+        actual = walk(Counted(payload), 0, header(count), steps, True, TIMES)
+        assert (actual.unread, actual.steps) == (True, 0)
         assert Counted.looks <= 12 * (steps + UNUSUAL_STEPS)
-        assert len(found.faults) <= FAULTS_MAX
+        assert len(actual.faults) <= FAULTS_MAX
     assert not walk(payload, 0, header(count), MANY, True, TIMES).unread
 
 

@@ -265,8 +265,8 @@ def test_records_cut_short_are_refused() -> None:
 def test_bytes_after_the_last_record_are_refused() -> None:
     batch = rich_batch()
 
-    for rest in (b"\x00", batch[HEADER_SIZE:], b"\x0c\x00\x00\x00\x01\x01\x00"):
-        assert not read_or_refuse(read_header(batch), batch[HEADER_SIZE:] + rest)
+    for remaining in (b"\x00", batch[HEADER_SIZE:], b"\x0c\x00\x00\x00\x01\x01\x00"):
+        assert not read_or_refuse(read_header(batch), batch[HEADER_SIZE:] + remaining)
 
 
 @pytest.mark.parametrize("count", [-(2**31), -1, 0, 1, 2, 4, 2**31 - 1])

@@ -29,16 +29,16 @@ def test_a_message_decodes_to_what_was_encoded(message: Message, version: int) -
 
 def fill_what_is_absent(value: Any, struct: Struct, message: Message, version: int, random: Random) -> None:
     """Sets every field that the version does not carry."""
-    for one in struct.fields:
-        if not one.versions.covers(Range(version, version)):
-            at = max(one.versions.low, message.versions.low)
-            other = random_struct(Struct(struct.name, [one]), at, random, module_of(message))
-            setattr(value, one.name, getattr(other, one.name))
-        elif one.struct is not None:
-            inner = getattr(value, one.name)
-            for element in inner if one.array and inner is not None else [inner]:
+    for each in struct.fields:
+        if not each.versions.covers(Range(version, version)):
+            at = max(each.versions.low, message.versions.low)
+            other = random_struct(Struct(struct.name, [each]), at, random, module_of(message))
+            setattr(value, each.name, getattr(other, each.name))
+        elif each.struct is not None:
+            inner = getattr(value, each.name)
+            for element in inner if each.array and inner is not None else [inner]:
                 if element is not None:
-                    fill_what_is_absent(element, one.struct, message, version, random)
+                    fill_what_is_absent(element, each.struct, message, version, random)
 
 
 @cases
@@ -55,25 +55,25 @@ def test_a_field_that_the_version_does_not_have_changes_no_byte(message: Message
 def refusals() -> list[tuple[Message, Struct, Field, int]]:
     """Every field that may be null in some versions of its message, with a version in which it may not."""
     return [
-        (message, struct, one, version)
+        (message, struct, each, version)
         for message, version in CASES
         for struct in message.structs
-        for one in struct.fields
-        if one.versions.covers(Range(version, version))
-        and not one.nullable.meet(message.versions).empty
-        and not one.nullable.covers(Range(version, version))
+        for each in struct.fields
+        if each.versions.covers(Range(version, version))
+        and not each.nullable.meet(message.versions).empty
+        and not each.nullable.covers(Range(version, version))
     ]
 
 
 @pytest.mark.parametrize(
-    ("message", "struct", "one", "version"),
+    ("message", "struct", "each", "version"),
     refusals(),
-    ids=[f"{message.name}-v{version}-{one.kafka_name}" for message, _, one, version in refusals()],
+    ids=[f"{message.name}-v{version}-{each.kafka_name}" for message, _, each, version in refusals()],
 )
 def test_null_is_not_sent_in_a_version_that_does_not_allow_it(
-    message: Message, struct: Struct, one: Field, version: int
+    message: Message, struct: Struct, each: Field, version: int
 ) -> None:
-    value = getattr(module_of(message), struct.name)(**{one.name: None})
+    value = getattr(module_of(message), struct.name)(**{each.name: None})
     if struct is not message.root:
         (parent,) = (f for f in message.root.fields if f.struct is struct)
         value = class_of(message)(**{parent.name: [value]})
@@ -83,12 +83,12 @@ def test_null_is_not_sent_in_a_version_that_does_not_allow_it(
 
 
 def test_a_message_equals_only_one_of_its_kind_with_equal_fields() -> None:
-    one, other = PartitionData(partition_index=1), PartitionData(partition_index=2)
+    each, other = PartitionData(partition_index=1), PartitionData(partition_index=2)
 
-    assert one == PartitionData(partition_index=1)
-    assert one != other
+    assert each == PartitionData(partition_index=1)
+    assert each != other
     assert FetchResponse(responses=()) == FetchResponse(responses=[])
-    assert one != FetchableTopicResponse()
+    assert each != FetchableTopicResponse()
     assert repr(FetchableTopicResponse(topic="t")).startswith("FetchableTopicResponse(topic='t', ")
 
 
@@ -106,13 +106,13 @@ def test_the_parts_of_an_answer_join_to_its_bytes_and_hold_the_records_uncopied(
 
 
 def test_the_table_of_apis_is_what_the_schemas_say() -> None:
-    requests = {one.key: one for one in MESSAGES if one.kind == "request"}
-    answers = {one.key: one for one in MESSAGES if one.kind == "response"}
+    requests = {each.key: each for each in MESSAGES if each.kind == "request"}
+    answers = {each.key: each for each in MESSAGES if each.kind == "response"}
 
     assert APIS.keys() == requests.keys() == answers.keys()
     for key, api in APIS.items():
-        for one in (requests[key], answers[key]):
-            assert Range(api.version_min, api.version_max) == one.versions
-            assert api.flexible_from == (32_767 if one.flexible.empty else one.flexible.low)
+        for each in (requests[key], answers[key]):
+            assert Range(api.version_min, api.version_max) == each.versions
+            assert api.flexible_from == (32_767 if each.flexible.empty else each.flexible.low)
         assert class_of(requests[key]).__name__ == f"{api.name}Request"
         assert class_of(requests[key]).__module__ == f"stuntbroker.protocol.messages.{api.module}_request"

@@ -23,9 +23,9 @@ ON_KAFKA = "test_kafka_"
 @pytest.fixture(scope="session")
 def loop() -> Iterator[Loop]:
     """Where our brokers run."""
-    made = Loop()
-    yield made
-    made.close()
+    created = Loop()
+    yield created
+    created.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -78,11 +78,11 @@ class KafkaHand:
             _until(lambda: bool(observer.described().error_code))
 
     def seed(self, side: Side, names: Names, epoch: int) -> bool:
-        made = side.quiet(
+        created = side.quiet(
             "InitProducerId", 5, transactional_id=names.transactional_id, transaction_timeout_ms=60_000, retry=BUSY
         )
-        txn = new_txn(names.transactional_id, made.producer_id, epoch - 1)
-        fields = {"previous_producer_id": made.producer_id, "timeout_ms": 60_000, "updated_at_ms": self.now_ms()}
+        txn = new_txn(names.transactional_id, created.producer_id, epoch - 1)
+        fields = {"previous_producer_id": created.producer_id, "timeout_ms": 60_000, "updated_at_ms": self.now_ms()}
         self._write(Txn(**(txn.as_dict() | fields)))
         return True
 
@@ -93,7 +93,7 @@ class KafkaHand:
                     self._write(observer.back_to_prepared())
                     observer.pass_over()
                 return True
-            case ["expire", *_] if command.told != ["nothing"]:
+            case ["expire", *_] if command.transcript != ["nothing"]:
                 assert observer.last is not None
                 fields = {"updated_at_ms": self.now_ms() - EXPIRED_MS}
                 self._write(Txn(**(observer.last.as_dict() | fields)))
@@ -185,7 +185,7 @@ class KafkaStage:
         self.level = level
         side = Side(self.address, "features")
         side.until(
-            lambda reply: level in [one.max_version_level for one in reply.finalized_features if one.name == name.decode()]
+            lambda reply: level in [each.max_version_level for each in reply.finalized_features if each.name == name.decode()]
             or level == 0,
             "ApiVersions", 3, client_software_name="scenarios", client_software_version="1",
         )  # fmt: skip

@@ -88,7 +88,7 @@ class Observer:
         """The broker does."""
         self.last: Txn | None = None
         """The last record of the transactional id."""
-        self.told = False
+        self.transcript = False
         """There was a record of the transactional id."""
         self._prepared: Txn | None = None
         """The last record of which markers came."""
@@ -110,32 +110,32 @@ class Observer:
 
     def lines(self) -> list[str]:
         """What was appended since the last time, when nothing is under way any more."""
-        found = self._settled()
-        told: list[str] = []
-        self.told |= bool(found)
+        actual = self._settled()
+        messages: list[str] = []
+        self.transcript |= bool(actual)
         if self._owing is not None and not self.held_here:
-            told += self.markers(self._owing)
+            messages += self.markers(self._owing)
             self._owing = None
-        for txn in found:
-            told.append("append tombstone" if txn is None else record(self.names.txn(txn)))
+        for txn in actual:
+            messages.append("append tombstone" if txn is None else record(self.names.txn(txn)))
             if txn is not None and txn.phase in PREPARED:
                 self._prepared = txn
                 if self.held_here and txn is self.last:
                     self._owing = txn
-                    told.append("markers held")
+                    messages.append("markers held")
                 else:
-                    told += self.markers(txn)
-        return self._without_held(told)
+                    messages += self.markers(txn)
+        return self._without_held(messages)
 
-    def _without_held(self, told: list[str]) -> list[str]:
+    def _without_held(self, messages: list[str]) -> list[str]:
         """A script that holds the markers hears of them when it releases them, whoever cannot hold them."""
-        told, self._stash = self._stash + told, []
+        messages, self._stash = self._stash + messages, []
         if self.held:
-            at = next((at for at, line in enumerate(told) if line.startswith("markers")), None)
+            at = next((at for at, line in enumerate(messages) if line.startswith("markers")), None)
             if at is not None:
-                self._stash = [line for line in told[at:] if line != "markers held"]
-                return [*told[:at], "markers held"] if at else []
-        return told
+                self._stash = [line for line in messages[at:] if line != "markers held"]
+                return [*messages[:at], "markers held"] if at else []
+        return messages
 
     def read(self) -> str:
         """The last record, as a coordinator that starts finds it."""
@@ -146,8 +146,8 @@ class Observer:
         """What is new in the transaction log is not told; `to_the_end`: nor read, but for the last record."""
         if to_the_end:
             self._next[self._log] = self._end_of(self._log) - 1
-        while found := list(self._records()):
-            self.last = found[-1]
+        while actual := list(self._records()):
+            self.last = actual[-1]
 
     def back_to_prepared(self) -> Txn:
         """The state that the script is in while it holds the markers. What came after it is forgotten."""
@@ -167,16 +167,16 @@ class Observer:
 
     def _settled(self) -> list[Txn | None]:
         """New records, when the last one is the state that the coordinator tells, and no markers are under way."""
-        found: list[Txn | None] = []
+        actual: list[Txn | None] = []
         deadline = time.monotonic() + SETTLE_S_MAX
         while True:
             state = self.described()
             for each in self._records():
-                found.append(each)
+                actual.append(each)
                 self.last = each
             problem = self._problem(state)
             if not problem:
-                return found
+                return actual
             assert time.monotonic() < deadline, f"{problem}: described as {state}, the last record is {self.last}"
             time.sleep(PAUSE_S)
 
@@ -184,11 +184,11 @@ class Observer:
         last = self.last
         if last is None:
             unknown = state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-            return "" if unknown or not self.told else "known, and the log says that it is not"
+            return "" if unknown or not self.transcript else "known, and the log says that it is not"
         if last.phase in PREPARED and not self.held_here:
             return "the markers are under way"
-        told = (state.transaction_state, state.producer_id, state.producer_epoch)
-        if told != (last.phase.kafka_name, last.producer_id, last.producer_epoch):
+        messages = (state.transaction_state, state.producer_id, state.producer_epoch)
+        if messages != (last.phase.kafka_name, last.producer_id, last.producer_epoch):
             return "described as another"
         partitions = {(topic.topic, index) for topic in state.topics for index in topic.partitions}
         return "" if partitions == last.partitions or last.phase in PREPARED else "other partitions"
@@ -197,10 +197,10 @@ class Observer:
 
     def _records(self) -> Iterator[Txn | None]:
         for header, batch in self._batches(self._log):
-            for one in read_records(header, batch, HEADER_SIZE) if not header.control else ():
-                found = read_record(one)
-                if found is not None and found[0] == self.names.transactional_id:
-                    yield found[1]
+            for each in read_records(header, batch, HEADER_SIZE) if not header.control else ():
+                actual = read_record(each)
+                if actual is not None and actual[0] == self.names.transactional_id:
+                    yield actual[1]
 
     def markers(self, txn: Txn) -> list[str]:
         """The next marker of every partition, in one line as far as they are the same."""
@@ -223,10 +223,10 @@ class Observer:
 
     def new_markers(self, partition: Partition, producer_id: int) -> list[str]:
         """Markers of a producer in one partition that nobody has told yet."""
-        found = self._markers_of(partition, producer_id)
-        for one in found:
-            self._markers[partition].remove(one)
-        return [f"{self.marker_line(*one)} {self.script_name(partition)}" for one in found]
+        actual = self._markers_of(partition, producer_id)
+        for each in actual:
+            self._markers[partition].remove(each)
+        return [f"{self.marker_line(*each)} {self.script_name(partition)}" for each in actual]
 
     def untold(self) -> list[str]:
         """Markers that the script says nothing of, in partitions of this story alone."""
@@ -234,8 +234,8 @@ class Observer:
             if not partition[0].startswith("__"):
                 self._read_markers(partition)
         return [
-            f"{self.marker_line(*one)} {self.script_name(partition)}"
-            for partition, left in self._markers.items() if not partition[0].startswith("__") for one in left
+            f"{self.marker_line(*each)} {self.script_name(partition)}"
+            for partition, left in self._markers.items() if not partition[0].startswith("__") for each in left
         ]  # fmt: skip
 
     def script_name(self, partition: Partition) -> str:
@@ -243,15 +243,15 @@ class Observer:
 
     def _markers_of(self, partition: Partition, producer_id: int) -> list[tuple[BatchHeader, bool]]:
         self._read_markers(partition)
-        return [one for one in self._markers[partition] if one[0].producer_id == producer_id]
+        return [each for each in self._markers[partition] if each[0].producer_id == producer_id]
 
     def _read_markers(self, partition: Partition) -> None:
         for header, batch in self._batches(partition):
             if header.control:
-                (one,) = read_records(header, batch, HEADER_SIZE)
-                found = marker_of(one)
-                assert found is not None
-                self._markers[partition].append((header, found[0]))
+                (each,) = read_records(header, batch, HEADER_SIZE)
+                actual = marker_of(each)
+                assert actual is not None
+                self._markers[partition].append((header, actual[0]))
 
     def _batches(self, partition: Partition) -> Iterator[tuple[BatchHeader, bytes]]:
         """New batches of a partition."""
@@ -261,11 +261,11 @@ class Observer:
             "Fetch", 12, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_epoch=-1,
             topics=[{"topic": topic, "partitions": [wanted]}],
         )  # fmt: skip
-        found = reply.responses[0].partitions[0]
-        if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.startswith("__"):
+        actual = reply.responses[0].partitions[0]
+        if actual.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic.startswith("__"):
             return  # A broker may make its own topics when they are needed.
-        assert not found.error_code, f"{partition} cannot be read: {ErrorCode(found.error_code).name}"
-        data, at = bytes(found.records or b""), 0
+        assert not actual.error_code, f"{partition} cannot be read: {ErrorCode(actual.error_code).name}"
+        data, at = bytes(actual.records or b""), 0
         while len(data) - at >= HEADER_SIZE:
             header = read_header(data, at)
             if at + header.size > len(data):

@@ -12,7 +12,7 @@ from unittest import mock
 
 from stuntbroker.coordinator.actor import Actor
 from tests.conformance.side import Side
-from tests.kit.rig import Rig, rig
+from tests.kit.rig import Rig, running_rig
 from tests.scenarios.observer import INTERNAL_PARTITIONS, Names, Observer
 from tests.scenarios.script import Command, Script
 
@@ -67,7 +67,7 @@ class OurHand:
         self._stop()
 
     def _start(self) -> None:
-        self._running = rig(self._data_dir, self._properties)
+        self._running = running_rig(self._data_dir, self._properties)
         self._rig = self._loop.run(self._running.__aenter__())
 
     def _stop(self) -> None:

@@ -110,7 +110,7 @@ class Player:
             self._soon = next((word for word in later if word in ("init", "timeout")), "") == "timeout"
             if self.hand.restarts(command, self.observer):
                 yield from self._restarted()
-            self.page += [f"> {command.text}", *self._told(command)]
+            self.page += [f"> {command.text}", *self._transcript(command)]
         self.page += [f"nobody told: {line}" for line in self.observer.untold()]
 
     def _restarted(self) -> Generator[None, None, None]:
@@ -118,26 +118,26 @@ class Player:
         yield
         self.side.address = self.hand.address
 
-    def _told(self, command: Command) -> list[str]:
+    def _transcript(self, command: Command) -> list[str]:
         self.observer.held_here = self.hand.holds_markers
         if self.observer.passed_on and command.words[0] != "release":
-            told = {line.split()[0] for line in command.told}
-            assert told <= {"reply", "nothing"}, f"{command.text} cannot be passed over"
-            return command.told  # It is asked while markers are under way: nobody can hold them here.
+            messages = {line.split()[0] for line in command.transcript}
+            assert messages <= {"reply", "nothing"}, f"{command.text} cannot be passed over"
+            return command.transcript  # It is asked while markers are under way: nobody can hold them here.
         if command.times > 1:
             self._init_often(command)
-        self._wanted = command.told[-1] if command.told else ""
-        told = self._do(command)
+        self._wanted = command.transcript[-1] if command.transcript else ""
+        messages = self._do(command)
         self.observer.held_here = self.hand.holds_markers
         if command.words[0] in ("restart", "wait", "hold"):
-            return told  # What comes of it is told where the script comes to it.
-        reply = told.pop() if told and told[-1].startswith("reply ") else None
-        told += self.observer.lines()
+            return messages  # What comes of it is told where the script comes to it.
+        reply = messages.pop() if messages and messages[-1].startswith("reply ") else None
+        messages += self.observer.lines()
         if reply is not None:
-            told.append(reply)
-        elif not told and command.words[0] in ("timeout", "expire"):
-            told.append("nothing")
-        return told
+            messages.append(reply)
+        elif not messages and command.words[0] in ("timeout", "expire"):
+            messages.append("nothing")
+        return messages
 
     def _do(self, command: Command) -> list[str]:
         words, facts = command.words, command.facts
@@ -153,9 +153,9 @@ class Player:
             case ["restart"]:
                 return [self.observer.read()]
             case ["timeout", _]:
-                self.hand.sweep(self.observer, command.told != ["nothing"])
+                self.hand.sweep(self.observer, command.transcript != ["nothing"])
             case ["expire", _]:
-                self.hand.expire(self.observer, command.told != ["nothing"])
+                self.hand.expire(self.observer, command.transcript != ["nothing"])
             case ["init", *_]:
                 return [self._init(words, facts)]
             case ["add", _, client, *_]:
@@ -311,17 +311,17 @@ class Player:
     def _marker(self, words: list[str], facts: dict[str, str]) -> list[str]:
         partition = self.names.partition(words[-1])
         owner = self._producer(facts)
-        one = {
+        each = {
             "transaction_result": "commit" in words, "coordinator_epoch": int(facts.get("coordinator", 0)),
             "topics": [{"name": partition[0], "partition_indexes": [partition[1]]}],
             "transaction_version": 2 if TXN2 in words else 0, **owner,
         }  # fmt: skip
-        (error,) = errors_of(self._ask("WriteTxnMarkers", 2, markers=[one]))
+        (error,) = errors_of(self._ask("WriteTxnMarkers", 2, markers=[each]))
         return [*self.observer.new_markers(partition, owner["producer_id"]), f"reply {ErrorCode(error).name}"]
 
 
 def _by_topic(partitions: list[Partition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
+    actual: dict[str, list[int]] = defaultdict(list)
     for topic, index in partitions:
-        found[topic].append(index)
-    return found
+        actual[topic].append(index)
+    return actual

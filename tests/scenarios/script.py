@@ -37,7 +37,7 @@ NOTHING: Final = re.compile(r"$.")
 @dataclass(slots=True)
 class Command:
     text: str
-    told: list[str]
+    transcript: list[str]
 
     @property
     def times(self) -> int:
@@ -109,7 +109,7 @@ class Script:
             for command in self.commands
             for line in (
                 f"> {command.text}",
-                *(hidden.sub("", told) for told in command.told if not INSIDE.match(told)),
+                *(hidden.sub("", messages) for messages in command.transcript if not INSIDE.match(messages)),
             )
         ] + self.untold
 
@@ -118,8 +118,8 @@ def read_script(path: Path) -> Script:
     text = path.read_text(encoding="utf-8")
     script = Script(path, [])
     for block in text.strip().split("\n\n"):
-        commands, _, told = block.partition(f"\n{RULE}")
-        lines = iter(told.strip().splitlines())
+        commands, _, messages = block.partition(f"\n{RULE}")
+        lines = iter(messages.strip().splitlines())
         for line in commands.splitlines():
             if line.startswith("#"):
                 continue
@@ -134,12 +134,12 @@ def read_script(path: Path) -> Script:
     return script
 
 
-def _told_by(line: str, told: Iterator[str]) -> Iterator[str]:
+def _told_by(line: str, messages: Iterator[str]) -> Iterator[str]:
     end = ENDS.get(Command(line, []).words[0])
     if end is not None:
-        for one in told:
-            yield one
-            if re.match(end, one):
+        for each in messages:
+            yield each
+            if re.match(end, each):
                 return
 
 
@@ -155,7 +155,7 @@ def with_page(text: str, page: list[str]) -> str:
     blocks = []
     for block in text.strip().split("\n\n"):
         commands = block.partition(f"\n{RULE}")[0]
-        asked = [line for line in commands.splitlines() if not line.startswith(("#", "only ", "cluster "))]
-        told = [line for _ in asked for line in next(heard)]
-        blocks.append("\n".join([commands, RULE, *told]))
+        request = [line for line in commands.splitlines() if not line.startswith(("#", "only ", "cluster "))]
+        messages = [line for _ in request for line in next(heard)]
+        blocks.append("\n".join([commands, RULE, *messages]))
     return "\n\n".join(blocks) + "\n"

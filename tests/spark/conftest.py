@@ -78,13 +78,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
     }
     builder = SparkSession.builder.master(f"local[2,{ATTEMPTS_MAX}]").appName("stuntbroker tests")
-    made = builder.config(map=settings).getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    made.dataSource.register(StuntbrokerDataSource)
-    yield made
+    created = builder.config(map=settings).getOrCreate()
+    created.sparkContext.setLogLevel("ERROR")
+    created.dataSource.register(StuntbrokerDataSource)
+    yield created
     jvm = SparkContext._gateway.proc  # type: ignore[union-attr]
     assert jvm.poll() is None, f"the JVM has ended before its tests did, with {jvm.poll()}"
-    made.stop()
+    created.stop()
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +104,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     from live_broker import LiveBroker
 
     folder = tmp_path_factory.mktemp("faults")
-    with LiveBroker(folder / "data") as made:
-        yield World(folder, made, folder / "data")
-        made.kill()
+    with LiveBroker(folder / "data") as created:
+        yield World(folder, created, folder / "data")
+        created.kill()
         assert findings(folder / "data") == []
 
 
@@ -114,13 +114,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
     from live_broker import LiveBroker
 
-    with LiveBroker(tmp_path_factory.mktemp("broker")) as made:
-        yield made
+    with LiveBroker(tmp_path_factory.mktemp("broker")) as created:
+        yield created
 
 
 @pytest.fixture(scope="module")
 def cluster(broker: LiveBroker) -> Iterator[ChannelCluster]:
     from stuntbroker.client.channel import ChannelCluster
 
-    with ChannelCluster([broker.address]) as made:
-        yield made
+    with ChannelCluster([broker.address]) as created:
+        yield created

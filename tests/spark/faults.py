@@ -112,10 +112,10 @@ class Plan:
 
     def write(self, *faults: Fault) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        _put(self.folder / "plan.json", json.dumps([asdict(one) for one in faults]))
+        _put(self.folder / "plan.json", json.dumps([asdict(each) for each in faults]))
 
     def faults(self) -> list[Fault]:
-        return [Fault(**one) for one in json.loads((self.folder / "plan.json").read_text(encoding="utf-8"))]
+        return [Fault(**each) for each in json.loads((self.folder / "plan.json").read_text(encoding="utf-8"))]
 
     def fired(self, fault: Fault) -> int:
         return max(0, min(len(self.passed(fault.name)) - fault.skip, fault.times))
@@ -127,12 +127,12 @@ class Plan:
         if context is not None:
             partition, attempt = context.partitionId(), context.attemptNumber()
             batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
-        for one in self.faults():
-            here = one.place == place and one.batch in (None, batch)
-            if here and one.partition in (None, partition) and one.attempt in (None, attempt):
-                passed = self._pass(one.name, {"batch": batch, "partition": partition, "attempt": attempt})
-                if one.skip <= passed < one.skip + one.times:
-                    return one
+        for each in self.faults():
+            here = each.place == place and each.batch in (None, batch)
+            if here and each.partition in (None, partition) and each.attempt in (None, attempt):
+                passed = self._pass(each.name, {"batch": batch, "partition": partition, "attempt": attempt})
+                if each.skip <= passed < each.skip + each.times:
+                    return each
         return None
 
     def _pass(self, name: str, doing: dict[str, Any]) -> int:
@@ -172,13 +172,13 @@ class Plan:
 
     def passed(self, name: str) -> list[dict[str, Any]]:
         """Who came to this fault, harmed or not."""
-        found = sorted(one for one in self.folder.glob(f"{name}.*") if one.suffix[1:].isdigit())
-        return [json.loads(one.read_text(encoding="utf-8")) for one in found]
+        actual = sorted(each for each in self.folder.glob(f"{name}.*") if each.suffix[1:].isdigit())
+        return [json.loads(each.read_text(encoding="utf-8")) for each in actual]
 
     def raised(self, what: str) -> list[str]:
         """The names of all exceptions that the sink has raised in this method."""
-        found = self.folder.glob(f"{what}-raised-*.*")
-        return sorted(one.stem.removeprefix(f"{what}-raised-") for one in found)
+        actual = self.folder.glob(f"{what}-raised-*.*")
+        return sorted(each.stem.removeprefix(f"{what}-raised-") for each in actual)
 
     def stands(self, name: str) -> bool:
         """Whether somebody has come to a fault that waits."""
@@ -186,8 +186,8 @@ class Plan:
 
     def standing(self, name: str) -> list[int]:
         """The process that stands there, and its parents."""
-        found: list[int] = json.loads((self.folder / f"{name}.reached").read_text(encoding="utf-8"))
-        return found
+        actual: list[int] = json.loads((self.folder / f"{name}.reached").read_text(encoding="utf-8"))
+        return actual
 
     def may_go(self, name: str) -> bool:
         return (self.folder / f"{name}.go").exists()
@@ -213,14 +213,14 @@ def wait_for_file(path: Path, timeout_s: float) -> None:
 
 def ancestors(pid: int) -> list[int]:
     """The process, its parent, and so on; without the first of all."""
-    found = []
+    actual = []
     while pid > 1:
-        found.append(pid)
+        actual.append(pid)
         try:
             pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         except FileNotFoundError:
             break
-    return found
+    return actual
 
 
 def failing(plan: Plan, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:

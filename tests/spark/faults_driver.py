@@ -74,8 +74,8 @@ class Driver:
         self._read_until(lambda: plan.stands(name) or job.sink in self._ended, timeout_s)
         if not plan.stands(name):
             raise AssertionError(f"the query ended before {name}: {self._ended[job.sink]}")
-        found: list[int] = plan.standing(name)
-        return found
+        actual: list[int] = plan.standing(name)
+        return actual
 
     def kill(self) -> None:
         """JVM and Python, as kill -9 does, both before either can do anything about the other."""

@@ -78,9 +78,9 @@ def make_session(master: str, scratch: Path, settings: dict[str, str] | None = N
         "spark.ui.enabled": "false",
         **(settings or {}),
     }
-    made = SparkSession.builder.master(master).appName("stuntbroker faults").config(map=given).getOrCreate()
-    made.sparkContext.setLogLevel("OFF")
-    return prepare(made)
+    created = SparkSession.builder.master(master).appName("stuntbroker faults").config(map=given).getOrCreate()
+    created.sparkContext.setLogLevel("OFF")
+    return prepare(created)
 
 
 def prepare(spark: SparkSession) -> SparkSession:
@@ -213,16 +213,16 @@ class World:
         folder = self.folder / name
         write_input(folder / "input", batches)
         decisions = f"dir:{self.folder / 'decisions'}" if store == "dir" else "kafka:decisions"
-        made = Job(
+        created = Job(
             f"127.0.0.1:{self.broker.address.port}", f"topic.{name}", f"sink.{name}", decisions, str(folder), **more
         )
-        made.plan.write(*faults)
+        created.plan.write(*faults)
         with self.broker.cluster() as cluster:
-            make_topic(cluster, made.topic, PARTITIONS)
-            if made.rows_per_batch:
-                fill(cluster, input_of(made), batches)
-        self.expected[made.topic] = [row for some in batches for row in some]
-        return made
+            make_topic(cluster, created.topic, PARTITIONS)
+            if created.rows_per_batch:
+                fill(cluster, input_of(created), batches)
+        self.expected[created.topic] = [row for some in batches for row in some]
+        return created
 
     def check(self, job: Job) -> None:
         """Exactly the rows of the input, nothing open, nothing held back, and the audit of what is on disk agrees."""
@@ -262,9 +262,9 @@ def written(cluster: ChannelCluster, topic: str) -> list[int]:
     return [end_offset(cluster, topic, index, READ_UNCOMMITTED) for index in range(PARTITIONS)]
 
 
-def difference(expected: Sequence[str], found: Sequence[str]) -> dict[str, int]:
+def difference(expected: Sequence[str], actual: Sequence[str]) -> dict[str, int]:
     """Row -> how often it is there too often; less than 0 when it is missing."""
-    counted = Counter(found)
+    counted = Counter(actual)
     counted.subtract(Counter(expected))
     return {row: count for row, count in counted.items() if count}
 
@@ -272,11 +272,11 @@ def difference(expected: Sequence[str], found: Sequence[str]) -> dict[str, int]:
 def open_transactions(cluster: ChannelCluster, sink: str) -> list[str]:
     """Ids of the sink, those of its own records too, that have a transaction."""
     admin = Admin(cluster)
-    found = []
+    actual = []
     for name in (sink, f"{sink}-jobs"):
-        found += admin.list_transactions(states=RUNNING, pattern=pattern(name)).listings
-        found += admin.list_transactions(states=RUNNING, pattern=f"{name}-(decisions|gate|single)").listings
-    return sorted(one.transactional_id for one in found)
+        actual += admin.list_transactions(states=RUNNING, pattern=pattern(name)).listings
+        actual += admin.list_transactions(states=RUNNING, pattern=f"{name}-(decisions|gate|single)").listings
+    return sorted(each.transactional_id for each in actual)
 
 
 def findings(data_dir: Path, job: Job | None = None) -> list[dict[str, Any]]:
@@ -285,11 +285,11 @@ def findings(data_dir: Path, job: Job | None = None) -> list[dict[str, Any]]:
     from stuntbroker.pipeline.audit.run import audit
 
     rows = audit(read_folder(str(data_dir))).findings().to_pylist()
-    bad = [one for one in rows if one["severity"] in ("error", "warning")]
+    bad = [each for each in rows if each["severity"] in ("error", "warning")]
     if job is None:
         return bad
     mine = (f"{job.sink}-",)
-    return [one for one in bad if one["topic"] == job.topic or (one["transactional_id"] or "").startswith(mine)]
+    return [each for each in bad if each["topic"] == job.topic or (each["transactional_id"] or "").startswith(mine)]
 
 
 def rerun(job: Job, **changes: Any) -> Job:

@@ -141,7 +141,7 @@ class SeededRun:
                 "seeded",
                 store,
                 batches,
-                *(_of_spark(one) for one in faults),
+                *(_of_spark(each) for each in faults),
                 tasks=tasks,
                 mode=mode,
                 rows_per_batch=rows_per_batch,
@@ -194,15 +194,15 @@ class SeededRun:
 
     def _answer(self, job: Job, faults: Sequence[Fault], world: World) -> None:
         """Kills the broker where somebody stands and waits for that; it comes back when they go on, or later."""
-        for one in faults:
-            if one.action == BROKER and job.plan.stands(one.name) and not job.plan.may_go(one.name):
+        for each in faults:
+            if each.action == BROKER and job.plan.stands(each.name) and not job.plan.may_go(each.name):
                 world.broker.kill()
                 self.result.happened["broker killed"] += 1
                 if self.random.random() < 0.5:
                     world.broker.start()
-                    job.plan.go(one.name)
+                    job.plan.go(each.name)
                 else:
-                    job.plan.go(one.name)
+                    job.plan.go(each.name)
                     time.sleep(self.random.random() / 2)
                     world.broker.start()
 
@@ -224,14 +224,14 @@ class SeededRun:
                 self.result.happened[f"driver comes back, {frozen.place}"] += 1
                 other = replace(job, checkpoint="copy", faults=OTHER)
                 shutil.copytree(Path(job.folder) / job.checkpoint, Path(job.folder) / other.checkpoint)
-                other.plan.write(*(_of_spark(one) for one in faults))
+                other.plan.write(*(_of_spark(each) for each in faults))
                 self._again_and_again(other, faults, world)
                 job.plan.go(frozen.name)
                 driver.outcome(job, QUERY_S)
             else:
                 self.result.happened[f"driver killed, {frozen.place}"] += 1
                 driver.kill()
-                job.plan.write(*(_of_spark(one) for one in faults))
+                job.plan.write(*(_of_spark(each) for each in faults))
                 self._again_and_again(job, faults, world)
 
     # --- what came of it
@@ -239,9 +239,9 @@ class SeededRun:
     def _look(self, job: Job, faults: Sequence[Fault], world: World) -> None:
         result = self.result
         for plan in (job.plan, replace(job, faults=OTHER).plan):
-            for one in faults:
-                if times := plan.fired(one):
-                    result.happened[f"{one.place} {one.action}"] += times
+            for each in faults:
+                if times := plan.fired(each):
+                    result.happened[f"{each.place} {each.action}"] += times
         with world.broker.cluster() as cluster:
             wrong = difference(world.expected[job.topic], committed(cluster, job.topic))
             result.lost = -sum(count for count in wrong.values() if count < 0)

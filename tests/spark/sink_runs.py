@@ -101,9 +101,9 @@ class Sink:
         frame.write.format("faulty").options(**self.options, faults=str(self.faults.folder)).mode("append").save()
 
     def open_transactions(self) -> list[str]:
-        found = Admin(self.cluster).list_transactions(states=OPEN).listings
-        own = [one for one in found if one.transactional_id.startswith(f"{self.name}-")]
-        return sorted(f"{one.transactional_id} {one.state}" for one in own)
+        actual = Admin(self.cluster).list_transactions(states=OPEN).listings
+        own = [each for each in actual if each.transactional_id.startswith(f"{self.name}-")]
+        return sorted(f"{each.transactional_id} {each.state}" for each in own)
 
     def settled(self) -> None:
         """Waits for the markers, which Kafka writes behind its answer to EndTxn."""
@@ -114,8 +114,8 @@ class Sink:
 
     def check(self, rows: Iterable[str] | None = None) -> None:
         """All rows once, to a reader of what is committed; no transaction is open, and nothing is held back."""
-        found = committed(self.cluster, self.name, PARTITIONS)
+        actual = committed(self.cluster, self.name, PARTITIONS)
         expected = sorted(self.expected if rows is None else rows)
-        assert found == expected, f"{len(found)} rows, {len(set(found))} different ones, not {len(expected)}"
+        assert actual == expected, f"{len(actual)} rows, {len(set(actual))} different ones, not {len(expected)}"
         still_open, held = self.open_transactions(), held_back(self.cluster, self.name, PARTITIONS)
         assert (still_open, held) == ([], []), f"open {still_open}, held back {held}"

@@ -117,7 +117,7 @@ class SparkCluster:
                 OSError,
                 ValueError,
             ):  # The server is there before this page of it, and answers with another one, no JSON.
-                if any(one.poll() is not None for one in self._processes):
+                if any(each.poll() is not None for each in self._processes):
                     raise RuntimeError(f"the cluster does not start, see {self._folder}") from None
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the cluster is not ready, see {self._folder}")
@@ -125,16 +125,16 @@ class SparkCluster:
 
     def _stop(self) -> None:
         """Workers first: in good order they end their executors, which are of the same process group."""
-        for one in reversed(self._processes):
-            one.terminate()
-        for one in reversed(self._processes):
+        for each in reversed(self._processes):
+            each.terminate()
+        for each in reversed(self._processes):
             try:
-                one.wait(END_S)
+                each.wait(END_S)
             except subprocess.TimeoutExpired:
-                one.kill()
-                one.wait(END_S)
+                each.kill()
+                each.wait(END_S)
             try:
-                os.killpg(one.pid, signal.SIGKILL)
+                os.killpg(each.pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         self._processes.clear()

@@ -24,7 +24,7 @@ def test_every_aborted_record_that_is_read_is_told_of(
     end = log.next_offset
     taken = log.read(offset, size, end).size
 
-    told = {entry.first_offset for entry in log.aborted_in_fetch(offset, max(size, taken), end)}
+    messages = {entry.first_offset for entry in log.aborted_in_fetch(offset, max(size, taken), end)}
 
     read = [header for header, _ in log.batches() if header.last_offset >= offset]
     at, wanted = 0, set()
@@ -32,4 +32,4 @@ def test_every_aborted_record_that_is_read_is_told_of(
         if at < taken and not header.control:
             wanted.add(header.base_offset)
         at += header.size
-    assert wanted <= told
+    assert wanted <= messages

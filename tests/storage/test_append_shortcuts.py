@@ -32,13 +32,13 @@ steps = st.one_of(
 
 def facts(states: ProducerStates) -> object:
     return (
-        {key: [getattr(one, name) for name in one.__slots__] for key, one in states.producers.items()},
+        {key: [getattr(each, name) for name in each.__slots__] for key, each in states.producers.items()},
         list(states.open_txns.items()),
         states.unresolved_batches,
     )
 
 
-def made(log: PartitionLog, header: tuple[int, int, int | None, int, bool]) -> tuple[bytes, BatchHeader]:
+def log_with(log: PartitionLog, header: tuple[int, int, int | None, int, bool]) -> tuple[bytes, BatchHeader]:
     """Without a sequence number: the one that follows."""
     pid, epoch, sequence, count, txn = header
     known = log.producers.producers.get(pid)
@@ -58,7 +58,7 @@ def test_any_walk_ends_where_the_rules_lead_it(walk: list[tuple[object, ...]]) -
         for step in walk:
             match step:
                 case ("data", header, bool(zero)):
-                    data, read = made(log, header)  # type: ignore[arg-type]
+                    data, read = log_with(log, header)  # type: ignore[arg-type]
                     verdict = rules.admit(read, zero)
                     error, offset, _ = log.append_client(data, read, NOW_MS, zero)
                     if isinstance(verdict, tuple):
@@ -68,7 +68,7 @@ def test_any_walk_ends_where_the_rules_lead_it(walk: list[tuple[object, ...]]) -
                         if verdict is OK:
                             rules.appended(read, offset)
                 case ("mark_unresolved", header, bool(zero)):
-                    _, read = made(log, header)  # type: ignore[arg-type]
+                    _, read = log_with(log, header)  # type: ignore[arg-type]
                     for states in (rules, log.producers):
                         states.mark_unresolved(read, zero, NOW_MS)
                 case ("mark", int(pid), int(epoch), int(coordinator), int(version), bool(commit)):

@@ -70,9 +70,9 @@ class Opened:
         decompress, spans = compaction.decompress, compaction.spans
 
         def opened(codec: int, payload: Any, size_max: int) -> Any:
-            made = decompress(codec, payload, size_max)
-            self.bytes[-1] += len(made)
-            return made
+            created = decompress(codec, payload, size_max)
+            self.bytes[-1] += len(created)
+            return created
 
         def looked_at(header: Any, payload: Any) -> Iterator[Any]:
             for span in spans(header, payload):
@@ -214,9 +214,9 @@ def test_anything_may_happen_between_slices(tmp_path: Path, how: str, slices: in
     clean(log)
     assert newest(r for r in committed(log) if r.offset >= start) == expected
     killed(log)
-    again = reopened(tmp_path / "t-0", start=start)
-    assert newest(committed(again)) == expected
-    killed(again)
+    restarted = reopened(tmp_path / "t-0", start=start)
+    assert newest(committed(restarted)) == expected
+    killed(restarted)
 
 
 def test_a_compacted_log_keeps_to_the_size_of_its_segments(tmp_path: Path) -> None:
@@ -231,9 +231,9 @@ def test_a_compacted_log_keeps_to_the_size_of_its_segments(tmp_path: Path) -> No
 
 
 def test_segments_whose_offsets_are_too_far_apart_are_not_joined() -> None:
-    made = [Segment("x", base) for base in (0, 10, 2**31 - 1, 2**31 + 10)]
+    created = [Segment("x", base) for base in (0, 10, 2**31 - 1, 2**31 + 10)]
 
-    assert [[s.base_offset for s in group] for group in groups(made, 2**31 + 99, 1 << 30)] == [
+    assert [[s.base_offset for s in group] for group in groups(created, 2**31 + 99, 1 << 30)] == [
         [0, 10], [2**31 - 1, 2**31 + 10],
     ]  # fmt: skip
 
@@ -306,13 +306,13 @@ def test_a_crash_at_any_step_of_a_cleaning_loses_nothing(power: bool) -> None:
         for seed in range(4 if power else 1):
             left = disk.after_power_cut(Random(seed)) if power else disk.copy()
             for _ in range(2):
-                again = reopened("/t-0", left, compact=True, delete=False, segment_bytes=500)
-                assert (newest(committed(again)), again.next_offset) == (expected, end), (at, seed)
+                restarted = reopened("/t-0", left, compact=True, delete=False, segment_bytes=500)
+                assert (newest(committed(restarted)), restarted.next_offset) == (expected, end), (at, seed)
                 assert not [path for path in left.files() if path.endswith((".cleaned", ".swap", ".new"))]
-                assert again.producers.producers[1].last_sequence == 11
-                clean(again)
-                assert newest(committed(again)) == expected
-                killed(again)
+                assert restarted.producers.producers[1].last_sequence == 11
+                clean(restarted)
+                assert newest(committed(restarted)) == expected
+                killed(restarted)
         if not crashed:
             assert steps.calls >= 20
             return

@@ -193,8 +193,8 @@ def test_an_aborted_transaction_goes_with_its_entry_and_its_producer_is_remember
     assert offsets(log) == [0, 3]
     assert (seen(log), log.aborted) == ([(0, b"a", b"old")], [])
     log.close()
-    again = reopened(tmp_path / "t-0", clean=True)
-    assert (again.aborted, again.producers.producers[1].epoch) == ([], 3)
+    restarted = reopened(tmp_path / "t-0", clean=True)
+    assert (restarted.aborted, restarted.producers.producers[1].epoch) == ([], 3)
 
 
 def test_a_marker_stays_while_something_of_its_transaction_does(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ def test_producers_whose_batches_were_cleaned_away_are_known_after_a_crash(tmp_p
     killed(log)
     (tmp_path / "t-0" / f"{0:020d}.index").unlink()
 
-    again = reopened(tmp_path / "t-0", compact=True)
+    restarted = reopened(tmp_path / "t-0", compact=True)
 
-    assert offsets(again) == [1]
-    assert (again.producers.producers[1].epoch, again.producers.producers[1].last_sequence) == (3, 7)
+    assert offsets(restarted) == [1]
+    assert (restarted.producers.producers[1].epoch, restarted.producers.producers[1].last_sequence) == (3, 7)
 
 
 # --- any history
@@ -261,13 +261,13 @@ def test_a_replay_of_a_compacted_log_tells_the_same(
             ended(log, clean=what)
             log = reopened(root / "t-0", clean=what, compact=True, delete=False, **config)
         else:
-            for one in (whole, log):
+            for each in (whole, log):
                 if kind == "plain":
-                    put(one, batch(what, codec=more))
+                    put(each, batch(what, codec=more))
                 elif kind == "txn":
-                    put(one, batch(what, pid=more, seq=sent[more], txn=True))
+                    put(each, batch(what, pid=more, seq=sent[more], txn=True))
                 else:
-                    mark(one, what, more)
+                    mark(each, what, more)
             if kind == "txn":
                 sent[more] += len(what)
         assert newest(committed(log)) == newest(committed(whole))

@@ -192,11 +192,11 @@ def test_a_bit_that_was_flipped_in_the_journal_is_found_and_nothing_is_cut(tmp_p
             folder = DataDir(str(tmp_path))
             line = content[:at].count(b"\n") + 1
             try:
-                found = list(folder.read_journal())
+                actual = list(folder.read_journal())
             except StorageError as fault:
                 assert f"{JOURNAL}, line {line}: " in str(fault)
             else:  # It looks as if it had been written without a CRC, and has a member that no change has.
-                assert found[line - 1].keys() - {"create", "n"}, damaged
+                assert actual[line - 1].keys() - {"create", "n"}, damaged
             assert (tmp_path / JOURNAL).read_bytes() == damaged
             crashed(folder)
 
@@ -356,9 +356,9 @@ def test_a_partition_that_was_deleted_is_gone_and_may_come_back_empty(tmp_path: 
     folder.delete_partition(log)
 
     assert not (tmp_path / "orders-0").exists()
-    again = partition(folder)
-    assert (again.log_start_offset, again.next_offset) == (0, 0)
-    assert put(again, batch(1)) == 0
+    restarted = partition(folder)
+    assert (restarted.log_start_offset, restarted.next_offset) == (0, 0)
+    assert put(restarted, batch(1)) == 0
     folder.delete_partition(partition(folder, "never-written"))
     folder.close()
 
@@ -382,15 +382,15 @@ def test_a_topic_of_the_same_name_does_not_begin_where_the_deleted_one_did(tmp_p
     crashed(folder)
 
     folder = DataDir(str(tmp_path))
-    again = partition(folder)
-    assert (again.log_start_offset, again.next_offset) == (0, 2)
+    restarted = partition(folder)
+    assert (restarted.log_start_offset, restarted.next_offset) == (0, 2)
     crashed(folder)
 
 
-@pytest.mark.parametrize("again", [{}, {"orders": (OTHER_ID, 1)}], ids=["gone", "made_anew"])
+@pytest.mark.parametrize("restarted", [{}, {"orders": (OTHER_ID, 1)}], ids=["gone", "made_anew"])
 @pytest.mark.parametrize("step", range(18))
 def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
-    step: int, again: dict[str, tuple[bytes, int]]
+    step: int, restarted: dict[str, tuple[bytes, int]]
 ) -> None:
     """Whatever of the folder was left, it is known to be a partition's: its metadata is the last to go."""
     disk = MemoryDisk()
@@ -413,13 +413,13 @@ def test_a_deletion_that_was_cut_short_is_finished_at_the_next_start(
     crashed(folder)
 
     folder = DataDir("/data", disk=disk)
-    assert folder.reconcile(again, {"orders": Deleted({TOPIC_ID}, 1)}, lambda: OTHER_ID) == []
+    assert folder.reconcile(restarted, {"orders": Deleted({TOPIC_ID}, 1)}, lambda: OTHER_ID) == []
     left = {path: data for path, data in disk.files().items() if path.startswith("/data/orders-0/")}
     exists = disk.kind("/data/orders-0") is not None
     folder.close()
 
     # An empty folder is as good as none: it is described for the new topic, if there is one.
-    assert not exists or (again and left == {f"/data/orders-0/{METADATA}": metadata_of(OTHER_ID).encode()})
+    assert not exists or (restarted and left == {f"/data/orders-0/{METADATA}": metadata_of(OTHER_ID).encode()})
 
 
 def test_a_folder_that_cannot_be_made_refuses_the_append(tmp_path: Path) -> None:

@@ -58,11 +58,11 @@ def test_a_link_in_the_place_of_a_data_folder_s_file_is_never_written_through(tm
     _link(folder / name, outside)
 
     try:
-        again = DataDir(str(folder))
-        again.properties()
-        list(again.read_journal())
-        again.open_journal()
-        again.close()
+        restarted = DataDir(str(folder))
+        restarted.properties()
+        list(restarted.read_journal())
+        restarted.open_journal()
+        restarted.close()
     except StorageError as fault:
         assert f"{folder}/{name} is a link" in str(fault)
     else:

@@ -233,10 +233,12 @@ def test_the_tool_sees_our_batches(root: Path, said: Said) -> None:
     for path in files_in(root, ".log"):
         if path.parent.name.startswith("__"):
             continue
-        found = [tuple(map(int, hit)) for hit in re.findall(pattern, said.by_file[str(path)], re.MULTILINE)]
-        assert found == list(batches_of(path))
-        seen += sum(one[2] for one in found)
-        assert len(re.findall(r"^\| offset: ", said.by_file[str(path)], re.MULTILINE)) == sum(one[2] for one in found)
+        actual = [tuple(map(int, hit)) for hit in re.findall(pattern, said.by_file[str(path)], re.MULTILINE)]
+        assert actual == list(batches_of(path))
+        seen += sum(each[2] for each in actual)
+        assert len(re.findall(r"^\| offset: ", said.by_file[str(path)], re.MULTILINE)) == sum(
+            each[2] for each in actual
+        )
     assert seen > 5_000
 
 

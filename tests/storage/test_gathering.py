@@ -27,10 +27,10 @@ def refuse_faults(fault: Exception) -> None:
 
 def facts(log: PartitionLog) -> list[Any]:
     return [
-        [[getattr(one, name) for name in FIELDS] for one in log.segments],
-        {key: [getattr(one, name) for name in one.__slots__] for key, one in log.producers.producers.items()},
+        [[getattr(each, name) for name in FIELDS] for each in log.segments],
+        {key: [getattr(each, name) for name in each.__slots__] for key, each in log.producers.producers.items()},
         (list(log.producers.open_txns.items()), log.aborted, log.next_offset),
-        [Path(f"{one.path}.log").read_bytes() for one in log.segments],
+        [Path(f"{each.path}.log").read_bytes() for each in log.segments],
     ]
 
 

@@ -43,10 +43,10 @@ class Logs:
 
 @pytest.fixture
 def logs() -> Iterator[Logs]:
-    made = Logs()
-    yield made
-    killed(made.txns)
-    killed(made.partition)
+    created = Logs()
+    yield created
+    killed(created.txns)
+    killed(created.partition)
 
 
 def test_a_late_record_is_not_written_with_its_turn_but_with_the_next(logs: Logs) -> None:
@@ -105,9 +105,9 @@ def test_behind_a_write_that_failed_no_segment_is_closed_and_no_producer_noted(
 
     assert (len(logs.faults), logs.disk.files()) == (1, files)
     killed(log)
-    again = reopened(log.folder, logs.disk)
-    assert put(again, batch(pid=7, seq=1)) == 1
-    killed(again)
+    restarted = reopened(log.folder, logs.disk)
+    assert put(restarted, batch(pid=7, seq=1)) == 1
+    killed(restarted)
 
 
 def test_a_record_that_no_batch_can_be_made_of_is_a_write_that_failed(logs: Logs) -> None:

@@ -147,7 +147,7 @@ DELETED = {"orders": Deleted({BEFORE}, 5), "gone": Deleted({BEFORE, UNKNOWN}, 2)
 
 
 @pytest.mark.parametrize(
-    "name, topic_id, others, fate",
+    "name, topic_id, others, outcome",
     [
         ("orders-0", ORDERS, [LOG], FolderAction.STAYS),
         ("orders-1", None, [LOG], FolderAction.DESCRIBED),
@@ -171,14 +171,16 @@ DELETED = {"orders": Deleted({BEFORE}, 5), "gone": Deleted({BEFORE, UNKNOWN}, 2)
     ],
 )
 def test_what_becomes_of_a_folder(
-    name: str, topic_id: bytes | None, others: list[str], fate: FolderAction, tmp_path: Path
+    name: str, topic_id: bytes | None, others: list[str], outcome: FolderAction, tmp_path: Path
 ) -> None:
     put(tmp_path, name + "/", *(f"{name}/{other}" for other in others))
     if topic_id is not None:
         (tmp_path / name / METADATA).write_bytes(metadata_of(topic_id).encode() if len(topic_id) == 16 else topic_id)
 
     topic, _, index = name.rpartition("-")
-    assert judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == [(fate, str(tmp_path / name), topic, int(index))]
+    assert judge(LOCAL_DISK, str(tmp_path), TOPICS, DELETED, False) == [
+        (outcome, str(tmp_path / name), topic, int(index))
+    ]
 
 
 @pytest.mark.parametrize(

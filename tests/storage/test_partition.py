@@ -43,8 +43,8 @@ def bases(log: PartitionLog) -> list[int]:
 def test_a_batch_is_stored_as_it_came_but_for_offset_and_leader_epoch(tmp_path: Path) -> None:
     log = new_log(tmp_path / "t-0")
     put(log, batch(3))
-    made = batch(2, pid=5, epoch=1, seq=0, codec=4)
-    sent = made[:12] + b"\xff\xff\xff\xff" + made[16:]
+    created = batch(2, pid=5, epoch=1, seq=0, codec=4)
+    sent = created[:12] + b"\xff\xff\xff\xff" + created[16:]
 
     assert try_put(log, sent) == (OK, 3, -1)
 
@@ -208,12 +208,12 @@ def test_a_read_gives_as_many_whole_batches_as_fit(long_log: PartitionLog, data:
     at_least_one = data.draw(st.booleans())
 
     expected = b""
-    for header, one in long_log.batches():
+    for header, each in long_log.batches():
         if header.last_offset < offset:
             continue
-        if header.base_offset >= end or (len(expected) + len(one) > limit and (expected or not at_least_one)):
+        if header.base_offset >= end or (len(expected) + len(each) > limit and (expected or not at_least_one)):
             break
-        expected += bytes(one)
+        expected += bytes(each)
 
     assert read_all(long_log, offset, limit, end, at_least_one=at_least_one) == expected
 
@@ -266,8 +266,8 @@ def test_the_first_batch_of_a_time_or_later_is_found(
     log.delete_records(start)
 
     for wanted in range(0, 32):
-        found = [header.base_offset for header, _ in log.batches_since(wanted, log.log_start_offset)]
-        assert found == [2 * n for n, at in enumerate(times) if at >= wanted and 2 * n + 1 >= start]
+        actual = [header.base_offset for header, _ in log.batches_since(wanted, log.log_start_offset)]
+        assert actual == [2 * n for n, at in enumerate(times) if at >= wanted and 2 * n + 1 >= start]
     log.delete()
 
 
@@ -343,11 +343,11 @@ def test_the_last_stable_offset_is_never_before_the_batch_that_the_log_starts_in
     put(log, batch(2, pid=1, seq=0, txn=True))
     put(log, batch(8))
 
-    found = {}
+    actual = {}
     for start in (0, 1, 2, 5, 10):
         log.delete_records(start)
-        found[start] = log.last_stable_offset
-    assert found == {0: 0, 1: 0, 2: 2, 5: 2, 10: 10}
+        actual[start] = log.last_stable_offset
+    assert actual == {0: 0, 1: 0, 2: 2, 5: 2, 10: 10}
 
 
 def test_a_marker_without_a_transaction_is_written_and_hides_nothing(tmp_path: Path) -> None:
@@ -389,8 +389,8 @@ def test_a_reader_is_told_of_exactly_the_aborted_transactions_in_its_range(
 
     start = data.draw(st.integers(0, log.next_offset))
     end = data.draw(st.integers(start, log.next_offset))
-    told = aborted_between(log.aborted, start, end)
-    assert [e for e in spans if e.last_offset >= start and e.first_offset < end] == told
+    messages = aborted_between(log.aborted, start, end)
+    assert [e for e in spans if e.last_offset >= start and e.first_offset < end] == messages
     log.delete()
 
 
@@ -403,24 +403,24 @@ def test_a_fetch_is_told_of_the_aborted_up_to_the_next_index_entry(tmp_path: Pat
     size, last = len(batch([(b"k", BIG)], pid=1, txn=True)), log.next_offset
     assert log.segments[-1].index_offsets[0] == 7  # Of the marker behind the fourth batch.
 
-    def told(offset: int, size: int, end: int = last) -> list[int]:
+    def described(offset: int, size: int, end: int = last) -> list[int]:
         return [entry.producer_id for entry in log.aborted_in_fetch(offset, size, end)]
 
-    assert told(0, 0) == told(0, size) == [1, 2, 3, 4]
-    assert told(0, 6 * size) == [1, 2, 3, 4, 5, 6]
-    assert told(0, 6 * size, 4) == [1, 2, 3, 4]
-    assert told(4, size) == [3, 4]
-    assert told(last, size) == []
+    assert described(0, 0) == described(0, size) == [1, 2, 3, 4]
+    assert described(0, 6 * size) == [1, 2, 3, 4, 5, 6]
+    assert described(0, 6 * size, 4) == [1, 2, 3, 4]
+    assert described(4, size) == [3, 4]
+    assert described(last, size) == []
 
 
 def test_a_marker_has_the_time_type_of_its_topic(tmp_path: Path) -> None:
-    found = []
+    actual = []
     for name, log_append_time in (("t", False), ("u", True)):
         log = new_log(tmp_path / name, log_append_time=log_append_time)
         mark(log, True, 1)
-        found.append([header.attributes for header, _ in log.batches()])
+        actual.append([header.attributes for header, _ in log.batches()])
 
-    assert found == [[0x30], [0x38]]
+    assert actual == [[0x30], [0x38]]
 
 
 # --- gathering
@@ -458,10 +458,10 @@ def test_a_log_that_gathers_its_turn_ends_as_one_that_does_not(
         return
     for log, name in ((plain, "a"), (gathering, "b")):
         log.close()
-        again = reopened(folder / name, clean=True, segment_bytes=20_000)
-        assert view(again, batches_remembered=1) == view(plain, batches_remembered=1)
-        assert [read_all(again, offset, 1) for offset in range(before.end)] == before_each(before)
-        killed(again)
+        restarted = reopened(folder / name, clean=True, segment_bytes=20_000)
+        assert view(restarted, batches_remembered=1) == view(plain, batches_remembered=1)
+        assert [read_all(restarted, offset, 1) for offset in range(before.end)] == before_each(before)
+        killed(restarted)
     logs = [{n: c for n, c in files_of(folder / name).items() if n.endswith(".log")} for name in "ab"]
     assert logs[0] == logs[1]
     for log in (plain, gathering):

@@ -42,7 +42,7 @@ STORY: list[Step] = [
 """Transactions of several producers over several segments; some are open in the end."""
 
 
-def told(folder: Path | str, steps: list[Step], disk: Disk = LOCAL_DISK, **config: Any) -> PartitionLog:
+def described(folder: Path | str, steps: list[Step], disk: Disk = LOCAL_DISK, **config: Any) -> PartitionLog:
     log = new_log(folder, disk, **{"segment_bytes": SEGMENT_BYTES} | config)
     for step in steps:
         step(log)
@@ -68,18 +68,18 @@ class Prefixes(list[View]):
 def prefixes(tmp_path_factory: pytest.TempPathFactory) -> Prefixes:
     """What a log looks like that only ever got the first n steps."""
     root = tmp_path_factory.mktemp("prefixes")
-    found = Prefixes()
+    actual = Prefixes()
     for count in range(len(STORY) + 1):
-        log = told(root / str(count), STORY[:count])
-        found.append(view(log, batches_remembered=1))
+        log = described(root / str(count), STORY[:count])
+        actual.append(view(log, batches_remembered=1))
         killed(log)
-    return found
+    return actual
 
 
 @pytest.fixture(scope="module")
 def story_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("story") / "t-0"
-    log = told(folder, STORY)
+    log = described(folder, STORY)
     assert len(log.segments) >= 4
     assert log.producers.open_txns
     assert len(log.aborted) >= 3
@@ -102,11 +102,11 @@ def test_a_log_that_was_cut_at_any_byte_is_the_one_that_only_got_the_batches_bef
     for size in range(len(content) + 1):
         write_back(tmp_path, story_files | {last: content[:size]})
         log = reopened(tmp_path, segment_bytes=SEGMENT_BYTES)
-        found = view(log, batches_remembered=1)
+        actual = view(log, batches_remembered=1)
         killed(log)
 
-        assert found == max((p for p in prefixes if p.size <= before + size), key=lambda p: p.size)
-        assert (tmp_path / last).stat().st_size == found.size - before
+        assert actual == max((p for p in prefixes if p.size <= before + size), key=lambda p: p.size)
+        assert (tmp_path / last).stat().st_size == actual.size - before
 
 
 @given(st.data())
@@ -126,16 +126,16 @@ def test_a_flipped_bit_refuses_the_log_unless_nothing_valid_is_behind_it(
 
     try:
         log = reopened(tmp_path, segment_bytes=SEGMENT_BYTES)
-        found = view(log, batches_remembered=1)
+        actual = view(log, batches_remembered=1)
         killed(log)
-        assert is_last and found == whole
+        assert is_last and actual == whole
     except StorageError as fault:
         assert f"is damaged at position {whole.size - before}, " in str(fault)
     log = reopened(tmp_path, truncate=True, segment_bytes=SEGMENT_BYTES)
-    found = view(log, batches_remembered=1)
+    actual = view(log, batches_remembered=1)
     killed(log)
 
-    assert found == whole
+    assert actual == whole
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_rubbish_at_the_end_is_cut(
 def test_a_tail_full_of_what_looks_like_batches_is_damage_and_not_read_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = told(tmp_path / "t-0", [data(-1, -1, 3, txn=False)])
+    log = described(tmp_path / "t-0", [data(-1, -1, 3, txn=False)])
     killed(log)
     path = tmp_path / "t-0" / f"{0:020d}.log"
     content = path.read_bytes()
@@ -180,7 +180,7 @@ def test_a_tail_full_of_what_looks_like_batches_is_damage_and_not_read_for_ever(
 
 
 def test_batches_whose_offsets_go_back_are_damage(tmp_path: Path) -> None:
-    log = told(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 2)
+    log = described(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 2)
     killed(log)
     path = tmp_path / "t-0" / f"{0:020d}.log"
     content = path.read_bytes()
@@ -211,7 +211,7 @@ def test_a_damaged_segment_in_the_middle_refuses_the_log_and_truncate_ends_it_th
     tmp_path: Path, prefixes: list[View]
 ) -> None:
     """Its indexes do not fit, so it is read; what follows it is past the longest valid prefix."""
-    killed(told(tmp_path / "t-0", STORY))
+    killed(described(tmp_path / "t-0", STORY))
     files = files_of(tmp_path / "t-0")
     second = sorted(name for name in files if name.endswith(".log"))[1]
     del files[second.replace(".log", ".index")]
@@ -221,11 +221,11 @@ def test_a_damaged_segment_in_the_middle_refuses_the_log_and_truncate_ends_it_th
         StorageError, match=f"{second} is damaged at position .*: valid records follow at position 0 of "
     ):
         reopened(tmp_path / "t-0", segment_bytes=SEGMENT_BYTES)
-    found = view(reopened(tmp_path / "t-0", truncate=True, segment_bytes=SEGMENT_BYTES), batches_remembered=1)
+    actual = view(reopened(tmp_path / "t-0", truncate=True, segment_bytes=SEGMENT_BYTES), batches_remembered=1)
 
     first = sorted(name for name in files if name.endswith(".log"))[0]
     whole = len(files[first]) + len(files[second]) - 1
-    assert found == max((p for p in prefixes if p.size <= whole), key=lambda p: p.size)
+    assert actual == max((p for p in prefixes if p.size <= whole), key=lambda p: p.size)
     assert max(name for name in files_of(tmp_path / "t-0") if name.endswith(".log")) == second
     assert [n for n in files_of(tmp_path / "t-0") if n.endswith(".snapshot")] == [second.replace(".log", ".snapshot")]
 
@@ -242,29 +242,29 @@ def test_indexes_and_snapshots_that_are_missing_or_wrong_are_made_anew(
     write_back(tmp_path, files)
 
     log = reopened(tmp_path, segment_bytes=SEGMENT_BYTES)
-    found = view(log, batches_remembered=1)
+    actual = view(log, batches_remembered=1)
     log.close()
 
-    assert found == prefixes[-1]
-    again = reopened(tmp_path, clean=True, segment_bytes=SEGMENT_BYTES)
-    assert view(again, batches_remembered=1) == prefixes[-1]
-    killed(again)
+    assert actual == prefixes[-1]
+    restarted = reopened(tmp_path, clean=True, segment_bytes=SEGMENT_BYTES)
+    assert view(restarted, batches_remembered=1) == prefixes[-1]
+    killed(restarted)
 
 
 @pytest.mark.parametrize("entry", [(5, 0), (2, 1), (1, 1), (8, 4), (2, 0.5), (14, 5)])
 def test_an_offset_index_that_lies_is_not_believed(tmp_path: Path, entry: tuple[int, float]) -> None:
     """(offset, batches before it): the first of them has 2 for its last offset, the second 5."""
-    log = told(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 5, segment_bytes=1 << 20)
+    log = described(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 5, segment_bytes=1 << 20)
     before = view(log)
     log.close()
     index = tmp_path / "t-0" / f"{0:020d}.index"
     assert index.read_bytes() == b""
     index.write_bytes(entry[0].to_bytes(4, "big") + int(entry[1] * before.size / 5).to_bytes(4, "big"))
 
-    again = reopened(tmp_path / "t-0", clean=True)
-    assert view(again) == before
+    restarted = reopened(tmp_path / "t-0", clean=True)
+    assert view(restarted) == before
     for offset in range(15):
-        (part,) = again.read(offset, 1, 15).parts
+        (part,) = restarted.read(offset, 1, 15).parts
         assert bytes(part) == before.batches[offset // 3]
 
 
@@ -273,7 +273,7 @@ def test_a_log_that_was_closed_is_opened_without_being_read(
     prefixes: list[View], monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     disk = MemoryDisk()
-    log = told("/t-0", STORY[:count], disk)
+    log = described("/t-0", STORY[:count], disk)
     disk.make_folder("/t-0")
     log.close()
 
@@ -288,15 +288,15 @@ def test_a_log_that_was_closed_is_opened_without_being_read(
         pieces += call == "read" and path.endswith(".log")
 
     disk.on_call = counted
-    again = reopened("/t-0", disk, clean=True, segment_bytes=SEGMENT_BYTES)
+    restarted = reopened("/t-0", disk, clean=True, segment_bytes=SEGMENT_BYTES)
 
-    assert pieces <= 4 * len(again.segments)
+    assert pieces <= 4 * len(restarted.segments)
     disk.on_call = None
     monkeypatch.undo()
-    assert view(again, batches_remembered=1) == prefixes[count]
-    STORY[count](again) if count < len(STORY) else None
-    assert view(again, batches_remembered=1) == prefixes[min(count + 1, len(STORY))]
-    killed(again)
+    assert view(restarted, batches_remembered=1) == prefixes[count]
+    STORY[count](restarted) if count < len(STORY) else None
+    assert view(restarted, batches_remembered=1) == prefixes[min(count + 1, len(STORY))]
+    killed(restarted)
 
 
 @given(st.lists(st.sampled_from(["step", "kill", "close", "roll"]), max_size=60))
@@ -324,7 +324,7 @@ def test_any_order_of_appends_and_restarts_is_the_same_log(
 
 
 def test_open_transactions_go_on_after_a_crash(tmp_path: Path) -> None:
-    killed(told(tmp_path / "t-0", [data(1, 0, 2), data(2, 0)]))
+    killed(described(tmp_path / "t-0", [data(1, 0, 2), data(2, 0)]))
     log = reopened(tmp_path / "t-0")
     data(1, 2)(log)
     mark(log, False, 1)
@@ -335,7 +335,7 @@ def test_open_transactions_go_on_after_a_crash(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_was_acknowledged_is_a_duplicate_after_a_crash(tmp_path: Path) -> None:
-    killed(told(tmp_path / "t-0", [data(1, 3 * n, 3, txn=False) for n in range(6)], segment_bytes=1 << 20))
+    killed(described(tmp_path / "t-0", [data(1, 3 * n, 3, txn=False) for n in range(6)], segment_bytes=1 << 20))
     log = reopened(tmp_path / "t-0")
 
     assert [put(log, batch(3, pid=1, seq=3 * n)) for n in range(1, 6)] == [3, 6, 9, 12, 15]
@@ -348,7 +348,7 @@ def test_a_batch_that_was_acknowledged_is_a_duplicate_after_a_crash(tmp_path: Pa
      f"{77:020d}.txnindex", f"{77:020d}.snapshot"],
 )  # fmt: skip
 def test_what_a_crash_left_over_is_removed(tmp_path: Path, stray: str) -> None:
-    log = told(tmp_path / "t-0", STORY[:3])
+    log = described(tmp_path / "t-0", STORY[:3])
     before = view(log)
     killed(log)
     (tmp_path / "t-0" / stray).write_bytes(b"left over")
@@ -361,7 +361,7 @@ def test_what_a_crash_left_over_is_removed(tmp_path: Path, stray: str) -> None:
 
 def test_records_that_were_deleted_past_the_end_of_what_is_left_do_not_come_back(tmp_path: Path) -> None:
     """The tail that the start was noted in is lost: the log goes on where its start is."""
-    killed(told(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 2))
+    killed(described(tmp_path / "t-0", [data(-1, -1, 3, txn=False)] * 2))
     log = reopened(tmp_path / "t-0", start=9)
 
     assert (log.log_start_offset, log.next_offset, list(log.batches())) == (9, 9, [])
@@ -375,7 +375,9 @@ def test_timestamps_are_known_again(tmp_path: Path) -> None:
     """Rolling by time counts from the first batch of the segment, whether it was loaded or read."""
     for clean in (False, True):
         folder = tmp_path / str(clean)
-        log = told(folder, [data(-1, -1, txn=False, at=NOW_MS), data(-1, -1, txn=False, at=NOW_MS + 5)], segment_ms=10)
+        log = described(
+            folder, [data(-1, -1, txn=False, at=NOW_MS), data(-1, -1, txn=False, at=NOW_MS + 5)], segment_ms=10
+        )
         ended(log, clean=clean)
         log = reopened(folder, clean=clean, segment_ms=10)
         put(log, batch(1, at=NOW_MS + 10))

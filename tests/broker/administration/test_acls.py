@@ -11,7 +11,7 @@ from stuntbroker.protocol.messages.create_acls_request import AclCreation, Creat
 from stuntbroker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from stuntbroker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from tests.kit.group_requests import init
-from tests.kit.rig import frame, rig
+from tests.kit.rig import frame, running_rig
 
 OK, REFUSED = ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 DISABLED = ErrorCode.SECURITY_DISABLED
@@ -40,8 +40,8 @@ async def test_two_phase_commit_is_refused_to_ids_that_are_denied_it(
     denied: str, transactional_id: str, code: ErrorCode, data_dir: Path
 ) -> None:
     """KIP-939: the ACL operation TWO_PHASE_COMMIT on the transactional id."""
-    async with rig(data_dir, {"stuntbroker.deny.two.phase.commit": denied}) as made:
-        client = made.client()
+    async with running_rig(data_dir, {"stuntbroker.deny.two.phase.commit": denied}) as rig:
+        client = rig.client()
         assert init(client, transactional_id, two_phase=True, version=6).error_code == code
         assert init(client, transactional_id, two_phase=True, version=6, keep=True).error_code == code
         assert init(client, transactional_id, version=6).error_code == OK
@@ -49,22 +49,22 @@ async def test_two_phase_commit_is_refused_to_ids_that_are_denied_it(
 
 
 async def test_without_an_authorizer_there_are_no_acls(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         for version in (1, 2, 3):
             assert client.ask(DescribeAclsRequest(*FILTER), version).error_code == DISABLED
             new = client.ask(CreateAclsRequest([AclCreation(*ACL)] * 2), version)
-            assert [one.error_code for one in new.results] == [DISABLED, DISABLED]
+            assert [each.error_code for each in new.results] == [DISABLED, DISABLED]
             gone = client.ask(DeleteAclsRequest([DeleteAclsFilter(*FILTER)] * 2), version)
-            assert [one.error_code for one in gone.filter_results] == [DISABLED, DISABLED]
+            assert [each.error_code for each in gone.filter_results] == [DISABLED, DISABLED]
 
 
 @pytest.mark.parametrize("at", CODES_AT)
 @pytest.mark.parametrize("key", [29, 30, 31])
 async def test_an_acl_of_an_unknown_kind_closes_the_connection(key: int, at: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        acl, wanted = ((*one[:at], 0, *one[at + 1 :]) for one in (ACL, FILTER))
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        acl, wanted = ((*each[:at], 0, *each[at + 1 :]) for each in (ACL, FILTER))
         request = {
             29: DescribeAclsRequest(*wanted),
             30: CreateAclsRequest([AclCreation(*ACL), AclCreation(*acl)]),

@@ -27,16 +27,16 @@ from stuntbroker.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsTopics,
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
-from tests.kit.rig import START_MS, Rig, rig
+from tests.kit.rig import START_MS, Rig, running_rig
 
 NONE, UNKNOWN, NO_DIR = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LOG_DIR_NOT_FOUND
 TIMED_OUT, INVALID = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REQUEST
 PREFERRED, UNCLEAN = 0, 1
 
 
-def make_topics(made: Rig) -> None:
-    made.topic("t", 3)
-    made.topic("t2", 1)
+def make_topics(rig: Rig) -> None:
+    rig.topic("t", 3)
+    rig.topic("t2", 1)
 
 
 # --- AlterReplicaLogDirs
@@ -68,17 +68,19 @@ LOG_DIRS: dict[str, tuple[list[tuple[str, dict[str, list[int]]]], dict[str, dict
 @pytest.mark.parametrize("case", LOG_DIRS)
 async def test_alter_replica_log_dirs(case: str, version: int, data_dir: Path) -> None:
     wanted, expected = LOG_DIRS[case]
-    async with rig(data_dir) as made:
-        make_topics(made)
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
         log_dir = os.path.abspath(data_dir)
         dirs = [
-            AlterReplicaLogDir(path.format(log_dir=log_dir), [AlterReplicaLogDirTopic(*one) for one in topics.items()])
+            AlterReplicaLogDir(
+                path.format(log_dir=log_dir), [AlterReplicaLogDirTopic(*each) for each in topics.items()]
+            )
             for path, topics in wanted
         ]
-        results = made.client().ask(AlterReplicaLogDirsRequest(dirs), version).results
-        found = {one.topic_name: {p.partition_index: p.error_code for p in one.partitions} for one in results}
-        assert found == expected
-        assert sum(len(one.partitions) for one in results) == sum(map(len, expected.values()))
+        results = rig.client().ask(AlterReplicaLogDirsRequest(dirs), version).results
+        actual = {each.topic_name: {p.partition_index: p.error_code for p in each.partitions} for each in results}
+        assert actual == expected
+        assert sum(len(each.partitions) for each in results) == sum(map(len, expected.values()))
 
 
 # --- ElectLeaders
@@ -110,8 +112,8 @@ ELECTIONS: dict[str, tuple[list[tuple[str, list[int]]], list[tuple[str, list[tup
 
 def shown_elections(response: Any) -> list[Any]:
     return [
-        (one.topic, [(p.partition_id, p.error_code, p.error_message) for p in one.partition_result])
-        for one in response.replica_election_results
+        (each.topic, [(p.partition_id, p.error_code, p.error_message) for p in each.partition_result])
+        for each in response.replica_election_results
     ]
 
 
@@ -121,18 +123,18 @@ def shown_elections(response: Any) -> list[Any]:
 @pytest.mark.parametrize("case", ELECTIONS)
 async def test_elect_leaders(case: str, version: int, election_type: int, data_dir: Path) -> None:
     wanted, expected = ELECTIONS[case]
-    async with rig(data_dir) as made:
-        make_topics(made)
-        request = ElectLeadersRequest(election_type, [TopicPartitions(*one) for one in wanted], 5_000)
-        response = made.client().ask(request, version)
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        request = ElectLeadersRequest(election_type, [TopicPartitions(*each) for each in wanted], 5_000)
+        response = rig.client().ask(request, version)
         assert (response.error_code, shown_elections(response)) == (NONE, expected)
 
 
 @pytest.mark.parametrize("version", (0, 1, 2))
 async def test_elect_leaders_of_every_partition_names_the_topics_only(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        make_topics(made)
-        response = made.client().ask(ElectLeadersRequest(PREFERRED, None, 5_000), version)
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        response = rig.client().ask(ElectLeadersRequest(PREFERRED, None, 5_000), version)
         assert (response.error_code, shown_elections(response)) == (NONE, [("t", []), ("t2", [])])
 
 
@@ -151,9 +153,9 @@ async def test_elect_leaders_fails_for_every_partition_of_the_request(
         response = client.ask(ElectLeadersRequest(election_type, topics, timeout_ms), version)
         return response.error_code, shown_elections(response)
 
-    async with rig(data_dir) as made:
-        make_topics(made)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        client = rig.client()
         topics = [TopicPartitions("t", [0]), TopicPartitions("nope", [])]
         assert ask(topics) == (error, [("t", [(0, error, message)]), ("nope", [])])
         assert ask(None) == (error, [])
@@ -161,9 +163,9 @@ async def test_elect_leaders_fails_for_every_partition_of_the_request(
 
 
 async def test_elect_leaders_version_0_reports_a_time_out_for_each_partition(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        make_topics(made)
-        response = made.client().ask(ElectLeadersRequest(PREFERRED, [TopicPartitions("t", [0])], 0), 0)
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        response = rig.client().ask(ElectLeadersRequest(PREFERRED, [TopicPartitions("t", [0])], 0), 0)
         assert shown_elections(response) == [("t", [(0, TIMED_OUT, None)])]
 
 
@@ -210,7 +212,7 @@ def reassignment(
     *topics: tuple[str, list[tuple[int, list[int] | None]]], timeout_ms: int = 5_000, allow: bool = True
 ) -> Any:
     wanted = [
-        ReassignableTopic(name, [ReassignablePartition(*one) for one in partitions]) for name, partitions in topics
+        ReassignableTopic(name, [ReassignablePartition(*each) for each in partitions]) for name, partitions in topics
     ]
     return AlterPartitionReassignmentsRequest(timeout_ms, allow, wanted)
 
@@ -226,10 +228,10 @@ def shown_reassignments(response: Any) -> list[Any]:
 @pytest.mark.parametrize("case", REPLICAS)
 async def test_alter_partition_reassignments(case: str, version: int, allow: bool, data_dir: Path) -> None:
     name, index, replicas, error, message = REPLICAS[case]
-    async with rig(data_dir) as made:
-        make_topics(made)
-        made.broker.topics.internal("__consumer_offsets")
-        response = made.client().ask(reassignment((name, [(index, replicas)]), allow=allow), version)
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        rig.broker.topics.internal("__consumer_offsets")
+        response = rig.client().ask(reassignment((name, [(index, replicas)]), allow=allow), version)
         assert (response.error_code, response.error_message) == (NONE, None)
         assert response.allow_replication_factor_change is allow
         assert shown_reassignments(response) == [(name, [(index, error, message)])]
@@ -237,10 +239,10 @@ async def test_alter_partition_reassignments(case: str, version: int, allow: boo
 
 @pytest.mark.parametrize("version", (0, 1))
 async def test_alter_partition_reassignments_keeps_order_and_duplicates(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        make_topics(made)
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
         topics = [("t", [(2, [1]), (0, None), (2, [2])]), ("nope", []), ("t2", [(0, [1])]), ("t", [(1, [1])])]
-        response = made.client().ask(reassignment(*topics), version)
+        response = rig.client().ask(reassignment(*topics), version)
         assert shown_reassignments(response) == [
             ("t", [
                 (2, NONE, None), (0, NO_REASSIGNMENT, None),
@@ -252,9 +254,9 @@ async def test_alter_partition_reassignments_keeps_order_and_duplicates(version:
 
 @pytest.mark.parametrize("version", (0, 1))
 async def test_alter_partition_reassignments_without_time_or_topics(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        make_topics(made)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        client = rig.client()
         response = client.ask(reassignment(("t", [(0, [1])]), timeout_ms=0, allow=False), version)
         assert (response.error_code, response.error_message) == (TIMED_OUT, None)
         assert response.allow_replication_factor_change
@@ -273,10 +275,10 @@ async def test_alter_partition_reassignments_without_time_or_topics(version: int
 async def test_list_partition_reassignments_is_empty(
     topics: list[tuple[str, list[int]]] | None, timeout_ms: int, data_dir: Path
 ) -> None:
-    wanted = None if topics is None else [ListPartitionReassignmentsTopics(*one) for one in topics]
-    async with rig(data_dir) as made:
-        make_topics(made)
-        response = made.client().ask(ListPartitionReassignmentsRequest(timeout_ms, wanted), 0)
+    wanted = None if topics is None else [ListPartitionReassignmentsTopics(*each) for each in topics]
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        response = rig.client().ask(ListPartitionReassignmentsRequest(timeout_ms, wanted), 0)
         assert (response.error_code, response.error_message, list(response.topics)) == (NONE, None, [])
 
 
@@ -291,9 +293,9 @@ def describe_quorum(*topics: tuple[str, list[int]]) -> DescribeQuorumRequest:
 
 @pytest.mark.parametrize("version", (0, 1, 2))
 async def test_describe_quorum_shows_this_broker_as_leader_and_only_voter(version: int, data_dir: Path) -> None:
-    async with rig(data_dir, {"node.id": "5"}) as made:
-        make_topics(made)
-        response = made.client().ask(describe_quorum((METADATA, [0])), version)
+    async with running_rig(data_dir, {"node.id": "5"}) as rig:
+        make_topics(rig)
+        response = rig.client().ask(describe_quorum((METADATA, [0])), version)
         ((topic,), (partition,)) = response.topics, response.topics[0].partitions
         (voter,) = partition.current_voters
         assert (response.error_code, response.error_message, topic.topic_name) == (NONE, "", METADATA)
@@ -303,9 +305,9 @@ async def test_describe_quorum_shows_this_broker_as_leader_and_only_voter(versio
         assert (voter.replica_id, voter.replica_directory_id, voter.log_end_offset) == (5, ZERO_UUID, 2)
         now = START_MS if version >= 1 else -1
         assert (voter.last_fetch_timestamp, voter.last_caught_up_timestamp) == (now, now)
-        assert [(one.node_id, list(one.listeners)) for one in response.nodes] == ([(5, [])] if version >= 2 else [])
-        made.topic("t3")
-        later = made.client().ask(describe_quorum((METADATA, [0])), version)
+        assert [(each.node_id, list(each.listeners)) for each in response.nodes] == ([(5, [])] if version >= 2 else [])
+        rig.topic("t3")
+        later = rig.client().ask(describe_quorum((METADATA, [0])), version)
         assert later.topics[0].partitions[0].high_watermark == 3
 
 
@@ -322,12 +324,12 @@ async def test_describe_quorum_rejects_every_partition_of_any_other_request(
     topics: list[tuple[str, list[int]]], version: int, data_dir: Path
 ) -> None:
     message = "This server does not host this topic-partition." if version >= 2 else ""
-    async with rig(data_dir) as made:
-        make_topics(made)
-        response = made.client().ask(describe_quorum(*topics), version)
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        response = rig.client().ask(describe_quorum(*topics), version)
         assert (response.error_code, response.error_message, list(response.nodes)) == (NONE, "", [])
-        assert [(one.topic_name, [p.partition_index for p in one.partitions]) for one in response.topics] == topics
-        for partition in (p for one in response.topics for p in one.partitions):
+        assert [(each.topic_name, [p.partition_index for p in each.partitions]) for each in response.topics] == topics
+        for partition in (p for each in response.topics for p in each.partitions):
             assert (partition.error_code, partition.error_message) == (UNKNOWN, message)
             assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (0, 0, 0)
             assert (list(partition.current_voters), list(partition.observers)) == ([], [])
@@ -355,15 +357,15 @@ RESOURCES: dict[str, tuple[list[int], ErrorCode, list[tuple[str, int]]]] = {
 @pytest.mark.parametrize("case", RESOURCES)
 async def test_list_config_resources(case: str, data_dir: Path) -> None:
     types, error, expected = RESOURCES[case]
-    async with rig(data_dir) as made:
-        make_topics(made)
-        response = made.client().ask(ListConfigResourcesRequest(types), 1)
-        found = [(one.resource_name, one.resource_type) for one in response.config_resources]
-        assert (response.error_code, found) == (error, expected)
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        response = rig.client().ask(ListConfigResourcesRequest(types), 1)
+        actual = [(each.resource_name, each.resource_type) for each in response.config_resources]
+        assert (response.error_code, actual) == (error, expected)
 
 
 async def test_list_config_resources_version_0_lists_client_metrics_of_which_there_are_none(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        make_topics(made)
-        response = made.client().ask(ListConfigResourcesRequest(), 0)
+    async with running_rig(data_dir) as rig:
+        make_topics(rig)
+        response = rig.client().ask(ListConfigResourcesRequest(), 0)
         assert (response.error_code, list(response.config_resources)) == (NONE, [])

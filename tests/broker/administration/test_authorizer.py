@@ -8,7 +8,7 @@ from stuntbroker.broker.authorizer import ANONYMOUS, ConfiguredAuthorizer, Opera
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from tests.kit.rig import rig
+from tests.kit.rig import running_rig
 
 Asked = tuple[Principal, Operation, Resource, str]
 
@@ -17,17 +17,17 @@ class OnlyAlice:
     """Lets one user do everything, and keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[Asked] = []
 
     def allows(self, principal: Principal, operation: Operation, resource: Resource, name: str) -> bool:
-        self.asked.append((principal, operation, resource, name))
+        self.requests.append((principal, operation, resource, name))
         return principal.name == "alice"
 
 
 async def test_two_phase_commit_is_asked_of_the_authorizer_for_the_principal_of_the_connection() -> None:
-    async with rig() as made:
-        authorizer = made.broker.authorizer = OnlyAlice()
-        client, alice = made.client(), made.client()
+    async with running_rig() as rig:
+        authorizer = rig.broker.authorizer = OnlyAlice()
+        client, alice = rig.client(), rig.client()
         alice.connection.principal = Principal("User", "alice")
         request = InitProducerIdRequest("payments", 60_000, enable_2pc=True)
 
@@ -35,7 +35,7 @@ async def test_two_phase_commit_is_asked_of_the_authorizer_for_the_principal_of_
         assert alice.ask(request, 6).error_code == 0
 
         resource = (Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "payments")
-        assert authorizer.asked == [(ANONYMOUS, *resource), (Principal("User", "alice"), *resource)]
+        assert authorizer.requests == [(ANONYMOUS, *resource), (Principal("User", "alice"), *resource)]
 
 
 @pytest.mark.parametrize("operation", Operation)

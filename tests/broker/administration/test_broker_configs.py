@@ -19,7 +19,7 @@ from stuntbroker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.kit.rig import START_MS, Client, rig
+from tests.kit.rig import START_MS, Client, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 
 BROKER, TOPIC_KIND = 4, 2
@@ -46,8 +46,13 @@ def described(client: Client, kind: int, name: str) -> dict[str, Any]:
     (answer,) = client.ask(request, 4).results
     assert not answer.error_code, answer.error_message
     return {
-        one.name: (one.value, one.config_source, one.read_only, [(s.name, s.value, s.source) for s in one.synonyms])
-        for one in answer.configs
+        each.name: (
+            each.value,
+            each.config_source,
+            each.read_only,
+            [(s.name, s.value, s.source) for s in each.synonyms],
+        )
+        for each in answer.configs
     }
 
 
@@ -59,9 +64,9 @@ def produce(client: Client, size: int) -> int:
 
 
 async def test_a_change_takes_effect_at_once_by_level_and_is_gone_when_it_is_deleted(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        made.topic(TOPIC)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        rig.topic(TOPIC)
         assert produce(client, 50_000) == OK
         assert alter(client, "", ("message.max.bytes", SET, " 20000 ")) == (OK, None)
         assert produce(client, 50_000) == ErrorCode.MESSAGE_TOO_LARGE
@@ -86,12 +91,12 @@ async def test_a_change_takes_effect_at_once_by_level_and_is_gone_when_it_is_del
 
 
 async def test_a_topic_s_own_configuration_stays(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        made.topic(TOPIC, retention_ms="5")
-        made.topic("other")
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        rig.topic(TOPIC, retention_ms="5")
+        rig.topic("other")
         assert alter(client, "", ("log.retention.ms", SET, "7000")) == (OK, None)
-        assert [made.log(name, 0).config.retention_ms for name in (TOPIC, "other")] == [5, 7_000]
+        assert [rig.log(name, 0).config.retention_ms for name in (TOPIC, "other")] == [5, 7_000]
         assert described(client, TOPIC_KIND, "other")["retention.ms"] == (
             "7000", 3, False, [("log.retention.ms", "7000", 3), ("log.retention.hours", "168", 5)],
         )  # fmt: skip
@@ -99,26 +104,26 @@ async def test_a_topic_s_own_configuration_stays(data_dir: Path) -> None:
 
 @pytest.mark.parametrize("crash", [False, True])
 async def test_what_was_set_is_in_force_after_a_restart(data_dir: Path, crash: bool) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        made.topic(TOPIC)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        rig.topic(TOPIC)
         assert alter(client, "1", ("message.max.bytes", SET, "20000"), ("of.somebody", SET, "x")) == (OK, None)
-        made.broker.broken = crash
-    async with rig(data_dir) as made:
-        client = made.client()
+        rig.broker.broken = crash
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert produce(client, 50_000) == ErrorCode.MESSAGE_TOO_LARGE
-        found = described(client, BROKER, "1")
-        assert found["message.max.bytes"][:2] == ("20000", 2)
-        assert found["of.somebody"] == (None, 2, True, [("of.somebody", "x", 2)])
+        actual = described(client, BROKER, "1")
+        assert actual["message.max.bytes"][:2] == ("20000", 2)
+        assert actual["of.somebody"] == (None, 2, True, [("of.somebody", "x", 2)])
 
 
 async def test_alter_configs_replaces_all_that_is_set_on_a_level(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert replace(client, "1", message_max_bytes="9", log_retention_ms="8") == (OK, None)
         assert replace(client, "1", log_retention_ms="7") == (OK, None)
-        found = described(client, BROKER, "1")
-        assert (found["message.max.bytes"][1], found["log.retention.ms"][:2]) == (5, ("7", 2))
+        actual = described(client, BROKER, "1")
+        assert (actual["message.max.bytes"][1], actual["log.retention.ms"][:2]) == (5, ("7", 2))
         assert replace(client, "1") == (OK, None)
         assert replace(client, "", log_retention_ms="7") == (
             INVALID_CONFIG, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
@@ -127,8 +132,8 @@ async def test_alter_configs_replaces_all_that_is_set_on_a_level(data_dir: Path)
 
 
 async def test_lists_are_appended_to_and_subtracted_from(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert alter(client, "", ("log.cleanup.policy", APPEND, "compact")) == (OK, None)
         assert described(client, BROKER, "")["log.cleanup.policy"][0] == "delete,compact"
         assert alter(client, "", ("log.cleanup.policy", SUBTRACT, "delete")) == (OK, None)
@@ -171,8 +176,8 @@ REFUSED: list[tuple[tuple[str, ...], tuple[tuple[str, int, str | None], ...], Ou
 async def test_what_kafka_refuses_is_refused_and_nothing_of_the_request_is_done(
     names: tuple[str, ...], changes: tuple[tuple[str, int, str | None], ...], outcome: Outcome, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         for name in names:
             error, message = alter(client, name, ("message.max.bytes", SET, "9"), *changes)
             assert error == outcome[0] and message is not None and message.startswith(str(outcome[1])), (error, message)
@@ -181,21 +186,21 @@ async def test_what_kafka_refuses_is_refused_and_nothing_of_the_request_is_done(
 
 @pytest.mark.parametrize("name", ANY)
 async def test_what_has_no_effect_here_is_accepted_kept_and_shown(name: str, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         changes = (("num.io.threads", SET, "9"), ("foo.bar", SET, "x"), ("node.id", DELETE, None))
         assert alter(client, name, *changes, validate_only=True) == (OK, None)
         assert "num.io.threads" not in described(client, BROKER, "1")
         assert alter(client, name, *changes) == (OK, None)
         source = 2 if name else 3
-        found = described(client, BROKER, "1")
-        assert found["num.io.threads"] == ("9", source, False, [("num.io.threads", "9", source)])
-        assert found["foo.bar"] == (None, source, True, [("foo.bar", "x", source)])
+        actual = described(client, BROKER, "1")
+        assert actual["num.io.threads"] == ("9", source, False, [("num.io.threads", "9", source)])
+        assert actual["foo.bar"] == (None, source, True, [("foo.bar", "x", source)])
 
 
 async def test_a_limit_of_the_system_is_not_exceeded(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        made.broker.config.ceilings["max.connections"] = 1
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        rig.broker.config.ceilings["max.connections"] = 1
         assert alter(client, "", ("max.connections", SET, "5")) == (OK, None)
-        assert made.client().transport.aborted
+        assert rig.client().transport.aborted

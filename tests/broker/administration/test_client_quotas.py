@@ -13,7 +13,7 @@ from stuntbroker.protocol.messages import alter_client_quotas_request as alter_m
 from stuntbroker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL
-from tests.kit.rig import Client, SyncedAtOnce, rig
+from tests.kit.rig import Client, SyncedAtOnce, running_rig
 
 NONE, INVALID, UNSUPPORTED = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION
 PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
@@ -40,22 +40,22 @@ C1, ANY_CLIENT = (("client-id", "c1"),), (("client-id", None),)
 def alter(
     client: Client, *entries: tuple[Entity, Ops], version: int = 1, only: bool = False
 ) -> list[tuple[Entity, int, str | None]]:
-    made = [
+    created = [
         alter_messages.EntryData(
             [alter_messages.EntityData(*part) for part in entity],
             [alter_messages.OpData(key, 0.0 if value is REMOVE else value, value is REMOVE) for key, value in ops],
         )
         for entity, ops in entries
     ]
-    response = client.ask(alter_messages.AlterClientQuotasRequest(made, only), version)
+    response = client.ask(alter_messages.AlterClientQuotasRequest(created, only), version)
     return [
-        (tuple((part.entity_type, part.entity_name) for part in one.entity), one.error_code, one.error_message)
-        for one in response.entries
+        (tuple((part.entity_type, part.entity_name) for part in each.entity), each.error_code, each.error_message)
+        for each in response.entries
     ]
 
 
 def ask_for(client: Client, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1) -> Any:
-    return client.ask(DescribeClientQuotasRequest([ComponentData(*one) for one in components], strict), version)
+    return client.ask(DescribeClientQuotasRequest([ComponentData(*each) for each in components], strict), version)
 
 
 def quotas(
@@ -66,7 +66,7 @@ def quotas(
     assert response.entries is not None
     return {
         tuple((part.entity_type, part.entity_name) for part in entry.entity): {
-            one.key: one.value for one in entry.values
+            each.key: each.value for each in entry.values
         }
         for entry in response.entries
     }
@@ -140,8 +140,8 @@ REFUSED: dict[str, tuple[Entity, Ops, str]] = {
 @pytest.mark.parametrize("case", ACCEPTED)
 async def test_quotas_that_are_accepted_are_described(case: str, version: int, data_dir: Path) -> None:
     entity, ops = ACCEPTED[case]
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert alter(client, (entity, ops), version=version, only=True) == [(entity, NONE, None)]
         assert quotas(client, version=version) == {}
         assert alter(client, (entity, ops), version=version) == [(entity, NONE, None)]
@@ -152,16 +152,16 @@ async def test_quotas_that_are_accepted_are_described(case: str, version: int, d
 @pytest.mark.parametrize("case", REFUSED)
 async def test_quotas_that_are_refused_change_nothing(case: str, version: int, data_dir: Path) -> None:
     entity, ops, message = REFUSED[case]
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         for only in (True, False):
             assert alter(client, (entity, ops), version=version, only=only) == [(entity, INVALID, message)]
         assert quotas(client, version=version) == {}
 
 
 async def test_nan_passes_every_check(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         alter(client, (ALICE, [(PRODUCE, math.nan), (PERCENTAGE, math.nan)]), (ip(None), [(CONNECTIONS, math.nan)]))
         shown = quotas(client)
         assert list(shown) == [ALICE, ip(None)]
@@ -172,10 +172,10 @@ async def test_nan_passes_every_check(data_dir: Path) -> None:
 
 
 async def test_each_entity_is_altered_by_itself_and_answered_once(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        found = alter(client, (ALICE, [(PRODUCE, 1.0)]), ((("foo", "x"),), [(PRODUCE, 1.0)]), (BOB, [(CONSUME, 2.0)]))
-        assert found == [
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        actual = alter(client, (ALICE, [(PRODUCE, 1.0)]), ((("foo", "x"),), [(PRODUCE, 1.0)]), (BOB, [(CONSUME, 2.0)]))
+        assert actual == [
             (ALICE, NONE, None), ((("foo", "x"),), INVALID, "Unhandled client quota entity type: foo"), (BOB, NONE, None),
         ]  # fmt: skip
         assert quotas(client) == {ALICE: {PRODUCE: 1.0}, BOB: {CONSUME: 2.0}}
@@ -187,8 +187,8 @@ async def test_of_two_entries_of_an_entity_the_first_is_carried_out_and_the_seco
     second: Ops, data_dir: Path
 ) -> None:
     """Seen with Kafka 4.3.1, whatever the second entry has."""
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert alter(client, (ALICE, [(PRODUCE, 1.0)]), (ALICE, second)) == [(ALICE, INVALID, DUPLICATE_ALICE)]
         assert quotas(client) == {ALICE: {PRODUCE: 1.0}}
         assert alter(client, (BOB, [("foo", 1.0)]), (BOB, [(PRODUCE, 1.0)]))[0][1] == INVALID
@@ -196,15 +196,15 @@ async def test_of_two_entries_of_an_entity_the_first_is_carried_out_and_the_seco
 
 
 async def test_the_parts_of_an_entity_are_sorted_and_the_last_of_a_type_counts(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert alter(client, (ALICE + BOB + C1, [(PRODUCE, 1.0)])) == [(C1 + BOB, NONE, None)]
         assert quotas(client) == {C1 + BOB: {PRODUCE: 1.0}}
 
 
 async def test_removals_are_not_checked_and_an_entity_without_quotas_disappears(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         alter(client, (ALICE, [(PRODUCE, 1.0), (CONSUME, 2.0)]))
         assert alter(client, (ALICE, [("foo", REMOVE), (CONNECTIONS, REMOVE)]), (BOB, [(PRODUCE, REMOVE)])) == [
             (ALICE, NONE, None), (BOB, NONE, None),
@@ -270,21 +270,21 @@ BAD_FILTERS: dict[str, tuple[list[tuple[str, int, str | None]], ErrorCode, str]]
 
 @pytest.mark.parametrize("version", (0, 1))
 async def test_a_filter_finds_the_entities_that_have_its_types(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         alter(client, *((entity, list(values.items())) for entity, values in STORED.items()), version=version)
         for components, loosely, strictly in FILTERS:
             for strict, expected in ((False, loosely), (True, strictly)):
-                found = quotas(client, *components, strict=strict, version=version)
-                assert found == {entity: STORED[entity] for entity in expected}, (components, strict)
+                actual = quotas(client, *components, strict=strict, version=version)
+                assert actual == {entity: STORED[entity] for entity in expected}, (components, strict)
 
 
 @pytest.mark.parametrize("version", (0, 1))
 @pytest.mark.parametrize("case", BAD_FILTERS)
 async def test_a_filter_that_is_refused_finds_null(case: str, version: int, data_dir: Path) -> None:
     components, error, message = BAD_FILTERS[case]
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         alter(client, (ALICE, [(PRODUCE, 1.0)]))
         for strict in (False, True):
             response = ask_for(client, *components, strict=strict, version=version)
@@ -297,47 +297,47 @@ async def test_a_filter_that_is_refused_finds_null(case: str, version: int, data
 @pytest.mark.parametrize("durability", ("process", "power"))
 async def test_quotas_survive_a_restart(durability: str, data_dir: Path) -> None:
     executor = SyncedAtOnce() if durability == "power" else None
-    async with rig(data_dir, {}, durability, executor) as made:
+    async with running_rig(data_dir, {}, durability, executor) as rig:
         for entity, values in STORED.items():
-            alter(made.client(), (entity, list(values.items())))
-        alter(made.client(), (BOB, [(MUTATIONS, math.inf), (PRODUCE, 1.0)]))
-        alter(made.client(), (C1, [(PERCENTAGE, REMOVE)]))
+            alter(rig.client(), (entity, list(values.items())))
+        alter(rig.client(), (BOB, [(MUTATIONS, math.inf), (PRODUCE, 1.0)]))
+        alter(rig.client(), (C1, [(PERCENTAGE, REMOVE)]))
     expected = {**STORED, BOB: {MUTATIONS: math.inf, PRODUCE: 1.0}}
     del expected[C1]
     for _ in range(2):
-        async with rig(data_dir, {}, durability) as made:
-            assert quotas(made.client()) == expected
+        async with running_rig(data_dir, {}, durability) as rig:
+            assert quotas(rig.client()) == expected
 
 
 async def test_quotas_survive_a_journal_that_is_written_anew(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
+    async with running_rig(data_dir) as rig:
         for number in range(1_200):
-            alter(made.client(), (ALICE, [(PRODUCE, number + 1.0)]))
-        alter(made.client(), (ANY_CLIENT + BOB, [(CONSUME, 5.0)]))
+            alter(rig.client(), (ALICE, [(PRODUCE, number + 1.0)]))
+        alter(rig.client(), (ANY_CLIENT + BOB, [(CONSUME, 5.0)]))
     for _ in range(2):
-        async with rig(data_dir) as made:
-            assert quotas(made.client()) == {ALICE: {PRODUCE: 1_200.0}, ANY_CLIENT + BOB: {CONSUME: 5.0}}
+        async with running_rig(data_dir) as rig:
+            assert quotas(rig.client()) == {ALICE: {PRODUCE: 1_200.0}, ANY_CLIENT + BOB: {CONSUME: 5.0}}
     assert (data_dir / JOURNAL).read_bytes().count(b"\n") == 3
 
 
 async def test_what_changes_nothing_is_not_written(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         alter(client, (ALICE, [(PRODUCE, 1.0)]))
         before = (data_dir / JOURNAL).read_bytes()
         alter(client, (ALICE, [(PRODUCE, 1.0), (CONSUME, REMOVE)]), (BOB, []), (BOB, [(PRODUCE, REMOVE)]))
         assert (data_dir / JOURNAL).read_bytes() == before
-        assert made.events.names().count("client_quotas_altered") == 1
+        assert rig.events.names().count("client_quotas_altered") == 1
 
 
 async def test_quotas_that_cannot_be_written_are_not_taken(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(change: dict[str, Any]) -> None:
         raise StorageError("no space left")
 
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         alter(client, (ALICE, [(PRODUCE, 1.0)]))
-        monkeypatch.setattr(made.broker.data_dir, "journal", full)
+        monkeypatch.setattr(rig.broker.data_dir, "journal", full)
         error = ErrorCode.KAFKA_STORAGE_ERROR
         assert alter(client, (ALICE, [(PRODUCE, REMOVE)]), (BOB, [(PRODUCE, 1.0)])) == [
             (ALICE, error, "no space left"), (BOB, error, "no space left"),

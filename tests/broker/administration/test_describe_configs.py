@@ -9,7 +9,7 @@ import pytest
 
 from stuntbroker.broker.config_docs import BROKER_DOCS, TOPIC_DOCS
 from stuntbroker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from tests.kit.rig import Client, decode, frame, rig
+from tests.kit.rig import Client, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC as NAME
 
 KEY = 32
@@ -24,7 +24,7 @@ def describe(client: Client, version: int, resource: DescribeConfigsResource, **
     (answer,) = client.answers()
     (result,) = decode(answer, KEY, version).results
     assert (result.error_code, result.error_message) == (0, "")
-    return {one.name: one for one in result.configs}
+    return {each.name: each for each in result.configs}
 
 
 @pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
@@ -34,32 +34,32 @@ async def test_an_address_that_is_not_set_is_null_and_one_that_is_set_is_shown(n
         ({}, None, DEFAULT, []),
         ({name: "PLAINTEXT://localhost:9092"}, "PLAINTEXT://localhost:9092", STATIC, [(name, STATIC)]),
     ):
-        async with rig(tmp_path / "data", address) as made:
-            shown = describe(Client(made.broker), 4, resource, include_synonyms=True)[name]
+        async with running_rig(tmp_path / "data", address) as rig:
+            shown = describe(Client(rig.broker), 4, resource, include_synonyms=True)[name]
         assert (shown.config_type, shown.value, shown.config_source) == (LIST, value, source)
-        assert [(one.name, one.source) for one in shown.synonyms] == synonyms
+        assert [(each.name, each.source) for each in shown.synonyms] == synonyms
 
 
 @pytest.mark.parametrize("version", [3, 4])
 async def test_documentation_is_given_when_it_is_asked_for_and_null_otherwise(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(NAME)
-        client = Client(made.broker)
+    async with running_rig(data_dir) as rig:
+        rig.topic(NAME)
+        client = Client(rig.broker)
         for resource, docs in (
             (DescribeConfigsResource(TOPIC, NAME, None), TOPIC_DOCS), (DescribeConfigsResource(BROKER, "1", None), BROKER_DOCS),
         ):  # fmt: skip
             shown = describe(client, version, resource, include_documentation=True)
-            assert {name: one.documentation for name, one in shown.items()} == docs
+            assert {name: each.documentation for name, each in shown.items()} == docs
             shown = describe(client, version, resource)
-            assert {one.documentation for one in shown.values()} == {None}
+            assert {each.documentation for each in shown.values()} == {None}
 
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_versions_without_a_field_for_documentation_are_answered_without_it(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(NAME)
+    async with running_rig(data_dir) as rig:
+        rig.topic(NAME)
         resource = DescribeConfigsResource(TOPIC, NAME, ["retention.ms"])
-        shown = describe(Client(made.broker), version, resource, include_documentation=True)
-    assert {name: one.documentation for name, one in shown.items()} == {
+        shown = describe(Client(rig.broker), version, resource, include_documentation=True)
+    assert {name: each.documentation for name, each in shown.items()} == {
         "retention.ms": ""
     }  # As decoded without the field.

@@ -25,7 +25,7 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.process import run, serving
-from tests.kit.rig import Client, Rig, rig
+from tests.kit.rig import Client, Rig, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 
 ROOT = Path(__file__).parents[3]
@@ -41,14 +41,14 @@ Samples = dict[str, Any]
 
 def parsed(text: bytes) -> Samples:
     """Every sample: `name` or `name{label=value,...}` -> value."""
-    found = {}
+    actual = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
             key = f"{sample.name}{{{labels}}}" if labels else sample.name
-            assert key not in found, f"{key} is there twice"
-            found[key] = sample.value
-    return found
+            assert key not in actual, f"{key} is there twice"
+            actual[key] = sample.value
+    return actual
 
 
 async def scrape(metrics: Metrics) -> Samples:
@@ -56,57 +56,57 @@ async def scrape(metrics: Metrics) -> Samples:
 
 
 def begin(client: Client, name: str, timeout_ms: int = 60_000) -> tuple[int, int]:
-    made = client.ask(InitProducerIdRequest(name, timeout_ms), 4)
-    assert made.error_code == 0
-    pair = (made.producer_id, made.producer_epoch)
+    created = client.ask(InitProducerIdRequest(name, timeout_ms), 4)
+    assert created.error_code == 0
+    pair = (created.producer_id, created.producer_epoch)
     client.ask(AddPartitionsToTxnRequest([], name, *pair, [AddPartitionsToTxnTopic(TOPIC, [0])]), 3)
     return pair
 
 
 def write(client: Client, name: str, pair: tuple[int, int]) -> None:
     data = batch(producer_id=pair[0], epoch=pair[1], sequence=0)
-    asked = ProduceRequest(name, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
-    assert client.ask(asked, 9).responses[0].partition_responses[0].error_code == 0
+    request = ProduceRequest(name, -1, 1_000, [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, data)])])
+    assert client.ask(request, 9).responses[0].partition_responses[0].error_code == 0
 
 
 async def test_open_time_max_is_the_age_of_the_oldest_open_transaction(data_dir: Path) -> None:
     """KIP-939: a transaction that nobody decides on is seen; 0 when none is open."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        metrics, client = Metrics(made.broker), made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        metrics, client = Metrics(rig.broker), rig.client()
         assert (await scrape(metrics))[OPEN_TIME] == 0
         first = begin(client, "first")
-        made.pass_time(7_000)
+        rig.pass_time(7_000)
         second = begin(client, "second")
-        made.pass_time(500)
+        rig.pass_time(500)
         assert (await scrape(metrics))[OPEN_TIME] == 7_500
         client.ask(EndTxnRequest("first", *first, True), 4)
         assert (await scrape(metrics))[OPEN_TIME] == 500
         client.ask(EndTxnRequest("second", *second, True), 4)
-        made.pass_time(500)
+        rig.pass_time(500)
         assert (await scrape(metrics))[OPEN_TIME] == 0
 
 
 async def test_transactional_ids_are_counted_by_state(data_dir: Path) -> None:
-    async with rig(data_dir, {"transactional.id.expiration.ms": "100000"}) as made:
-        made.topic(TOPIC)
-        metrics, client = Metrics(made.broker), made.client()
+    async with running_rig(data_dir, {"transactional.id.expiration.ms": "100000"}) as rig:
+        rig.topic(TOPIC)
+        metrics, client = Metrics(rig.broker), rig.client()
         for name in ("a", "b", "c"):
             begin(client, name, 1_000)
         pair = begin(client, "d", 60_000)
         client.ask(EndTxnRequest("d", *pair, True), 4)
         client.ask(InitProducerIdRequest("e", 1_000), 4)
         before = await scrape(metrics)
-        made.pass_time(1_001)
-        made.broker.transactions.sweep()
+        rig.pass_time(1_001)
+        rig.broker.transactions.sweep()
         after = await scrape(metrics)
-        made.pass_time(100_000)
-        made.broker.transactions.expire()
+        rig.pass_time(100_000)
+        rig.broker.transactions.expire()
         at_last = await scrape(metrics)
 
     def ids(samples: Samples) -> dict[str, float]:
-        found = {state: samples[f"stuntbroker_transactional_ids{{state={state}}}"] for state in STATES}
-        return {state: count for state, count in found.items() if count}
+        actual = {state: samples[f"stuntbroker_transactional_ids{{state={state}}}"] for state in STATES}
+        return {state: count for state, count in actual.items() if count}
 
     assert ids(before) == {"Ongoing": 3, "CompleteCommit": 1, "Empty": 1}
     assert ids(after) == {"CompleteAbort": 3, "CompleteCommit": 1, "Empty": 1}
@@ -119,9 +119,9 @@ async def test_transactional_ids_are_counted_by_state(data_dir: Path) -> None:
 
 
 async def test_a_transaction_without_time_out_is_one_of_two_phase_commit(data_dir: Path) -> None:
-    async with rig(data_dir, {"transaction.max.timeout.ms": str(2**31 - 1)}) as made:
-        made.topic(TOPIC)
-        metrics, client = Metrics(made.broker), made.client()
+    async with running_rig(data_dir, {"transaction.max.timeout.ms": str(2**31 - 1)}) as rig:
+        rig.topic(TOPIC)
+        metrics, client = Metrics(rig.broker), rig.client()
         begin(client, "ordinary")
         pair = begin(client, "two-phase", 2**31 - 1)
         assert (await scrape(metrics))["stuntbroker_two_phase_transactions"] == 1
@@ -130,16 +130,16 @@ async def test_a_transaction_without_time_out_is_one_of_two_phase_commit(data_di
 
 
 async def test_the_lag_of_the_last_stable_offset_is_what_an_open_transaction_holds_back(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, 2)
-        metrics, client = Metrics(made.broker), made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, 2)
+        metrics, client = Metrics(rig.broker), rig.client()
         pair = begin(client, "a")
         write(client, "a", pair)
         held = await scrape(metrics)
-        count = made.log(TOPIC, 0).next_offset
+        count = rig.log(TOPIC, 0).next_offset
         client.ask(EndTxnRequest("a", *pair, False), 4)
         ended = await scrape(metrics)
-        size = made.log(TOPIC, 0).size
+        size = rig.log(TOPIC, 0).size
 
     where, other = f"{{partition=0,topic={TOPIC}}}", f"{{partition=1,topic={TOPIC}}}"
     assert count > 0
@@ -156,10 +156,10 @@ async def test_the_lag_of_the_last_stable_offset_is_what_an_open_transaction_hol
 
 
 async def test_requests_are_counted_by_name_and_version_from_the_moment_that_somebody_scrapes(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.ask(ApiVersionsRequest("test", "1"), 3)
-        metrics = Metrics(made.broker)
+        metrics = Metrics(rig.broker)
         for version in (3, 3, 4):
             client.ask(ApiVersionsRequest("test", "1"), version)
         samples = await scrape(metrics)
@@ -172,15 +172,15 @@ async def test_requests_are_counted_by_name_and_version_from_the_moment_that_som
 async def test_how_long_the_transaction_log_took_to_read_back_is_told(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with rig(data_dir, {"transaction.state.log.num.partitions": "2"}) as made:
-        made.topic(TOPIC)
-        begin(made.client(), "a")
+    async with running_rig(data_dir, {"transaction.state.log.num.partitions": "2"}) as rig:
+        rig.topic(TOPIC)
+        begin(rig.client(), "a")
     times = iter((0, 30, 100, 110))
-    async with rig(data_dir) as made:
-        metrics, transactions = Metrics(made.broker), made.broker.transactions
+    async with running_rig(data_dir) as rig:
+        metrics, transactions = Metrics(rig.broker), rig.broker.transactions
         transactions.load_times_ms.clear()
         with monkeypatch.context() as patched:
-            patched.setattr(type(made.clock), "monotonic_ms", lambda self: next(times))
+            patched.setattr(type(rig.clock), "monotonic_ms", lambda self: next(times))
             transactions.replay()
         samples = await scrape(metrics)
     assert samples[f"{COORDINATOR}_partition_load_time_max"] == 30
@@ -188,9 +188,9 @@ async def test_how_long_the_transaction_log_took_to_read_back_is_told(
 
 
 async def test_more_partitions_than_are_looked_at_in_one_go_all_come_through(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic("wide", SLICE + 1)
-        samples = await scrape(Metrics(made.broker))
+    async with running_rig(data_dir) as rig:
+        rig.topic("wide", SLICE + 1)
+        samples = await scrape(Metrics(rig.broker))
     assert sum(name.startswith("kafka_log_log_size{") for name in samples) == SLICE + 1
     assert samples["kafka_server_replicamanager_partition_count"] == SLICE + 1
 
@@ -200,28 +200,28 @@ async def test_every_metric_stands_in_the_documentation_and_every_documented_one
     for line in (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| `"):
             documented.update(re.findall(r"`(\w+)`", line.split("|")[1]))
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        metrics, client = Metrics(made.broker), made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        metrics, client = Metrics(rig.broker), rig.client()
         client.ask(ApiVersionsRequest("test", "1"), 3)
-        found = {name.partition("{")[0] for name in await scrape(metrics)}
-    assert found == documented
+        actual = {name.partition("{")[0] for name in await scrape(metrics)}
+    assert actual == documented
 
 
 # --- HTTP
 
 
 @contextlib.asynccontextmanager
-async def server(made: Rig, wait_s: float = ENOUGH_S) -> AsyncIterator[tuple[str, int]]:
-    one = MetricsServer(made.broker, wait_s)
-    address = await one.start("127.0.0.1", 0)
+async def server(rig: Rig, wait_s: float = ENOUGH_S) -> AsyncIterator[tuple[str, int]]:
+    each = MetricsServer(rig.broker, wait_s)
+    address = await each.start("127.0.0.1", 0)
     try:
         yield address
     finally:
-        one.stop()
+        each.stop()
 
 
-async def told(address: tuple[str, int], request: bytes) -> tuple[int, bytes]:
+async def described(address: tuple[str, int], request: bytes) -> tuple[int, bytes]:
     """(status, body); status 0 when the connection was closed without an answer."""
     reader, writer = await asyncio.open_connection(*address)
     try:
@@ -236,9 +236,9 @@ async def told(address: tuple[str, int], request: bytes) -> tuple[int, bytes]:
 
 
 async def test_two_scrapes_at_once_are_both_whole(data_dir: Path) -> None:
-    async with rig(data_dir) as made, server(made) as address:
-        made.topic(TOPIC)
-        answers = await asyncio.gather(*(told(address, GET) for _ in range(2)))
+    async with running_rig(data_dir) as rig, server(rig) as address:
+        rig.topic(TOPIC)
+        answers = await asyncio.gather(*(described(address, GET) for _ in range(2)))
         for status, body in answers:
             assert status == 200
             assert parsed(body)["kafka_server_replicamanager_partition_count"] == 1
@@ -261,9 +261,9 @@ async def test_two_scrapes_at_once_are_both_whole(data_dir: Path) -> None:
 async def test_what_is_no_scrape_gets_its_status_and_the_next_scrape_is_answered(
     request_: bytes, status: int, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made, server(made) as address:
-        assert (await told(address, request_))[0] == status
-        assert (await told(address, GET))[0] == 200
+    async with running_rig(data_dir) as rig, server(rig) as address:
+        assert (await described(address, request_))[0] == status
+        assert (await described(address, GET))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -276,14 +276,14 @@ async def test_what_is_no_scrape_gets_its_status_and_the_next_scrape_is_answered
 )  # fmt: skip
 async def test_a_scrape_under_a_public_name_is_refused(host: bytes, status: int, data_dir: Path) -> None:
     """That is how a page of another site would read it (DNS rebinding)."""
-    async with rig(data_dir) as made, server(made) as address:
-        assert (await told(address, b"GET /metrics HTTP/1.1\r\nHOST:" + host + b"\r\n\r\n"))[0] == status
+    async with running_rig(data_dir) as rig, server(rig) as address:
+        assert (await described(address, b"GET /metrics HTTP/1.1\r\nHOST:" + host + b"\r\n\r\n"))[0] == status
 
 
 async def test_a_client_that_never_finishes_its_request_is_dropped(data_dir: Path) -> None:
-    async with rig(data_dir) as made, server(made, SHORT_S) as address:
-        assert await told(address, b"GET /metrics HTTP/1.1\r\n") == (0, b"")
-        assert ("metrics_client_dropped", {"why": "TimeoutError"}) in made.events.kept
+    async with running_rig(data_dir) as rig, server(rig, SHORT_S) as address:
+        assert await described(address, b"GET /metrics HTTP/1.1\r\n") == (0, b"")
+        assert ("metrics_client_dropped", {"why": "TimeoutError"}) in rig.events.kept
 
 
 async def test_a_client_that_does_not_read_is_dropped(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,29 +291,29 @@ async def test_a_client_that_does_not_read_is_dropped(data_dir: Path, monkeypatc
         return bytes(MORE_THAN_SOCKETS_HOLD)
 
     monkeypatch.setattr(Metrics, "text", long_text)
-    async with rig(data_dir) as made, server(made, SHORT_S) as address:
+    async with running_rig(data_dir) as rig, server(rig, SHORT_S) as address:
         _, writer = await asyncio.open_connection(*address)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(GET)
         async with asyncio.timeout(ENOUGH_S):
-            while "metrics_client_dropped" not in made.events.names():
+            while "metrics_client_dropped" not in rig.events.names():
                 await asyncio.sleep(SHORT_S)
         writer.transport.abort()
 
 
 async def test_only_so_many_clients_are_let_in_and_the_kafka_side_does_not_notice(data_dir: Path) -> None:
-    async with rig(data_dir) as made, server(made) as address:
+    async with running_rig(data_dir) as rig, server(rig) as address:
         silent = [await asyncio.open_connection(*address) for _ in range(CLIENTS_MAX)]
         for _, writer in silent:
             writer.write(b"G")
         await asyncio.sleep(0)
-        assert await told(address, GET) == (0, b"")
-        assert made.client().ask(ApiVersionsRequest("test", "1"), 3).error_code == 0
+        assert await described(address, GET) == (0, b"")
+        assert rig.client().ask(ApiVersionsRequest("test", "1"), 3).error_code == 0
         for _, writer in silent:
             writer.transport.abort()
         status = 0
         while not status:
-            status, _ = await told(address, GET)
+            status, _ = await described(address, GET)
         assert status == 200
 
 

@@ -14,7 +14,7 @@ from stuntbroker.broker.patterns import LENGTH_MAX, SIMPLE_STARS_MAX, Pattern, P
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
-from tests.kit.rig import rig
+from tests.kit.rig import running_rig
 
 ENDLESS = [
     "(a+)+$", "(a|a)*b", "(a*)*b", ".*.*.*.*.*.*.*b", "(a?){30}a{30}", "(.*a){999}", "((a*)*)*b", r"\pL{90}", "((.*)*)*" * 1_000,
@@ -43,14 +43,14 @@ def test_a_pattern_that_is_too_long_is_refused_with_its_length() -> None:
 
 
 async def test_transactions_are_listed_by_pattern_and_a_bad_one_is_an_answer(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         for name in ("app-1", "app-2", "other"):
             client.ask(InitProducerIdRequest(name, 60_000), 4)
-        found = client.ask(ListTransactionsRequest(transactional_id_pattern="app-.*"), 2)
-        assert sorted(one.transactional_id for one in found.transaction_states) == ["app-1", "app-2"]
+        actual = client.ask(ListTransactionsRequest(transactional_id_pattern="app-.*"), 2)
+        assert sorted(each.transactional_id for each in actual.transaction_states) == ["app-1", "app-2"]
         nested = client.ask(ListTransactionsRequest(transactional_id_pattern="(" * 500 + "other" + ")" * 500), 2)
-        assert [one.transactional_id for one in nested.transaction_states] == ["other"]
+        assert [each.transactional_id for each in nested.transaction_states] == ["other"]
         bad = client.ask(ListTransactionsRequest(transactional_id_pattern="(?=a)"), 2)
         assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
@@ -59,10 +59,10 @@ async def test_without_re2_a_pattern_is_refused_and_the_log_says_what_to_install
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
-    async with rig(data_dir) as made:
-        answer = made.client().ask(ListTransactionsRequest(transactional_id_pattern="app-[0-9]+"), 2)
+    async with running_rig(data_dir) as rig:
+        answer = rig.client().ask(ListTransactionsRequest(transactional_id_pattern="app-[0-9]+"), 2)
         assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-        [(event, facts)] = made.events.kept
+        [(event, facts)] = rig.events.kept
         assert event == "pattern_refused" and "pip install 'stuntbroker[re2]'" in facts["reason"]
 
 

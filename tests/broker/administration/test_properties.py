@@ -32,7 +32,7 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 )
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.primitives import Message
-from tests.kit.rig import KEYS, START_MS, Client, Rig, decode, frame, rig, turn
+from tests.kit.rig import KEYS, START_MS, Client, Rig, decode, frame, running_rig, turn
 from tests.kit.valid_requests import batch
 
 MADE, FOUND = "made", "found"
@@ -88,41 +88,41 @@ def extremes(name: str) -> list[str]:
 CASES = [(name, value) for name in BROKER if name not in ONLY for value in extremes(name)]
 
 
-def attempt(made: Rig, request: Message, version: int) -> Any:
+def attempt(rig: Rig, request: Message, version: int) -> Any:
     """The answer, or None when the connection was closed over it."""
-    client = Client(made.broker)
+    client = Client(rig.broker)
     client.feed(frame(request, version))
-    found = client.answers()
-    client.leave()
-    return decode(found[0], KEYS[type(request).__name__.removesuffix("Request")], version) if found else None
+    actual = client.answers()
+    client.disconnect()
+    return decode(actual[0], KEYS[type(request).__name__.removesuffix("Request")], version) if actual else None
 
 
-def produce(made: Rig, topic: str, data: bytes, transactional_id: str | None = None) -> Any:
+def produce(rig: Rig, topic: str, data: bytes, transactional_id: str | None = None) -> Any:
     wanted = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, data)])]
-    answer = attempt(made, ProduceRequest(transactional_id, -1, 1_000, wanted), 12)
+    answer = attempt(rig, ProduceRequest(transactional_id, -1, 1_000, wanted), 12)
     return answer and answer.responses[0].partition_responses[0]
 
 
-def work(made: Rig) -> dict[str, Any]:
+def work(rig: Rig) -> dict[str, Any]:
     """One of everything that makes a topic, a file or a line of the journal."""
     answers: dict[str, Any] = {}
     create = CreateTopicsRequest([CreatableTopic(MADE, -1, -1)], timeout_ms=1_000)
-    made_topic = attempt(made, create, 7)
+    made_topic = attempt(rig, create, 7)
     answers["made"] = made_topic and made_topic.topics[0]
-    found = attempt(made, MetadataRequest([MetadataRequestTopic(name=FOUND)], True), 9)
-    answers["found"] = found and found.topics[0]
-    answers["plain"] = produce(made, MADE, batch(timestamp=START_MS))
-    owner = answers["init"] = attempt(made, InitProducerIdRequest("txn", 1_000), 5)
+    actual = attempt(rig, MetadataRequest([MetadataRequestTopic(name=FOUND)], True), 9)
+    answers["found"] = actual and actual.topics[0]
+    answers["plain"] = produce(rig, MADE, batch(timestamp=START_MS))
+    owner = answers["init"] = attempt(rig, InitProducerIdRequest("txn", 1_000), 5)
     if owner is not None:
         data = batch(2, max(owner.producer_id, 0), max(owner.producer_epoch, 0), 0)
-        answers["txn"] = produce(made, MADE, data, "txn")
-        answers["end"] = attempt(made, EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, True), 5)
+        answers["txn"] = produce(rig, MADE, data, "txn")
+        answers["end"] = attempt(rig, EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, True), 5)
     offset = OffsetCommitRequestPartition(0, 5, -1, "note")
     topics = [OffsetCommitRequestTopic(MADE, partitions=[offset])]
-    committed = attempt(made, OffsetCommitRequest("group", -1, "", topics=topics), 7)
+    committed = attempt(rig, OffsetCommitRequest("group", -1, "", topics=topics), 7)
     answers["commit"] = committed and committed.topics[0].partitions[0]
-    asked = [DescribeConfigsResource(2, MADE), DescribeConfigsResource(4, str(made.broker.node_id))]
-    configs = attempt(made, DescribeConfigsRequest(asked, True), 4)
+    request = [DescribeConfigsResource(2, MADE), DescribeConfigsResource(4, str(rig.broker.node_id))]
+    configs = attempt(rig, DescribeConfigsRequest(request, True), 4)
     answers["configs"] = configs and configs.results[0]
     return answers
 
@@ -134,15 +134,15 @@ def refused(answers: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize("name, value", CASES, ids=[f"{name}={value}" for name, value in CASES])
 async def test_a_property_that_is_allowed_works_now_and_after_a_restart(name: str, value: str, tmp_path: Path) -> None:
     properties = FEW | {name: value}
-    async with rig(tmp_path / "data", properties) as made:
-        answers = work(made)
+    async with running_rig(tmp_path / "data", properties) as rig:
+        answers = work(rig)
         await turn()
-        made.pass_time(1)
-        logs = {key: log.next_offset + len(log.records) for key, log in made.broker.topics.logs.items()}
+        rig.pass_time(1)
+        logs = {key: log.next_offset + len(log.records) for key, log in rig.broker.topics.logs.items()}
     assert refused(answers) == OTHERWISE.get((name, value), set())
-    for again in (properties, {}):
-        async with rig(tmp_path / "data", again) as made:
-            assert {key: log.next_offset for key, log in made.broker.topics.logs.items()} == logs
+    for restarted in (properties, {}):
+        async with running_rig(tmp_path / "data", restarted) as rig:
+            assert {key: log.next_offset for key, log in rig.broker.topics.logs.items()} == logs
             await asyncio.sleep(0)
 
 
@@ -188,15 +188,15 @@ ASSIGNED = [CreatableReplicaAssignment(0, [1, 2, 3])]
 async def test_a_replication_factor_above_1_is_accepted_when_any_is_and_one_copy_is_kept(
     properties: dict[str, str], topic: CreatableTopic, error: ErrorCode, tmp_path: Path
 ) -> None:
-    async with rig(tmp_path / "data", properties) as made:
-        (answer,) = attempt(made, CreateTopicsRequest([topic], timeout_ms=1_000), 7).topics
+    async with running_rig(tmp_path / "data", properties) as rig:
+        (answer,) = attempt(rig, CreateTopicsRequest([topic], timeout_ms=1_000), 7).topics
         assert answer.error_code == error
         if error == ErrorCode.NONE:
             assert answer.replication_factor == 1
-            (shown,) = attempt(made, MetadataRequest([MetadataRequestTopic(name="a")]), 9).topics
-            assert [one.replica_nodes for one in shown.partitions] == [[1]]
+            (shown,) = attempt(rig, MetadataRequest([MetadataRequestTopic(name="a")]), 9).topics
+            assert [each.replica_nodes for each in shown.partitions] == [[1]]
             more = CreatePartitionsRequest([CreatePartitionsTopic("a", 2, None)], timeout_ms=1_000)
-            assert attempt(made, more, 3).results[0].error_code == ErrorCode.NONE
+            assert attempt(rig, more, 3).results[0].error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("name", ["offsets.topic.replication.factor", "transaction.state.log.replication.factor"])
@@ -204,22 +204,22 @@ async def test_copies_of_internal_topics_have_no_effect_and_are_named_as_that(na
     """Set-ups made for a cluster bring them along."""
     assert BrokerConfig({name: "3"}).unused == [name]
     assert BrokerConfig({name: "1"}).unused == []
-    async with rig(tmp_path / "data", FEW | {name: "3"}) as made:
-        assert refused(work(made)) == set()
+    async with running_rig(tmp_path / "data", FEW | {name: "3"}) as rig:
+        assert refused(work(rig)) == set()
 
 
 async def test_with_any_replication_factor_everything_works_that_has_one(tmp_path: Path) -> None:
-    async with rig(tmp_path / "data", FEW | ANY | FACTORS) as made:
-        assert refused(work(made)) == set()
+    async with running_rig(tmp_path / "data", FEW | ANY | FACTORS) as rig:
+        assert refused(work(rig)) == set()
 
 
 async def test_the_default_number_of_partitions_counts_towards_what_one_request_may_make(tmp_path: Path) -> None:
-    async with rig(tmp_path / "data", {"num.partitions": "5001"}) as made:
+    async with running_rig(tmp_path / "data", {"num.partitions": "5001"}) as rig:
         topics = [CreatableTopic(name, -1, -1) for name in ("a", "b")]
-        answer = attempt(made, CreateTopicsRequest(topics, timeout_ms=1_000), 7)
-        assert [one.error_code for one in answer.topics] == [ErrorCode.POLICY_VIOLATION] * 2
-        answer = attempt(made, CreateTopicsRequest(topics[:1], timeout_ms=1_000), 7)
-        assert [one.error_code for one in answer.topics] == [ErrorCode.NONE]
+        answer = attempt(rig, CreateTopicsRequest(topics, timeout_ms=1_000), 7)
+        assert [each.error_code for each in answer.topics] == [ErrorCode.POLICY_VIOLATION] * 2
+        answer = attempt(rig, CreateTopicsRequest(topics[:1], timeout_ms=1_000), 7)
+        assert [each.error_code for each in answer.topics] == [ErrorCode.NONE]
 
 
 NEAREST = {

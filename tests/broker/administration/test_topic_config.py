@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stuntbroker.broker.properties import ConfigError, check_topic_config
-from tests.kit.rig import rig
+from tests.kit.rig import running_rig
 from tests.kit.valid_requests import TOPIC
 
 LAG = "min.compaction.lag.ms"
@@ -34,14 +34,14 @@ def test_what_kafka_refuses_is_refused(configs: dict[str, str | None]) -> None:
 
 
 async def test_a_topic_with_a_lag_is_cleaned_when_the_lag_is_over(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, cleanup_policy="compact", min_compaction_lag_ms="60000")
-        log = made.log(TOPIC, 0)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, cleanup_policy="compact", min_compaction_lag_ms="60000")
+        log = rig.log(TOPIC, 0)
         for n in range(40):
-            log.append_record(b"%d" % (n % 2), b"x" * 100, made.clock.ms)
+            log.append_record(b"%d" % (n % 2), b"x" * 100, rig.clock.ms)
         for _ in range(100):
-            made.pass_time(590)
+            rig.pass_time(590)
         assert sum(1 for _ in log.batches()) == 40
         for _ in range(10):
-            made.pass_time(590)
+            rig.pass_time(590)
         assert sum(1 for _ in log.batches()) == 2

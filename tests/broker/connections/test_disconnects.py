@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.leave_group_request import LeaveGroupRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.kit.group_requests import GROUP, end, init, pair, write
-from tests.kit.rig import Client, Rig, cut, decode, frame, rig
+from tests.kit.rig import Client, Rig, cut, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 
 PRODUCE, END_TXN, JOIN_GROUP, SYNC_GROUP = 0, 26, 11, 14
@@ -32,11 +32,11 @@ def _joined(client: Client) -> Any:
     return decode(client.answers()[0], JOIN_GROUP, 3)
 
 
-def _group_of_two(made: Rig) -> tuple[Client, Client, SyncGroupRequest, SyncGroupRequest]:
+def _group_of_two(rig: Rig) -> tuple[Client, Client, SyncGroupRequest, SyncGroupRequest]:
     """A leader and a follower of one generation, and the SyncGroup request of each."""
-    leader, follower = made.client(), made.client()
+    leader, follower = rig.client(), rig.client()
     _join(leader)
-    made.pass_time(0)
+    rig.pass_time(0)
     alone = _joined(leader)
     assert not leader.ask(_sync(alone, [alone.member_id]), 3).error_code
     _join(follower)
@@ -57,12 +57,12 @@ def _produce() -> bytes:
     return frame(ProduceRequest(None, -1, 1_000, topics), 9)
 
 
-@pytest.mark.parametrize("asked", ["Produce", "EndTxn"])
-async def test_a_follower_that_closes_takes_no_answer_of_another_client_with_it(data_dir: Path, asked: str) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        leader, follower, sync_of_leader, sync_of_follower = _group_of_two(made)
-        stranger = made.client()
+@pytest.mark.parametrize("sent", ["Produce", "EndTxn"])
+async def test_a_follower_that_closes_takes_no_answer_of_another_client_with_it(data_dir: Path, sent: str) -> None:
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        leader, follower, sync_of_leader, sync_of_follower = _group_of_two(rig)
+        stranger = rig.client()
         owner = pair(init(stranger, "payments"))
         assert not write(stranger, "payments", owner, "42 EUR")
         follower.feed(frame(sync_of_follower, 3))
@@ -70,31 +70,31 @@ async def test_a_follower_that_closes_takes_no_answer_of_another_client_with_it(
 
         follower.close_unnoticed()
         leader.feed(frame(sync_of_leader, 3))
-        request = _produce() if asked == "Produce" else frame(EndTxnRequest("payments", *owner, True), 5)
+        request = _produce() if sent == "Produce" else frame(EndTxnRequest("payments", *owner, True), 5)
         stranger.feed(request)
-        made.broker.turn.end()
-        follower.leave()
+        rig.broker.turn.end()
+        follower.disconnect()
 
         assert not decode(_only(leader), SYNC_GROUP, 3).error_code
-        key, version = (PRODUCE, 9) if asked == "Produce" else (END_TXN, 5)
+        key, version = (PRODUCE, 9) if sent == "Produce" else (END_TXN, 5)
         answer: Any = decode(_only(stranger), key, version)
-        error = answer.responses[0].partition_responses[0].error_code if asked == "Produce" else answer.error_code
+        error = answer.responses[0].partition_responses[0].error_code if sent == "Produce" else answer.error_code
         assert error == ErrorCode.NONE
-        if asked == "Produce":
+        if sent == "Produce":
             assert not end(stranger, "payments", owner).error_code
-        assert made.log(TOPIC, 0).last_stable_offset == made.log(TOPIC, 0).next_offset
+        assert rig.log(TOPIC, 0).last_stable_offset == rig.log(TOPIC, 0).next_offset
 
 
 async def test_a_closed_follower_does_not_crash_the_request_that_answers_it(data_dir: Path) -> None:
     """Where nothing waits for the disk, its answer goes to the closed transport at once, inside the leader's request."""
-    async with rig(data_dir) as made:
-        leader, follower, sync_of_leader, sync_of_follower = _group_of_two(made)
+    async with running_rig(data_dir) as rig:
+        leader, follower, sync_of_leader, sync_of_follower = _group_of_two(rig)
         follower.feed(frame(sync_of_follower, 3))
-        made.broker.turn.end()
+        rig.broker.turn.end()
         follower.close_unnoticed()
         leader.ask(_left(sync_of_leader), 0)
         assert not leader.transport.closed
-        assert not made.events.crashes()
+        assert not rig.events.crashes()
 
 
 def _left(member: SyncGroupRequest) -> LeaveGroupRequest:
@@ -102,10 +102,10 @@ def _left(member: SyncGroupRequest) -> LeaveGroupRequest:
 
 
 def _only(client: Client) -> bytes:
-    found = cut(client.transport.sent)
+    actual = cut(client.transport.sent)
     client.transport.sent.clear()
-    assert len(found) == 1
-    return found[0]
+    assert len(actual) == 1
+    return actual[0]
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def _only(client: Client) -> bytes:
 async def test_a_transport_that_refuses_an_answer_is_closed_and_a_fault_that_is_no_client_s_is_logged(
     fault: Exception, events: list[str], data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        refused, other = made.client(), made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        refused, other = rig.client(), rig.client()
         data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch(1))])]
 
         def refuse(out: object) -> None:
@@ -129,4 +129,4 @@ async def test_a_transport_that_refuses_an_answer_is_closed_and_a_fault_that_is_
         other.feed(frame(ProduceRequest(None, -1, 1_000, data), 9))
         assert len(other.answers()) == 1
         assert refused.transport.aborted
-        assert [name for name in made.events.names() if name == "answer_refused"] == events
+        assert [name for name in rig.events.names() if name == "answer_refused"] == events

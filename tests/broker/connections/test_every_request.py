@@ -21,7 +21,7 @@ from stuntbroker.protocol.primitives import DecodeError
 from tests.kit.bystander import Bystander
 from tests.kit.message_samples import CASES as SAMPLE_CASES
 from tests.kit.message_samples import random_message
-from tests.kit.rig import Client, Rig, decode, frame, raw_frame, rig, turn
+from tests.kit.rig import Client, Rig, decode, frame, raw_frame, running_rig, turn
 from tests.kit.valid_requests import CASES, IDS, MAY_WAIT, TOPIC, TXN, valid_request
 
 EXTREME_BYTES = (0x00, 0x7F, 0x80, 0xFF)
@@ -40,8 +40,8 @@ class Attacker:
     def prepare(self) -> tuple[bytes, int, int]:
         """(topic id, producer id, epoch) of what the valid requests are about."""
         topic_id: bytes = self.rig.topic(TOPIC).id
-        made = self.rig.client().ask(InitProducerIdRequest(TXN, 60_000), 4)
-        return topic_id, made.producer_id, made.producer_epoch
+        created = self.rig.client().ask(InitProducerIdRequest(TXN, 60_000), 4)
+        return topic_id, created.producer_id, created.producer_epoch
 
     def send(self, key: int, version: int, body: bytes) -> str:
         """What became of one frame: `answered`, `waits`, `silent` or `closed`. Anything else is a failure."""
@@ -61,7 +61,7 @@ class Attacker:
         else:
             assert not ProduceRequest.decode(body, version, _after_header(body, version)).acks
             return "silent"
-        client.leave()
+        client.disconnect()
         self.client = self.rig.client()
         return outcome
 
@@ -95,13 +95,13 @@ async def test_every_api_that_is_served_has_a_valid_request_here() -> None:
 
 
 async def test_every_request_in_every_version_is_answered_in_that_version(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        attacker = Attacker(made)
+    async with running_rig(data_dir) as rig:
+        attacker = Attacker(rig)
         for key, version in CASES:
-            client = made.client()
+            client = rig.client()
             client.feed(frame(valid_request(key, version, *attacker.prepare()), version))
             if client.connection.open:
-                made.pass_time(10_000)
+                rig.pass_time(10_000)
             (answer,) = client.answers()
             decode(answer, key, version)
             assert not client.transport.closed
@@ -109,20 +109,20 @@ async def test_every_request_in_every_version_is_answered_in_that_version(data_d
 
 @pytest.mark.parametrize("key", SERVED, ids=lambda key: APIS[key].name)
 async def test_a_request_cut_at_any_byte_closes_its_own_connection_only(key: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        attacker, bystander = Attacker(made), Bystander(made)
+    async with running_rig(data_dir) as rig:
+        attacker, bystander = Attacker(rig), Bystander(rig)
         low, high, _ = SERVED[key]
         for version in range(low, high + 1):
             body = body_of(attacker, key, version)
             assert {attacker.send(key, version, part) for part in cuts(body)} <= {"closed", "answered"}
             bystander.work()
-        assert made.events.names().count("request_malformed") > 10
+        assert rig.events.names().count("request_malformed") > 10
 
 
 @pytest.mark.parametrize("key", SERVED, ids=lambda key: APIS[key].name)
 async def test_a_request_with_any_byte_length_or_count_at_its_extremes_hurts_nobody(key: int, data_dir: Path) -> None:
-    async with rig(data_dir, {"num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}) as made:
-        attacker, bystander = Attacker(made), Bystander(made)
+    async with running_rig(data_dir, {"num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}) as rig:
+        attacker, bystander = Attacker(rig), Bystander(rig)
         low, high, _ = SERVED[key]
         for version in range(low, high + 1):
             body = body_of(attacker, key, version)
@@ -137,8 +137,8 @@ async def test_random_values_of_every_field_hurt_nobody(key: int, data_dir: Path
     """Well-formed requests that mean nothing; large ones too, which are read where they were received."""
     random = Random(key)
     samples = [(m, v) for m, v in SAMPLE_CASES if m.name == f"{APIS[key].name}Request"]
-    async with rig(data_dir) as made:
-        attacker, bystander = Attacker(made), Bystander(made)
+    async with running_rig(data_dir) as rig:
+        attacker, bystander = Attacker(rig), Bystander(rig)
         attacker.prepare()
         low, high, _ = SERVED[key]
         for message, version in samples:
@@ -152,8 +152,8 @@ async def test_random_values_of_every_field_hurt_nobody(key: int, data_dir: Path
 
 @pytest.mark.parametrize(("key", "version"), CASES[::7], ids=IDS[::7])
 async def test_a_lying_length_allocates_nothing(key: int, version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        attacker = Attacker(made)
+    async with running_rig(data_dir) as rig:
+        attacker = Attacker(rig)
         body = body_of(attacker, key, version)
         attacker.send(key, version, body)
         tracemalloc.start()
@@ -172,18 +172,18 @@ async def test_a_lying_length_allocates_nothing(key: int, version: int, data_dir
 async def test_an_unknown_key_or_version_closes_the_connection_with_one_line(
     key: int, version: int, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        client: Client = made.client()
+    async with running_rig(data_dir) as rig:
+        client: Client = rig.client()
         client.feed(raw_frame(pack(">hhih", key, version, 1, -1) + bytes(20)))
         assert client.transport.closed
         assert not client.answers()
-        assert made.events.names() == ["request_not_served"]
+        assert rig.events.names() == ["request_not_served"]
 
 
 @pytest.mark.parametrize("version", [-1, 5, 99, 32_767])
 async def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.feed(raw_frame(pack(">hhih", 18, version, 77, -1) + b"\x00\x01\x02"))
         (answer,) = client.answers()
         assert answer == pack(">ihihhh", 77, 35, 1, 18, 0, 4)
@@ -192,8 +192,8 @@ async def test_api_versions_of_an_unknown_version_is_answered_in_version_0(versi
 
 async def test_names_that_are_not_utf_8_are_answered_or_refused(data_dir: Path) -> None:
     """A byte that is no UTF-8 takes three when it is answered: a long name of them does not fit any more."""
-    async with rig(data_dir) as made:
-        attacker, bystander = Attacker(made), Bystander(made)
+    async with running_rig(data_dir) as rig:
+        attacker, bystander = Attacker(rig), Bystander(rig)
         for key, version in CASES:
             for size in (10, 30_000):
                 text = TOPIC.encode() if key not in (10, 22, 25, 26) else b"attacked"
@@ -219,8 +219,8 @@ async def test_names_that_are_not_utf_8_are_answered_or_refused(data_dir: Path) 
 
 
 def test_the_sample_of_extremes_holds_what_it_says() -> None:
-    made = set(extremes(b"12345678ab"))
-    assert b"12345678\xffb" in made
-    assert b"12345678" + pack(">i", 2**31 - 1) in made
+    created = set(extremes(b"12345678ab"))
+    assert b"12345678\xffb" in created
+    assert b"12345678" + pack(">i", 2**31 - 1) in created
     with pytest.raises(DecodeError):
         ProduceRequest.decode(b"", 3)

@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.metadata_request import MetadataRequest, Meta
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.primitives import ELEMENTS_MAX, TAGS_MAX, ZERO_UUID
 from tests.kit.bystander import Bystander
-from tests.kit.rig import Client, Rig, decode, frame, raw_frame, rig, turn
+from tests.kit.rig import Client, Rig, decode, frame, raw_frame, running_rig, turn
 from tests.kit.valid_requests import CASES, TOPIC, batch, valid_request
 
 CLIENT_HELLO = bytes.fromhex("160301020001000001fc0303") + bytes(200)
@@ -49,11 +49,11 @@ def header(key: int, version: int, flexible: bool = True) -> bytes:
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 104_857_601])
 async def test_a_size_that_no_frame_may_have_closes_the_connection_with_one_line(size: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.feed(pack(">i", size))
         assert client.transport.closed
-        assert made.events.names() == ["frame_refused"]
+        assert rig.events.names() == ["frame_refused"]
         assert client.connection.room == FIRST_BUFFER
 
 
@@ -67,35 +67,35 @@ SPOKEN = {
 
 @pytest.mark.parametrize("data", SPOKEN, ids=["TLS", "GET", "POST", "nothing known"])
 async def test_what_the_client_speaks_instead_of_kafka_is_named_in_the_log(data: bytes, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.client().feed(data)
-        ((event, fields),) = made.events.kept
+    async with running_rig(data_dir) as rig:
+        rig.client().feed(data)
+        ((event, fields),) = rig.events.kept
         assert event == "frame_refused"
         assert SPOKEN[data] in fields["reason"]
 
 
 @pytest.mark.parametrize("size", range(10))
 async def test_a_frame_shorter_than_a_header_closes_the_connection(size: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.feed(raw_frame(bytes(size)))
         assert client.transport.closed
-        assert made.events.names() == ["request_malformed"]
+        assert rig.events.names() == ["request_malformed"]
 
 
 @pytest.mark.parametrize("greeting", [CLIENT_HELLO, HTTP], ids=["TLS", "HTTP"])
 async def test_another_protocol_is_refused_at_its_first_bytes(greeting: bytes, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.feed(greeting)
         assert client.transport.closed
         assert not client.answers()
-        assert made.events.names() == ["frame_refused"]
+        assert rig.events.names() == ["frame_refused"]
 
 
 async def test_the_limit_of_a_frame_is_the_property(data_dir: Path) -> None:
-    async with rig(data_dir, {"socket.request.max.bytes": "1000"}) as made:
-        client = made.client()
+    async with running_rig(data_dir, {"socket.request.max.bytes": "1000"}) as rig:
+        client = rig.client()
         client.feed(raw_frame(header(18, 0, False).ljust(1_000, b"\0")))
         assert not client.transport.closed
         client.feed(pack(">i", 1_001))
@@ -103,9 +103,9 @@ async def test_the_limit_of_a_frame_is_the_property(data_dir: Path) -> None:
 
 
 async def test_answers_before_a_bad_frame_still_arrive(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        made.topic(TOPIC)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        rig.topic(TOPIC)
         client.feed(frame(produce(batch()), 9) + frame(ApiVersionsRequest(), 0) + pack(">i", -5))
         assert client.transport.closed
         assert len(client.answers()) == 2
@@ -115,8 +115,8 @@ async def test_answers_before_a_bad_frame_still_arrive(data_dir: Path) -> None:
 
 
 async def test_a_declared_length_allocates_nothing_until_the_bytes_come(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.feed(pack(">i", 104_857_600) + b"abc")
         assert client.connection.room <= 8 * FIRST_BUFFER
         client.feed(bytes(100_000))
@@ -125,8 +125,8 @@ async def test_a_declared_length_allocates_nothing_until_the_bytes_come(data_dir
 
 async def test_a_large_frame_is_received_where_it_began(data_dir: Path) -> None:
     """To move tens of megabytes, for each of twenty clients at once, held everybody else up."""
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.feed(pack(">i", 50_000_000) + bytes(100_000))
         before = client.connection._view
         client.feed(bytes(45_000_000))
@@ -134,18 +134,18 @@ async def test_a_large_frame_is_received_where_it_began(data_dir: Path) -> None:
 
 
 async def test_a_read_of_a_large_frame_takes_little(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.feed(pack(">i", 50_000_000) + bytes(10_000_000))
         assert len(client.connection.get_buffer(-1)) == READ_AT_ONCE
 
 
 async def test_large_frames_take_only_so_much_of_a_turn_and_small_ones_are_always_read(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        clients = [made.client() for _ in range(4)]
+    async with running_rig(data_dir) as rig:
+        clients = [rig.client() for _ in range(4)]
         for client in clients:
             client.feed(pack(">i", 50_000_000) + bytes(1_000_000))
-        made.broker.read_pace.begin_turn()
+        rig.broker.read_pace.begin_turn()
         reads = 0
         while any(client.transport.reading for client in clients):
             for client in clients:
@@ -153,25 +153,25 @@ async def test_large_frames_take_only_so_much_of_a_turn_and_small_ones_are_alway
                     client.connection.buffer_updated(len(client.connection.get_buffer(-1)))
                     reads += 1
         assert READS_IN_A_TURN <= reads < READS_IN_A_TURN + len(clients)
-        assert made.client().ask(ApiVersionsRequest(), 0).error_code == 0
-        made.broker.read_pace.begin_turn()
+        assert rig.client().ask(ApiVersionsRequest(), 0).error_code == 0
+        rig.broker.read_pace.begin_turn()
         assert all(client.transport.reading for client in clients)
 
 
 async def test_a_connection_that_waited_for_the_next_turn_and_was_closed_stays_closed(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.feed(pack(">i", 50_000_000))
         while client.transport.reading:
             client.connection.buffer_updated(len(client.connection.get_buffer(-1)))
         client.connection.close()
-        made.broker.read_pace.begin_turn()
+        rig.broker.read_pace.begin_turn()
         assert not client.transport.reading
 
 
 async def test_a_frame_that_drips_in_is_not_copied_for_every_drop(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.feed(pack(">i", 50_000_000) + bytes(1_000_000))
         before = client.connection._view
         client.feed(bytes(1_000), step=1)
@@ -182,17 +182,17 @@ async def test_a_frame_that_drips_in_is_not_copied_for_every_drop(data_dir: Path
 async def test_a_header_of_too_many_tagged_fields_is_refused_unread(count: int, data_dir: Path) -> None:
     """Tens of millions of them, each of two bytes, took a broker down once."""
     body = pack(">hhih", 3, 12, 1, -1) + uvarint(count) + bytes(50_000_000)
-    async with rig(data_dir) as made:
-        client = made.client()
-        bystander = Bystander(made)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        bystander = Bystander(rig)
         client.feed(raw_frame(body[:1_000_000]))
         loop = asyncio.get_running_loop()
         began = loop.time()
-        client = made.client()
+        client = rig.client()
         client.feed(memoryview(raw_frame(body)))
         assert loop.time() - began < 5
         assert client.transport.closed
-        assert made.events.names().count("request_malformed") == 2
+        assert rig.events.names().count("request_malformed") == 2
         bystander.work()
 
 
@@ -214,9 +214,9 @@ FLOODS: dict[str, tuple[int, int, Callable[[int], bytes]]] = {
 @pytest.mark.parametrize("count", [ELEMENTS_MAX // 2, ELEMENTS_MAX + 1, 3_000_000])
 async def test_a_flood_of_tiny_elements_costs_a_bounded_time(what: str, count: int, data_dir: Path) -> None:
     key, version, build = FLOODS[what]
-    async with rig(data_dir, {"auto.create.topics.enable": "false"}) as made:
-        bystander = Bystander(made)
-        client = made.client()
+    async with running_rig(data_dir, {"auto.create.topics.enable": "false"}) as rig:
+        bystander = Bystander(rig)
+        client = rig.client()
         data = raw_frame(header(key, version) + build(count))
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -226,26 +226,26 @@ async def test_a_flood_of_tiny_elements_costs_a_bounded_time(what: str, count: i
         )  # A hundredth of that as a rule; minutes without the limit, or with a loop in a loop.
         if count > ELEMENTS_MAX:
             assert client.transport.closed
-            assert made.events.names() == ["request_malformed"]
+            assert rig.events.names() == ["request_malformed"]
         bystander.work()
 
 
 async def test_tags_in_elements_are_counted_with_them(data_dir: Path) -> None:
     element = bytes(16) + b"\x02x" + uvarint(1_000) + b"".join(uvarint(n) + b"\0" for n in range(1_000))
-    async with rig(data_dir, {"auto.create.topics.enable": "false"}) as made:
-        client = made.client()
+    async with running_rig(data_dir, {"auto.create.topics.enable": "false"}) as rig:
+        client = rig.client()
         client.feed(raw_frame(header(3, 12) + uvarint(501) + element * 500 + bytes(3)))
         assert client.transport.closed
-        assert f"more than {ELEMENTS_MAX} elements" in made.events.kept[-1][1]["reason"]
+        assert f"more than {ELEMENTS_MAX} elements" in rig.events.kept[-1][1]["reason"]
 
 
 # --- client ids
 
 
 async def test_a_huge_client_id_is_read_and_not_kept_whole(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        made.topic(TOPIC)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        rig.topic(TOPIC)
         assert (
             client.ask(produce(batch()), 9, client_id=b"c" * 32_767).responses[0].partition_responses[0].error_code == 0
         )
@@ -253,8 +253,8 @@ async def test_a_huge_client_id_is_read_and_not_kept_whole(data_dir: Path) -> No
 
 
 async def test_each_request_may_bring_another_client_id(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         for client_id in (
             None,
             b"",
@@ -275,16 +275,16 @@ async def test_each_request_may_bring_another_client_id(data_dir: Path) -> None:
 
 
 async def test_a_client_id_that_is_not_utf_8_is_no_fault(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert client.ask(ApiVersionsRequest(), 0, client_id=b"\xff\xfe\x80").error_code == 0
         assert client.ask(ApiVersionsRequest(), 0, client_id=None).error_code == 0
         assert client.connection.client_id == ""
 
 
 async def test_a_client_id_of_a_lying_length_is_refused_even_when_its_bytes_are_known(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.ask(ApiVersionsRequest(), 0, client_id=b"abc")
         client.feed(raw_frame(pack(">hhih", 16, 0, 1, 900) + b"abc"))
         assert client.transport.closed
@@ -309,17 +309,17 @@ def conversation(topic_id: bytes) -> list[bytes]:
 async def test_frames_cut_anywhere_get_the_same_answers_in_the_same_order(
     cuts: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    async with rig(tmp_path_factory.mktemp("cut")) as made:
-        topic_id = made.topic(TOPIC).id
-        made.broker.topics.internal("__consumer_offsets")
+    async with running_rig(tmp_path_factory.mktemp("cut")) as rig:
+        topic_id = rig.topic(TOPIC).id
+        rig.broker.topics.internal("__consumer_offsets")
         frames = conversation(topic_id)
-        whole = made.client()
-        for one in frames:
-            whole.feed(one)
+        whole = rig.client()
+        for each in frames:
+            whole.feed(each)
         expected = whole.answers()
         assert len(expected) == len(frames)
         stream, at, number = b"".join(frames), 0, 0
-        client = made.client()
+        client = rig.client()
         while at < len(stream):
             step = cuts[number % len(cuts)]
             client.feed(stream[at : at + step])
@@ -328,9 +328,9 @@ async def test_frames_cut_anywhere_get_the_same_answers_in_the_same_order(
 
 
 async def test_a_thousand_requests_at_once_are_answered_in_order(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         requests = [
             frame(produce(batch(size=n % 500)), 9, correlation=n)
             if n % 3
@@ -347,16 +347,16 @@ async def test_a_thousand_requests_at_once_are_answered_in_order(data_dir: Path)
 
 
 def fetch(max_wait_ms: int, offset: int = 0) -> FetchRequest:
-    wish = FetchPartition(0, -1, offset, -1, -1, 1_000_000)
+    wanted = FetchPartition(0, -1, offset, -1, -1, 1_000_000)
     return FetchRequest(
-        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1_000_000, topics=[FetchTopic(TOPIC, partitions=[wish])]
+        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1_000_000, topics=[FetchTopic(TOPIC, partitions=[wanted])]
     )
 
 
 async def test_a_request_that_waits_holds_back_its_own_connection_only(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        waiting, other = made.client(), made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        waiting, other = rig.client(), rig.client()
         waiting.feed(frame(fetch(60_000), 12, correlation=1) + frame(ApiVersionsRequest(), 0, correlation=2))
         assert not waiting.answers()
         other.ask(produce(batch()), 9)
@@ -368,14 +368,14 @@ async def test_a_request_that_waits_holds_back_its_own_connection_only(data_dir:
 
 
 async def test_a_client_that_does_not_read_its_answers_is_not_read_from_either(data_dir: Path) -> None:
-    async with rig(data_dir, {"stuntbroker.write.buffer.bytes": "65536"}) as made:
-        made.topic(TOPIC)
-        bystander = Bystander(made)
-        client = made.client()
+    async with running_rig(data_dir, {"stuntbroker.write.buffer.bytes": "65536"}) as rig:
+        rig.topic(TOPIC)
+        bystander = Bystander(rig)
+        client = rig.client()
         client.transport.stuck = True
-        one = frame(MetadataRequest([MetadataRequestTopic(ZERO_UUID, TOPIC)]), 9)
+        each = frame(MetadataRequest([MetadataRequestTopic(ZERO_UUID, TOPIC)]), 9)
         count = 50_000
-        client.feed(memoryview(one * count))
+        client.feed(memoryview(each * count))
         assert not client.transport.reading
         assert client.transport.unsent < 200_000
         assert client.connection.room <= FIRST_BUFFER
@@ -387,39 +387,39 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_from_either(d
 
 
 async def test_a_client_that_sends_ahead_while_it_waits_fills_one_buffer_and_no_more(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         client.feed(frame(fetch(60_000), 12) + frame(ApiVersionsRequest(), 0) * 10_000)
         assert not client.transport.reading
         assert client.connection.room == FIRST_BUFFER
-        made.client().ask(produce(batch()), 9)
+        rig.client().ask(produce(batch()), 9)
         await turn()
         assert client.transport.reading
         assert len(client.answers()) > 100
 
 
 async def test_a_silent_connection_gives_a_large_buffer_back(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         client.ask(produce(batch(1, size=500_000)), 9)
         assert client.connection.room > KEPT_BUFFER
-        made.pass_time(10_000)
+        rig.pass_time(10_000)
         assert client.connection.room == FIRST_BUFFER
         assert client.ask(ApiVersionsRequest(), 0).error_code == 0
 
 
 async def test_a_batch_in_a_large_frame_is_written_before_its_buffer_is_used_again(data_dir: Path) -> None:
     """Small batches are written when the turn ends, and a large frame is not copied."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, 4)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, 4)
+        client = rig.client()
         first = batch(1, size=3_000)
         client.feed(frame(produce(first, partitions=4), 9))
         client.feed(frame(produce(b"\xee" * 15_000), 9))
         client.answers()
-        for log in made.logs(TOPIC):
+        for log in rig.logs(TOPIC):
             assert b"".join(log.read(0, 1 << 20, 1).parts)[20:] == first[20:]
 
 
@@ -427,67 +427,67 @@ async def test_a_batch_in_a_large_frame_is_written_before_its_buffer_is_used_aga
 
 
 async def test_clients_above_max_connections_are_turned_away_and_others_stay(data_dir: Path) -> None:
-    async with rig(data_dir, {"max.connections": "2"}) as made:
-        first, second = made.client(), made.client()
-        third = made.client()
+    async with running_rig(data_dir, {"max.connections": "2"}) as rig:
+        first, second = rig.client(), rig.client()
+        third = rig.client()
         assert third.transport.aborted
-        assert made.events.names() == ["connection_refused"]
+        assert rig.events.names() == ["connection_refused"]
         assert first.ask(ApiVersionsRequest(), 0).error_code == 0
-        second.leave()
-        assert made.client().ask(ApiVersionsRequest(), 0).error_code == 0
+        second.disconnect()
+        assert rig.client().ask(ApiVersionsRequest(), 0).error_code == 0
 
 
 async def test_a_connection_that_was_silent_for_too_long_is_closed(data_dir: Path) -> None:
-    async with rig(data_dir, {"connections.max.idle.ms": "60000"}) as made:
-        made.topic(TOPIC)
-        silent, busy, waiting = made.client(), made.client(), made.client()
+    async with running_rig(data_dir, {"connections.max.idle.ms": "60000"}) as rig:
+        rig.topic(TOPIC)
+        silent, busy, waiting = rig.client(), rig.client(), rig.client()
         waiting.feed(frame(fetch(2_000_000_000), 12))
         for number in range(7):
             busy.ask(ApiVersionsRequest(), 0, correlation=100 + number)
-            made.pass_time(10_000)
-        made.pass_time(10_000)
+            rig.pass_time(10_000)
+        rig.pass_time(10_000)
         assert (silent.transport.closed, busy.transport.closed, waiting.transport.closed) == (True, False, False)
 
 
 async def test_a_client_that_was_closed_and_never_reads_does_not_hold_its_place_for_ever(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.transport.stuck = True
         client.feed(pack(">i", -1))
         assert client.transport.closed
         assert not client.transport.aborted
-        made.pass_time(10_000)
+        rig.pass_time(10_000)
         assert client.transport.aborted
 
 
 async def test_hundreds_of_bad_clients_leave_nothing_behind(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        bystander = Bystander(made)
+    async with running_rig(data_dir) as rig:
+        bystander = Bystander(rig)
 
         def attack(rig_: Rig) -> None:
             client: Client = rig_.client()
             client.feed(raw_frame(header(3, 12) + b"\xff" * 2_000))
-            client.leave()
+            client.disconnect()
 
-        attack(made)
+        attack(rig)
         tracemalloc.start()
         try:
             for _ in range(300):
-                attack(made)
-                made.events.kept.clear()
+                attack(rig)
+                rig.events.kept.clear()
             assert tracemalloc.get_traced_memory()[0] < 200_000
         finally:
             tracemalloc.stop()
-        assert len(made.broker.connections) == 1
+        assert len(rig.broker.connections) == 1
         bystander.work()
 
 
 async def test_a_whole_frame_above_the_limit_is_refused_too(data_dir: Path) -> None:
     data = frame(produce(batch(size=5_000)), 9)
-    async with rig(data_dir, {"socket.request.max.bytes": str(len(data) - 5)}) as made:
-        client = made.client()
+    async with running_rig(data_dir, {"socket.request.max.bytes": str(len(data) - 5)}) as rig:
+        client = rig.client()
         while not client.connection.get_buffer(-1).nbytes >= len(data):
             client.connection._make_room(2 * len(data))
         client.feed(data)
         assert client.transport.closed
-        assert "frame_refused" in made.events.names()
+        assert "frame_refused" in rig.events.names()

@@ -16,7 +16,7 @@ from stuntbroker.broker.properties import ConfigError
 from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
-from tests.kit.rig import KEYS, decode, frame, rig
+from tests.kit.rig import KEYS, decode, frame, running_rig
 
 MAP = "listener.security.protocol.map"
 CONTROLLERS = "controller.listener.names"
@@ -92,12 +92,12 @@ TABLE = {
 
 @pytest.mark.parametrize("what", TABLE)
 def test_a_client_is_told_an_address_that_it_can_reach(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    configured, mapped, gateway, local, peer, told = TABLE[what]
+    configured, mapped, gateway, local, peer, messages = TABLE[what]
     monkeypatch.setattr(listener, "gateway", lambda: gateway)
     monkeypatch.setattr(listener, "_in_container", lambda: gateway is not None)
     properties = {"advertised.listeners": configured, "stuntbroker.mapped.address": mapped}
     (only,) = listeners_of(BrokerConfig(properties))
-    assert only.address_for(local, peer) == told
+    assert only.address_for(local, peer) == messages
 
 
 async def test_a_client_is_told_the_address_of_the_listener_by_which_it_came(data_dir: Path) -> None:
@@ -106,8 +106,8 @@ async def test_a_client_is_told_the_address_of_the_listener_by_which_it_came(dat
         "advertised.listeners": "outside://localhost:29092,INSIDE://kafka:9092",
         MAP: "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,BARE:PLAINTEXT",
     }
-    async with rig(data_dir, properties) as made:
-        ports = [each.addresses[0].port for each in made.broker.listeners]
+    async with running_rig(data_dir, properties) as rig:
+        ports = [each.addresses[0].port for each in rig.broker.listeners]
         assert len(set(ports)) == 3
         said = []
         for port in ports:
@@ -121,12 +121,12 @@ async def test_a_client_is_told_the_address_of_the_listener_by_which_it_came(dat
 
 
 async def test_every_answer_with_an_address_tells_the_same(data_dir: Path) -> None:
-    async with rig(data_dir, {"advertised.listeners": "PLAINTEXT://elsewhere:7"}) as made:
-        client = made.client(peer=("10.0.0.9", 50_000), local=("10.0.0.5", 9_092))
+    async with running_rig(data_dir, {"advertised.listeners": "PLAINTEXT://elsewhere:7"}) as rig:
+        client = rig.client(peer=("10.0.0.9", 50_000), local=("10.0.0.5", 9_092))
         metadata = client.ask(MetadataRequest([]), 12).brokers[0]
         cluster = client.ask(DescribeClusterRequest(), 0).brokers[0]
         coordinator = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0]
-        assert [(one.host, one.port) for one in (metadata, cluster, coordinator)] == [("elsewhere", 7)] * 3
+        assert [(each.host, each.port) for each in (metadata, cluster, coordinator)] == [("elsewhere", 7)] * 3
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ async def test_every_answer_with_an_address_tells_the_same(data_dir: Path) -> No
     ],
 )
 def test_an_address_is_read_and_shown(text: str, address: tuple[str, int], shown: str) -> None:
-    name, found = parse_address(text, "x")
-    assert (name, found) == ("PLAINTEXT", Address(*address))
-    assert str(found) == shown
+    name, actual = parse_address(text, "x")
+    assert (name, actual) == ("PLAINTEXT", Address(*address))
+    assert str(actual) == shown
 
 
 @pytest.mark.parametrize(
@@ -220,11 +220,11 @@ def test_an_address_that_stands_for_all_is_reached_by_loopback(host: str, reacha
 def test_localhost_listens_on_both_loopbacks_with_one_port() -> None:
     sockets = bind("localhost", 0)
     try:
-        assert {one.getsockname()[1] for one in sockets} == {sockets[0].getsockname()[1]}
+        assert {each.getsockname()[1] for each in sockets} == {sockets[0].getsockname()[1]}
         assert sockets[0].getsockname()[0] == "127.0.0.1"
     finally:
-        for one in sockets:
-            one.close()
+        for each in sockets:
+            each.close()
 
 
 MAPPED = ("stuntbroker.mapped.address", "stuntbroker.mapped.address.wait.ms")
@@ -240,22 +240,22 @@ async def test_clients_from_outside_wait_until_their_address_is_told(
         (DescribeClusterRequest(), 0),
         (FindCoordinatorRequest(coordinator_keys=["g"]), 4),
     )
-    async with rig(data_dir, {MAPPED[1]: "60000"}) as made:
-        outside = [made.client(peer=(GATEWAY, 50_000), local=("172.17.0.2", 9_092)) for _ in requests]
+    async with running_rig(data_dir, {MAPPED[1]: "60000"}) as rig:
+        outside = [rig.client(peer=(GATEWAY, 50_000), local=("172.17.0.2", 9_092)) for _ in requests]
         for client, (request, version) in zip(outside, requests, strict=True):
             client.feed(frame(request, version))
             assert client.answers() == []
-        inside = made.client(peer=("127.0.0.1", 50_000), local=("127.0.0.1", 9_092))
+        inside = rig.client(peer=("127.0.0.1", 50_000), local=("127.0.0.1", 9_092))
         assert inside.ask(MetadataRequest([]), 12).brokers[0].host == "127.0.0.1"
 
-        made.broker.dynamic_config.alter("", [Change(MAPPED[0], 0, "localhost:49153")], validate_only=False)
+        rig.broker.dynamic_config.alter("", [Change(MAPPED[0], 0, "localhost:49153")], validate_only=False)
 
         for client, (request, version) in zip(outside, requests, strict=True):
             (answer,) = client.answers()
             decoded = decode(answer, KEYS[type(request).__name__.removesuffix("Request")], version)
-            (told,) = decoded.coordinators if version == 4 else decoded.brokers
-            assert (told.host, told.port) == ("localhost", 49_153)
-        assert made.broker.router._interceptors == []
+            (messages,) = decoded.coordinators if version == 4 else decoded.brokers
+            assert (messages.host, messages.port) == ("localhost", 49_153)
+        assert rig.broker.router._interceptors == []
 
 
 async def test_after_the_time_for_it_clients_from_outside_are_told_localhost(
@@ -263,12 +263,12 @@ async def test_after_the_time_for_it_clients_from_outside_are_told_localhost(
 ) -> None:
     monkeypatch.setattr(listener, "gateway", lambda: GATEWAY)
     monkeypatch.setattr(listener, "_in_container", lambda: True)
-    async with rig(data_dir, {MAPPED[1]: "60000"}) as made:
-        client = made.client(peer=(GATEWAY, 50_000), local=("172.17.0.2", 9_092))
+    async with running_rig(data_dir, {MAPPED[1]: "60000"}) as rig:
+        client = rig.client(peer=(GATEWAY, 50_000), local=("172.17.0.2", 9_092))
         client.feed(frame(MetadataRequest([]), 12))
-        made.pass_time(59_999)
+        rig.pass_time(59_999)
         assert client.answers() == []
-        made.pass_time(1)
+        rig.pass_time(1)
         (answer,) = client.answers()
         assert decode(answer, KEYS["Metadata"], 12).brokers[0].host == "localhost"
         assert client.ask(MetadataRequest([]), 12).brokers[0].host == "localhost"

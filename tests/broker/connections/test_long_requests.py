@@ -35,7 +35,7 @@ from stuntbroker.protocol.primitives import Message
 from stuntbroker.storage.errors import StorageError
 from tests.kit.bystander import Bystander
 from tests.kit.group_requests import init, pair
-from tests.kit.rig import KEYS, Client, Rig, decode, frame, rig, turn
+from tests.kit.rig import KEYS, Client, Rig, decode, frame, running_rig, turn
 
 COUNT = 400
 PER_SLICE_MAX = SLICE_COST // MADE + 1
@@ -54,12 +54,12 @@ class Long(NamedTuple):
     """The list in the response."""
 
 
-def there(made: Rig) -> int:
-    return sum(made.broker.topics.get(name) is not None for name in NAMES)
+def there(rig: Rig) -> int:
+    return sum(rig.broker.topics.get(name) is not None for name in NAMES)
 
 
-def grown(made: Rig) -> int:
-    return sum(len(made.logs(name)) == 2 for name in NAMES)
+def grown(rig: Rig) -> int:
+    return sum(len(rig.logs(name)) == 2 for name in NAMES)
 
 
 LONG = {
@@ -72,7 +72,7 @@ LONG = {
     ),
     "DeleteTopics": Long(
         6, DeleteTopicsRequest([DeleteTopicState(name) for name in NAMES], (), 60_000), True,
-        lambda made: COUNT - there(made), "responses",
+        lambda rig: COUNT - there(rig), "responses",
     ),
     "CreatePartitions": Long(
         3, CreatePartitionsRequest([CreatePartitionsTopic(name, 2, None) for name in NAMES], 60_000), True, grown, "results",
@@ -81,12 +81,12 @@ LONG = {
 every = pytest.mark.parametrize("what", LONG)
 
 
-def begin(made: Rig, what: str, is_prepared: bool = False) -> Client:
+def begin(rig: Rig, what: str, is_prepared: bool = False) -> Client:
     """Sends the request; what it needs is there, unless it was `is_prepared` before."""
     if LONG[what].made_before and not is_prepared:
         for name in NAMES:
-            made.topic(name)
-    client = made.client()
+            rig.topic(name)
+    client = rig.client()
     client.feed(frame(LONG[what].request, LONG[what].version))
     return client
 
@@ -103,12 +103,12 @@ async def finish(client: Client, version: int, key: int) -> Any:
 
 @every
 async def test_others_are_served_between_slices_and_the_answer_is_whole(what: str, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        bystander = Bystander(made)
-        client = begin(made, what)
+    async with running_rig(data_dir) as rig:
+        bystander = Bystander(rig)
+        client = begin(rig, what)
         before, turns = 0, 0
         while client.connection.open:
-            done = LONG[what].changed(made)
+            done = LONG[what].changed(rig)
             assert done - before <= PER_SLICE_MAX
             assert not client.answers()
             bystander.work()
@@ -119,15 +119,15 @@ async def test_others_are_served_between_slices_and_the_answer_is_whole(what: st
         response = await finish(client, LONG[what].version, KEYS[what])
 
         results = getattr(response, LONG[what].results)
-        assert [(one.name, one.error_code) for one in results] == [(name, 0) for name in NAMES]
-        assert LONG[what].changed(made) == COUNT
+        assert [(each.name, each.error_code) for each in results] == [(name, 0) for name in NAMES]
+        assert LONG[what].changed(rig) == COUNT
 
 
 async def test_requests_that_only_describe_are_worked_off_in_slices_too(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
+    async with running_rig(data_dir) as rig:
         for name in NAMES:
-            made.topic(name, 3)
-        client = made.client()
+            rig.topic(name, 3)
+        client = rig.client()
         wanted = [DescribeConfigsResource(TOPIC, name, None) for name in NAMES]
         for version, request, results in (
             (12, MetadataRequest(None), "topics"),
@@ -138,16 +138,16 @@ async def test_requests_that_only_describe_are_worked_off_in_slices_too(data_dir
             assert client.connection.open and not client.answers()
             key = KEYS[type(request).__name__.removesuffix("Request")]
             response = await finish(client, version, key)
-            assert [one.error_code for one in getattr(response, results)] == [0] * COUNT
+            assert [each.error_code for each in getattr(response, results)] == [0] * COUNT
 
 
 async def test_a_group_or_transaction_that_is_asked_for_again_and_again_is_described_once(data_dir: Path) -> None:
     """Each time, all its members or partitions were described: 30 kB asked for gigabytes."""
-    async with rig(data_dir) as made:
-        client = made.client()
-        made.topic("many", 101)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        rig.topic("many", 101)
         protocols = [JoinGroupRequestProtocol("range", b"")]
-        members = [made.client() for _ in range(11)]
+        members = [rig.client() for _ in range(11)]
         for member in members:
             member.feed(frame(JoinGroupRequest("a", 30_000, 30_000, "", None, "consumer", protocols), 3))
         groups = client.ask(DescribeGroupsRequest(["a", "b", "a", "b"]), 5).groups
@@ -162,8 +162,8 @@ async def test_a_group_or_transaction_that_is_asked_for_again_and_again_is_descr
 
 async def test_partitions_that_do_not_exist_take_their_part_of_a_slice_too(data_dir: Path) -> None:
     count = 2 * SLICE_COST
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         partitions = [ListOffsetsPartition(index, 0, -1) for index in range(count)]
         for version, request in (
             (6, ListOffsetsRequest(-1, 0, [ListOffsetsTopic("missing", partitions)])),
@@ -172,14 +172,14 @@ async def test_partitions_that_do_not_exist_take_their_part_of_a_slice_too(data_
             client.feed(frame(request, version))
             assert client.connection.open and not client.answers()
             response = await finish(client, version, KEYS[type(request).__name__.removesuffix("Request")])
-            errors = [one.error_code for one in response.topics[0].partitions]
+            errors = [each.error_code for each in response.topics[0].partitions]
             assert errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * count
 
 
 @every
 async def test_what_a_client_sends_behind_a_long_request_is_answered_behind_it(what: str, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = begin(made, what)
+    async with running_rig(data_dir) as rig:
+        client = begin(rig, what)
         client.feed(frame(MetadataRequest([MetadataRequestTopic(name=NAMES[-1])], False), 9, correlation=8))
         await turn(COUNT)
         answers = client.answers()
@@ -190,19 +190,19 @@ async def test_what_a_client_sends_behind_a_long_request_is_answered_behind_it(w
 
 @every
 async def test_long_requests_of_many_clients_take_turns(what: str, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client, other = begin(made, what), begin(made, what, is_prepared=True)
-        before = LONG[what].changed(made)
+    async with running_rig(data_dir) as rig:
+        client, other = begin(rig, what), begin(rig, what, is_prepared=True)
+        before = LONG[what].changed(rig)
         assert before <= 2 * PER_SLICE_MAX  # Each began at once.
         while client.connection.open or other.connection.open:
             await turn(1)
-            done = LONG[what].changed(made)
+            done = LONG[what].changed(rig)
             assert done - before <= PER_SLICE_MAX
             before = done
         assert before == COUNT
         first = await finish(client, LONG[what].version, KEYS[what])
         second = await finish(other, LONG[what].version, KEYS[what])
-        codes = {one.error_code for response in (first, second) for one in getattr(response, LONG[what].results)}
+        codes = {each.error_code for response in (first, second) for each in getattr(response, LONG[what].results)}
         refusal = {
             "Metadata": ErrorCode.NONE,
             "CreateTopics": ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -214,11 +214,11 @@ async def test_long_requests_of_many_clients_take_turns(what: str, data_dir: Pat
 
 @every
 async def test_a_client_that_goes_away_has_asked_nevertheless(what: str, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = begin(made, what)
-        client.leave()
+    async with running_rig(data_dir) as rig:
+        client = begin(rig, what)
+        client.disconnect()
         await turn(COUNT)
-        assert LONG[what].changed(made) == COUNT
+        assert LONG[what].changed(rig) == COUNT
         assert client.transport.sent == b""
 
 
@@ -228,46 +228,46 @@ async def test_a_broker_that_ends_in_the_middle_comes_back_with_what_was_done(
     what: str, crash: bool, data_dir: Path
 ) -> None:
     """Every topic is as before or as asked for, none half, and they were worked off in order."""
-    async with rig(data_dir) as made:
-        client = begin(made, what)
+    async with running_rig(data_dir) as rig:
+        client = begin(rig, what)
         await turn(2)
-        done = LONG[what].changed(made)
+        done = LONG[what].changed(rig)
         assert 0 < done < COUNT
         if crash:
             shutil.copytree(data_dir, data_dir.with_name("crashed"))
-        ids = {topic.name: topic.id for topic in made.broker.topics}
+        ids = {topic.name: topic.id for topic in rig.broker.topics}
     assert not client.transport.sent
 
-    async with rig(data_dir.with_name("crashed") if crash else data_dir) as again:
-        assert LONG[what].changed(again) == done
-        assert {topic.name: topic.id for topic in again.broker.topics} == ids
-        client = again.client()
+    async with running_rig(data_dir.with_name("crashed") if crash else data_dir) as restarted:
+        assert LONG[what].changed(restarted) == done
+        assert {topic.name: topic.id for topic in restarted.broker.topics} == ids
+        client = restarted.client()
         client.feed(frame(LONG[what].request, LONG[what].version))
         await turn(COUNT)
-        assert LONG[what].changed(again) == COUNT
+        assert LONG[what].changed(restarted) == COUNT
 
 
 async def test_a_journal_that_cannot_be_written_refuses_what_is_left_of_a_long_request(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with rig(data_dir) as made:
-        bystander = Bystander(made)
-        client = begin(made, "DeleteTopics")
-        deleted = COUNT - there(made)
+    async with running_rig(data_dir) as rig:
+        bystander = Bystander(rig)
+        client = begin(rig, "DeleteTopics")
+        deleted = COUNT - there(rig)
 
         def full(change: dict[str, Any]) -> None:
             raise StorageError("no space left")
 
         with monkeypatch.context() as patched:
-            patched.setattr(made.broker.data_dir, "journal", full)
+            patched.setattr(rig.broker.data_dir, "journal", full)
             results = (await finish(client, 6, KEYS["DeleteTopics"])).responses
         codes = [result.error_code for result in results]
         assert codes == [0] * deleted + [ErrorCode.KAFKA_STORAGE_ERROR] * (COUNT - deleted)
-        assert there(made) == COUNT - deleted
+        assert there(rig) == COUNT - deleted
         bystander.work()
         client.feed(frame(LONG["DeleteTopics"].request, 6))
         await turn(COUNT)
-        assert there(made) == 0
+        assert there(rig) == 0
 
 
 @pytest.mark.parametrize(("partitions", "count"), [(1, PARTITIONS_MAX + 1), (100, PARTITIONS_MAX // 100 + 1)])
@@ -275,16 +275,16 @@ async def test_more_topics_on_demand_than_one_request_can_make_are_not_made(
     partitions: int, count: int, data_dir: Path
 ) -> None:
     """As in Kafka, where each is unknown at first, and the controller refuses them all together."""
-    async with rig(data_dir, {"num.partitions": str(partitions)}) as made:
-        made.topic("known")
-        client = made.client()
+    async with running_rig(data_dir, {"num.partitions": str(partitions)}) as rig:
+        rig.topic("known")
+        client = rig.client()
         names = ["a b", "known", *(f"new-{number}" for number in range(count))]
         request = MetadataRequest([MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=True)
         client.feed(frame(request, 12))
         topics = (await finish(client, 12, KEYS["Metadata"])).topics
         codes = [ErrorCode.INVALID_TOPIC_EXCEPTION, 0, *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * count]
         assert [topic.error_code for topic in topics] == codes
-        assert [topic.name for topic in made.broker.topics] == ["known"]
+        assert [topic.name for topic in rig.broker.topics] == ["known"]
 
         request = MetadataRequest(request.topics[:-1], allow_auto_topic_creation=True)
         client.feed(frame(request, 12))
@@ -293,28 +293,28 @@ async def test_more_topics_on_demand_than_one_request_can_make_are_not_made(
 
 
 async def test_default_numbers_of_partitions_count_in_what_one_request_can_make(data_dir: Path) -> None:
-    async with rig(data_dir, {"num.partitions": "100"}) as made:
+    async with running_rig(data_dir, {"num.partitions": "100"}) as rig:
         count = PARTITIONS_MAX // 100 + 1
         request = CreateTopicsRequest([CreatableTopic(f"new-{number}", -1, -1) for number in range(count)], 60_000)
-        topics = made.client().ask(request, 7).topics
+        topics = rig.client().ask(request, 7).topics
         assert {topic.error_code for topic in topics} == {ErrorCode.POLICY_VIOLATION}
-        assert list(made.broker.topics) == []
+        assert list(rig.broker.topics) == []
 
 
 async def test_where_each_change_is_synced_a_slice_makes_one_topic(data_dir: Path) -> None:
-    async with rig(data_dir, durability="power") as made:
-        client = begin(made, "CreateTopics")
+    async with running_rig(data_dir, durability="power") as rig:
+        client = begin(rig, "CreateTopics")
         for done in range(1, 6):
-            assert there(made) == done
+            assert there(rig) == done
             await turn(1)
-        client.leave()
+        client.disconnect()
 
 
 @pytest.mark.parametrize("version", range(2, 8))
 async def test_a_long_response_is_encoded_in_slices_and_is_the_same_as_at_once(version: int, data_dir: Path) -> None:
     """Every element, whichever way its version writes how many there are."""
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         names = [f"t{number}" for number in range(3 * ELEMENTS_AT_ONCE + 7)]
         client.feed(frame(CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], 60_000, True), version))
         turns = 0
@@ -324,19 +324,19 @@ async def test_a_long_response_is_encoded_in_slices_and_is_the_same_as_at_once(v
         [answer] = client.answers()
         response = decode(answer, KEYS["CreateTopics"], version)
         assert [topic.name for topic in response.topics] == names
-        again = bytearray()
-        response.encode(again, version)
-        assert answer.endswith(bytes(again))
+        restarted = bytearray()
+        response.encode(restarted, version)
+        assert answer.endswith(bytes(restarted))
         assert turns > 3
 
 
 @pytest.mark.parametrize("version", range(0, 14))
 async def test_a_list_in_the_middle_of_a_response_is_encoded_in_slices_too(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
+    async with running_rig(data_dir) as rig:
         names = [f"t{number}" for number in range(3 * ELEMENTS_AT_ONCE + 7)]
         for name in names:
-            made.topic(name)
-        client = made.client()
+            rig.topic(name)
+        client = rig.client()
         client.feed(frame(MetadataRequest([MetadataRequestTopic(name=name) for name in names]), version))
         response = await finish(client, version, KEYS["Metadata"])
         assert [topic.name for topic in response.topics] == names

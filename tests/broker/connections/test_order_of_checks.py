@@ -41,7 +41,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from tests.kit.produce_and_fetch import GOOD, changed, fetch, produce
-from tests.kit.rig import START_MS, Client, rig
+from tests.kit.rig import START_MS, Client, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 
 Code = ErrorCode
@@ -56,8 +56,8 @@ def put(client: Client, data: bytes, version: int, txn: str | None = "txn", name
 
 
 def state(client: Client) -> tuple[str, list[tuple[str, list[int]]]]:
-    (told,) = client.ask(DescribeTransactionsRequest(["txn"]), 0).transaction_states
-    return told.transaction_state, [(topic.topic, list(topic.partitions)) for topic in told.topics]
+    (messages,) = client.ask(DescribeTransactionsRequest(["txn"]), 0).transaction_states
+    return messages.transaction_state, [(topic.topic, list(topic.partitions)) for topic in messages.topics]
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def state(client: Client) -> tuple[str, list[tuple[str, list[int]]]]:
 async def test_a_batch_that_is_refused_for_its_content_has_begun_the_transaction(
     at: int, new: bytes, error: ErrorCode, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
         data = changed(batch(1, owner.producer_id, owner.producer_epoch, 0), at, new, sealed=at != 17)
 
@@ -83,9 +83,9 @@ async def test_a_batch_that_is_refused_for_its_content_has_begun_the_transaction
 
 
 async def test_what_the_coordinator_says_comes_before_what_is_wrong_with_the_batch_or_the_acks(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
         good = batch(1, owner.producer_id, owner.producer_epoch, 0)
         control = changed(good, 21, b"\0\x30")
@@ -100,9 +100,9 @@ async def test_what_the_coordinator_says_comes_before_what_is_wrong_with_the_bat
 
 
 async def test_the_transactional_id_comes_first_of_all(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         control = changed(batch(1, 7, 0, 0), 21, b"\0\x30")
         for data, name in ((control, TOPIC), (batch(1, 7, 0, 0), "none"), (batch(1, 7, 0, 0), TOPIC)):
             answer = put(client, data, VERIFY, None, name)
@@ -112,9 +112,9 @@ async def test_the_transactional_id_comes_first_of_all(data_dir: Path) -> None:
 @pytest.mark.parametrize("version", [8, VERIFY, IMPLICIT_ADD])
 async def test_an_empty_transactional_id_is_one_that_the_coordinator_refuses(version: int, data_dir: Path) -> None:
     """Not the absence of one: only what the coordinator would be asked about is refused, and not for want of a right."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         of_producer = batch(1, 7, 0, 0)
         cases = [
             (of_producer, TOPIC, Code.INVALID_REQUEST),
@@ -127,32 +127,32 @@ async def test_an_empty_transactional_id_is_one_that_the_coordinator_refuses(ver
 
 
 async def test_a_transactional_batch_of_no_producer_is_a_plain_one(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         answer = put(client, changed(GOOD, 21, b"\0\x10"), IMPLICIT_ADD)
 
         assert (answer.error_code, answer.base_offset) == (Code.NONE, 0)
-        log = made.log(TOPIC, 0)
+        log = rig.log(TOPIC, 0)
         assert log.last_stable_offset == log.next_offset == 3
 
 
 async def test_a_first_batch_that_was_refused_is_remembered(data_dir: Path) -> None:
     """VerificationStateEntry: the epoch before goes on only where it was not overtaken in the sequence."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
-        refused, late = Code.INVALID_PRODUCER_EPOCH, Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-        for sequence, ahead, error in ((0, 0, Code.NONE), (0, 1, refused), (1, 0, late)):
+        refused, delayed = Code.INVALID_PRODUCER_EPOCH, Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+        for sequence, ahead, error in ((0, 0, Code.NONE), (0, 1, refused), (1, 0, delayed)):
             data = batch(1, owner.producer_id, owner.producer_epoch + ahead, sequence)
             assert put(client, data, IMPLICIT_ADD).error_code == error
 
 
 async def test_a_marker_needs_a_producer_and_an_epoch(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         errors = []
         for producer_id, epoch, index in ((7, -1, 0), (-1, 0, 0), (7, -1, 9), (7, 0, 0)):
             marker = WritableTxnMarker(producer_id, epoch, True, [WritableTxnMarkerTopic(TOPIC, [index])], 0, 0)
@@ -164,13 +164,13 @@ async def test_a_marker_needs_a_producer_and_an_epoch(data_dir: Path) -> None:
 
 
 async def test_nothing_is_verified_when_a_partition_does_not_exist(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
         topics = [AddPartitionsToTxnTopic(TOPIC, [0]), AddPartitionsToTxnTopic("none", [0])]
-        one = AddPartitionsToTxnTransaction("txn", owner.producer_id, owner.producer_epoch, True, topics)
-        (result,) = client.ask(AddPartitionsToTxnRequest([one]), 4).results_by_transaction
+        each = AddPartitionsToTxnTransaction("txn", owner.producer_id, owner.producer_epoch, True, topics)
+        (result,) = client.ask(AddPartitionsToTxnRequest([each]), 4).results_by_transaction
 
         assert [topic.results_by_partition[0].partition_error_code for topic in result.topic_results] == [
             Code.OPERATION_NOT_ATTEMPTED, Code.UNKNOWN_TOPIC_OR_PARTITION,
@@ -189,13 +189,13 @@ def latest(
 async def test_the_largest_timestamp_of_committed_records_is_none_when_it_is_in_an_open_transaction(
     data_dir: Path,
 ) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
         assert put(client, GOOD, IMPLICIT_ADD).error_code == Code.NONE
-        late = batch(1, owner.producer_id, owner.producer_epoch, 0, timestamp=START_MS + 1_000)
-        assert put(client, late, IMPLICIT_ADD).error_code == Code.NONE
+        delayed = batch(1, owner.producer_id, owner.producer_epoch, 0, timestamp=START_MS + 1_000)
+        assert put(client, delayed, IMPLICIT_ADD).error_code == Code.NONE
 
         assert latest(client) == (0, -1, -1)
         assert latest(client, isolation=0) == (0, START_MS + 1_000, 3)
@@ -204,28 +204,28 @@ async def test_the_largest_timestamp_of_committed_records_is_none_when_it_is_in_
 
 
 async def test_the_largest_timestamp_is_told_from_below_the_log_start_too(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         assert put(client, GOOD, IMPLICIT_ADD).error_code == Code.NONE
         everything = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, -1)])
         client.ask(DeleteRecordsRequest([everything], 1_000), 2)
 
-        assert made.log(TOPIC, 0).log_start_offset == 3
+        assert rig.log(TOPIC, 0).log_start_offset == 3
         assert latest(client) == (0, START_MS, 0)
 
 
 async def test_a_timestamp_that_a_version_does_not_know_comes_before_a_topic_that_is_not_there(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
 
         assert latest(client, 2, "none")[0] == Code.UNSUPPORTED_VERSION
         assert latest(client, 9, "none")[0] == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_a_wrong_value_comes_before_a_topic_that_is_not_there(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         errors = []
         for key, value in (("retention.ms", "nonsense"), ("no.such.key", "1"), ("retention.ms", "1")):
             resource = AlterConfigsResource(2, "none", [AlterableConfig(key, 0, value)])
@@ -237,16 +237,16 @@ async def test_a_wrong_value_comes_before_a_topic_that_is_not_there(data_dir: Pa
 
 async def test_a_fetch_tells_last_what_is_not_there(data_dir: Path) -> None:
     """Topics that do not exist, then partitions; a topic is there twice when another comes between."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        known = made.broker.topics.get(TOPIC)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        known = rig.broker.topics.get(TOPIC)
         assert known is not None
 
-        def wish(topic_id: bytes, *indexes: int) -> FetchTopic:
+        def wanted(topic_id: bytes, *indexes: int) -> FetchTopic:
             return FetchTopic("", topic_id, [FetchPartition(index, -1, 0, -1, -1, 1_000) for index in indexes])
 
-        asked = [wish(known.id, 9, 0), wish(bytes(15) + b"\x07", 0)]
-        answer = made.client().ask(fetch(max_wait_ms=0, topics=asked), 13)
+        request = [wanted(known.id, 9, 0), wanted(bytes(15) + b"\x07", 0)]
+        answer = rig.client().ask(fetch(max_wait_ms=0, topics=request), 13)
 
         assert [(topic.topic_id == known.id, [p.partition_index for p in topic.partitions]) for topic in answer.responses] == [
             (True, [0]), (False, [0]), (True, [9]),
@@ -254,18 +254,18 @@ async def test_a_fetch_tells_last_what_is_not_there(data_dir: Path) -> None:
 
 
 async def test_what_does_not_fit_into_a_fetch_has_no_list_of_aborted_transactions(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, partitions=2)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, partitions=2)
+        client = rig.client()
         assert put(client, GOOD, IMPLICIT_ADD).error_code == Code.NONE
         second = produce(GOOD)
         second.topic_data[0].partition_data[0].index = 1
         client.ask(second, 9)
-        told = []
+        messages = []
         for limit in (1, 1_000):
             wishes = [FetchPartition(index, -1, 0, -1, -1, limit) for index in (0, 1)]
-            asked = [FetchTopic(TOPIC, partitions=wishes)]
-            answer = client.ask(fetch(max_wait_ms=0, isolation_level=READ_COMMITTED, topics=asked), 12)
-            told.append([part.aborted_transactions for part in answer.responses[0].partitions])
+            request = [FetchTopic(TOPIC, partitions=wishes)]
+            answer = client.ask(fetch(max_wait_ms=0, isolation_level=READ_COMMITTED, topics=request), 12)
+            messages.append([part.aborted_transactions for part in answer.responses[0].partitions])
 
-        assert told == [[[], None], [[], []]]
+        assert messages == [[[], None], [[], []]]

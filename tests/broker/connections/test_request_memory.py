@@ -16,7 +16,7 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.group_requests import GROUP
-from tests.kit.rig import Client, Rig, decode, frame, rig
+from tests.kit.rig import Client, Rig, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 
 MIB = 1 << 20
@@ -32,41 +32,41 @@ def large_produce() -> bytes:
     )
 
 
-def held(made: Rig) -> int:
-    return sum(connection.room for connection in made.broker.connections)
+def held(rig: Rig) -> int:
+    return sum(connection.room for connection in rig.broker.connections)
 
 
-def half_sent(made: Rig, count: int, size: int = 7 * MIB) -> list[Client]:
+def half_sent(rig: Rig, count: int, size: int = 7 * MIB) -> list[Client]:
     """Clients that declare a large frame, send a quarter of it, as far as they are read from, and fall silent."""
-    clients = [made.client() for _ in range(count)]
+    clients = [rig.client() for _ in range(count)]
     for client in clients:
         client.feed(pack(">i", size) + bytes(size // 4), step=100_000)
     return clients
 
 
 async def test_half_sent_requests_hold_no_more_than_the_limit_and_small_ones_go_on(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        clients = half_sent(made, 20)
-        memory = made.broker.request_memory
-        assert memory.used == held(made) <= LIMIT + 20 * ALWAYS_GIVEN
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        clients = half_sent(rig, 20)
+        memory = rig.broker.request_memory
+        assert memory.used == held(rig) <= LIMIT + 20 * ALWAYS_GIVEN
         assert [client.transport.reading for client in clients].count(False) > 10
-        assert made.events.names().count("request_memory_used_up") == 1
-        assert made.client().ask(ApiVersionsRequest(), 0).error_code == 0
+        assert rig.events.names().count("request_memory_used_up") == 1
+        assert rig.client().ask(ApiVersionsRequest(), 0).error_code == 0
         for client in clients:
-            client.leave()
-        assert memory.used == held(made)
+            client.disconnect()
+        assert memory.used == held(rig)
 
 
 async def test_who_waits_for_memory_goes_on_when_others_give_it_back(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        made.topic(TOPIC, max_message_bytes=str(4 * MIB))
-        holders = half_sent(made, 5, 6 * MIB)
-        client, request = made.client(), memoryview(large_produce())
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        rig.topic(TOPIC, max_message_bytes=str(4 * MIB))
+        holders = half_sent(rig, 5, 6 * MIB)
+        client, request = rig.client(), memoryview(large_produce())
         at = len(request)
         client.feed(request, step=60_000)
         assert not client.transport.reading and not client.answers()
         for holder in holders:
-            holder.leave()
+            holder.disconnect()
         assert client.transport.reading
         # What the client's socket held back comes now.
         sent = client.connection._high - client.connection._low
@@ -76,10 +76,10 @@ async def test_who_waits_for_memory_goes_on_when_others_give_it_back(data_dir: P
 
 async def test_clients_that_all_go_on_are_all_answered_and_none_is_cut_off(data_dir: Path) -> None:
     """They hold a part of the memory each: without one that may go beyond the limit, all would wait for one another."""
-    async with rig(data_dir, PROPERTIES) as made:
-        made.topic(TOPIC, max_message_bytes=str(4 * MIB))
-        memory, request = made.broker.request_memory, memoryview(large_produce())
-        clients = [made.client() for _ in range(20)]
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        rig.topic(TOPIC, max_message_bytes=str(4 * MIB))
+        memory, request = rig.broker.request_memory, memoryview(large_produce())
+        clients = [rig.client() for _ in range(20)]
         sent = dict.fromkeys(clients, 0)
         answers = 0
         for rounds in range(2_000):
@@ -90,66 +90,66 @@ async def test_clients_that_all_go_on_are_all_answered_and_none_is_cut_off(data_
                     client.feed(request[at : at + count])
                     sent[client] += count
                     answers += len(client.answers())
-                assert memory.used == held(made) <= LIMIT + len(request) + 20 * ALWAYS_GIVEN
-            made.broker.read_pace.begin_turn()
+                assert memory.used == held(rig) <= LIMIT + len(request) + 20 * ALWAYS_GIVEN
+            rig.broker.read_pace.begin_turn()
             if rounds % 50 == 0:
-                made.pass_time(IDLE_CHECK_MS)
+                rig.pass_time(IDLE_CHECK_MS)
             if answers == len(clients):
                 break
         assert answers == len(clients)
-        assert "request_stalled" not in made.events.names()
+        assert "request_stalled" not in rig.events.names()
 
 
 async def test_requests_that_stopped_in_the_middle_lose_their_connections_while_others_wait(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        stalled = half_sent(made, 2, 2 * MIB)
-        waiting = half_sent(made, 6, 7 * MIB)
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        stalled = half_sent(rig, 2, 2 * MIB)
+        waiting = half_sent(rig, 6, 7 * MIB)
         assert any(not client.transport.reading for client in waiting)
-        made.pass_time(IDLE_CHECK_MS)
-        made.pass_time(IDLE_CHECK_MS)
+        rig.pass_time(IDLE_CHECK_MS)
+        rig.pass_time(IDLE_CHECK_MS)
         assert all(client.transport.aborted for client in stalled)
-        assert {"request_stalled", "request_memory_used_up"} <= set(made.events.names())
+        assert {"request_stalled", "request_memory_used_up"} <= set(rig.events.names())
 
 
 async def test_one_request_at_a_time_goes_beyond_the_limit(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        clients = half_sent(made, 30, 7 * MIB)
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        clients = half_sent(rig, 30, 7 * MIB)
         while waiting := [client for client in clients if not client.transport.reading]:
             for client in clients:
                 if client not in waiting:
-                    client.leave()
+                    client.disconnect()
             clients = waiting
             assert any(client.transport.reading for client in waiting)
-            assert made.broker.request_memory.used == held(made) <= LIMIT + 7 * MIB + 30 * ALWAYS_GIVEN
+            assert rig.broker.request_memory.used == held(rig) <= LIMIT + 7 * MIB + 30 * ALWAYS_GIVEN
 
 
 async def test_a_request_s_memory_is_free_again_when_it_was_answered_and_room_is_needed(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        made.topic(TOPIC, max_message_bytes=str(4 * MIB))
-        clients = [made.client() for _ in range(8)]
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        rig.topic(TOPIC, max_message_bytes=str(4 * MIB))
+        clients = [rig.client() for _ in range(8)]
         for client in clients:
             client.feed(large_produce())
             assert decode(client.answers()[0], 0, 9).responses[0].partition_responses[0].error_code == 0
-        assert made.events.names() == []
-        assert made.broker.request_memory.used == held(made) <= LIMIT
+        assert rig.events.names() == []
+        assert rig.broker.request_memory.used == held(rig) <= LIMIT
 
 
 @pytest.mark.parametrize("limit", [1_000, 100_000])
 async def test_what_members_bring_along_has_a_limit_for_all_groups_together(data_dir: Path, limit: int) -> None:
-    async with rig(data_dir, {"stuntbroker.groups.max.bytes": str(limit)}) as made:
-        client = made.client()
+    async with running_rig(data_dir, {"stuntbroker.groups.max.bytes": str(limit)}) as rig:
+        client = rig.client()
 
         def join(group: str, size: int) -> int:
             protocols = [JoinGroupRequestProtocol("range", bytes(size))]
             client.feed(frame(JoinGroupRequest(group, 30_000, 30_000, "", None, "consumer", protocols), 3))
-            made.pass_time(0)
+            rig.pass_time(0)
             code: int = decode(client.answers()[0], 11, 3).error_code
             return code
 
         assert join(GROUP, limit - 1) == 0
         assert join("other", 2) == ErrorCode.GROUP_MAX_SIZE_REACHED
         assert join("other", 1) == 0
-        made.pass_time(30_001)  # Both are gone with their sessions.
+        rig.pass_time(30_001)  # Both are gone with their sessions.
         assert join("third", limit) == 0
 
 
@@ -161,6 +161,6 @@ def test_a_limit_that_one_request_may_exceed_is_refused_at_the_start(limit: str)
 
 @pytest.mark.parametrize("limit", ["0", "-1"])
 async def test_there_may_be_no_limit(limit: str, data_dir: Path) -> None:
-    async with rig(data_dir, {"queued.max.request.bytes": limit}) as made:
-        clients = half_sent(made, 3, 40 * MIB)
+    async with running_rig(data_dir, {"queued.max.request.bytes": limit}) as rig:
+        clients = half_sent(rig, 3, 40 * MIB)
         assert all(client.transport.reading for client in clients)

@@ -15,14 +15,14 @@ from stuntbroker.protocol.messages.api_versions_response import ApiVersionsRespo
 from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
 from stuntbroker.protocol.messages.heartbeat_response import HeartbeatResponse
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.kit.rig import KEYS, Rig, decode, frame, rig
+from tests.kit.rig import KEYS, Rig, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 
 HEARTBEAT = KEYS["Heartbeat"]
 
 
-def beat(made: Rig) -> ErrorCode:
-    return ErrorCode(made.client().ask(HeartbeatRequest("g", 1, "m"), 4).error_code)
+def beat(rig: Rig) -> ErrorCode:
+    return ErrorCode(rig.client().ask(HeartbeatRequest("g", 1, "m"), 4).error_code)
 
 
 def passing(log: list[tuple[str, int]], name: str, handle: Any, connection: Any, request: Any, version: int) -> Any:
@@ -31,37 +31,37 @@ def passing(log: list[tuple[str, int]], name: str, handle: Any, connection: Any,
 
 
 async def test_interceptors_are_called_in_the_order_in_which_they_were_added(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
+    async with running_rig(data_dir) as rig:
         log: list[tuple[str, int]] = []
         first, second, other = (partial(passing, log, name) for name in ("first", "second", "other"))
-        made.broker.router.add_interceptor(first)
-        made.broker.router.add_interceptor(second, HEARTBEAT)
-        made.broker.router.add_interceptor(other, KEYS["Fetch"])
-        assert beat(made) == ErrorCode.UNKNOWN_MEMBER_ID
+        rig.broker.router.add_interceptor(first)
+        rig.broker.router.add_interceptor(second, HEARTBEAT)
+        rig.broker.router.add_interceptor(other, KEYS["Fetch"])
+        assert beat(rig) == ErrorCode.UNKNOWN_MEMBER_ID
         assert log == [("first", HEARTBEAT), ("second", HEARTBEAT)]
-        assert made.client().ask(ApiVersionsRequest(), 0).error_code == 0
+        assert rig.client().ask(ApiVersionsRequest(), 0).error_code == 0
         assert log[2:] == [("first", KEYS["ApiVersions"])]
 
 
 async def test_an_interceptor_may_answer_in_the_handler_s_place_and_is_gone_when_it_is_removed(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        open_before = made.client()
+    async with running_rig(data_dir) as rig:
+        open_before = rig.client()
         open_before.ask(HeartbeatRequest("g", 1, "m"), 4)
 
         def refuse(handle: Any, connection: Any, request: Any, version: int) -> Any:
             return HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
-        made.broker.router.add_interceptor(refuse, HEARTBEAT)
+        rig.broker.router.add_interceptor(refuse, HEARTBEAT)
         assert open_before.ask(HeartbeatRequest("g", 1, "m"), 4).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-        made.broker.router.remove_interceptor(refuse, HEARTBEAT)
+        rig.broker.router.remove_interceptor(refuse, HEARTBEAT)
         assert open_before.ask(HeartbeatRequest("g", 1, "m"), 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
         with pytest.raises(ValueError):
-            made.broker.router.remove_interceptor(refuse, HEARTBEAT)
+            rig.broker.router.remove_interceptor(refuse, HEARTBEAT)
 
 
 async def test_an_interceptor_may_lose_the_answer_or_give_it_later(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
         held: list[Any] = []
 
         def lose(handle: Any, connection: Any, request: Any, version: int) -> Any:
@@ -71,13 +71,13 @@ async def test_an_interceptor_may_lose_the_answer_or_give_it_later(data_dir: Pat
         def hold(handle: Any, connection: Any, request: Any, version: int) -> None:
             held.append(partial(connection.reply, handle(connection, request, version)))
 
-        made.broker.router.add_interceptor(lose, KEYS["Produce"])
-        made.broker.router.add_interceptor(hold, KEYS["ApiVersions"])
-        client = made.client()
+        rig.broker.router.add_interceptor(lose, KEYS["Produce"])
+        rig.broker.router.add_interceptor(hold, KEYS["ApiVersions"])
+        client = rig.client()
         data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch(1))])]
         client.feed(frame(ProduceRequest(None, -1, 1_000, data), 9))
         assert client.answers() == []
-        assert made.log(TOPIC, 0).next_offset == 1
+        assert rig.log(TOPIC, 0).next_offset == 1
         client.feed(frame(ApiVersionsRequest(), 0))
         assert client.answers() == []
         held[0]()
@@ -86,18 +86,18 @@ async def test_an_interceptor_may_lose_the_answer_or_give_it_later(data_dir: Pat
 
 
 async def test_an_interceptor_is_one_broker_s(data_dir: Path, tmp_path: Path) -> None:
-    async with rig(data_dir) as made, rig(tmp_path / "other") as other:
+    async with running_rig(data_dir) as rig, running_rig(tmp_path / "other") as other:
         log: list[tuple[str, int]] = []
-        made.broker.router.add_interceptor(partial(passing, log, "made"))
+        rig.broker.router.add_interceptor(partial(passing, log, "made"))
         beat(other)
         assert log == []
-        beat(made)
+        beat(rig)
         assert log == [("made", HEARTBEAT)]
 
 
 async def test_without_an_interceptor_a_request_goes_straight_to_its_handler(data_dir: Path) -> None:
     from stuntbroker.broker.handlers import k12_heartbeat
 
-    async with rig(data_dir) as made:
-        beat(made)
-        assert made.broker.router.routes[HEARTBEAT << 16 | 4].handle is k12_heartbeat.handle
+    async with running_rig(data_dir) as rig:
+        beat(rig)
+        assert rig.broker.router.routes[HEARTBEAT << 16 | 4].handle is k12_heartbeat.handle

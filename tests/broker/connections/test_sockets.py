@@ -65,10 +65,10 @@ def test_clients_that_never_read_hold_nobody_up_and_cost_bounded_memory() -> Non
         work(peer)
         before = memory(broker)
         bad = [Peer(broker.address) for _ in range(10)]
-        one = frame(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
+        each = frame(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 9)
         for client in bad:
             client.socket.setblocking(False)
-            left = memoryview(one * 200_000)
+            left = memoryview(each * 200_000)
             while left:  # Until the broker reads no more of it.
                 try:
                     left = left[client.socket.send(left) :]
@@ -133,15 +133,15 @@ def test_that_no_file_can_be_opened_is_told_once_and_so_is_when_one_can_again(tm
         os.set_blocking(broker.process.stderr.fileno(), False)
         said = bytearray()
 
-        def told(what: bytes) -> bool:
+        def described(what: bytes) -> bool:
             said.extend(broker.process.stderr.read() or b"")  # type: ignore[union-attr]
             return what in said
 
         resource.prlimit(pid, kind, (first_free, allowed[1]))
-        until(lambda: told(b"file_descriptors_used_up"), "the line that says so")
+        until(lambda: described(b"file_descriptors_used_up"), "the line that says so")
         assert peer.ask(ApiVersionsRequest(), 0).error_code == work_before == 0
         resource.prlimit(pid, kind, allowed)
-        until(lambda: told(b"file_descriptors_free_again"), "the line that says that it is over")
+        until(lambda: described(b"file_descriptors_free_again"), "the line that says that it is over")
         with Peer(broker.address) as other:
             assert other.ask(ApiVersionsRequest(), 0).error_code == 0
         assert said.count(b"file_descriptors") == 2

@@ -43,7 +43,7 @@ from stuntbroker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from tests.kit.rig import Client, rig
+from tests.kit.rig import Client, running_rig
 from tests.kit.valid_requests import TOPIC
 
 Code = ErrorCode
@@ -54,13 +54,13 @@ CONFIG, FACTOR, COUNT = Code.INVALID_CONFIG, Code.INVALID_REPLICATION_FACTOR, Co
 
 @pytest.mark.parametrize("bad", ["b b", "é", ".", "n" * 250])
 async def test_a_topic_of_a_name_that_cannot_be_is_described_beside_the_others(bad: str, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        asked = DescribeTopicPartitionsRequest([TopicRequest("nosuch"), TopicRequest(bad), TopicRequest(TOPIC)], 100)
-        topics = made.client().ask(asked, 0).topics
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        request = DescribeTopicPartitionsRequest([TopicRequest("nosuch"), TopicRequest(bad), TopicRequest(TOPIC)], 100)
+        topics = rig.client().ask(request, 0).topics
         expected = {"nosuch": UNKNOWN, bad: INVALID, TOPIC: 0}
-        assert [(one.name, one.error_code) for one in topics] == sorted(expected.items())
-        assert NOT_ASKED not in {one.topic_authorized_operations for one in topics}
+        assert [(each.name, each.error_code) for each in topics] == sorted(expected.items())
+        assert NOT_ASKED not in {each.topic_authorized_operations for each in topics}
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ async def test_a_topic_of_a_name_that_cannot_be_is_described_beside_the_others(b
 async def test_what_spoils_a_description_is_answered_for_every_topic(
     names: list[str], cursor: Cursor | None, error: Code, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        asked = DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], 100, cursor)
-        topics = made.client().ask(asked, 0).topics
-        assert [(one.name, one.error_code, one.topic_authorized_operations) for one in topics] == [
+    async with running_rig(data_dir) as rig:
+        request = DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], 100, cursor)
+        topics = rig.client().ask(request, 0).topics
+        assert [(each.name, each.error_code, each.topic_authorized_operations) for each in topics] == [
             (name, error, NOT_ASKED) for name in names
         ]
 
@@ -83,19 +83,19 @@ async def test_what_spoils_a_description_is_answered_for_every_topic(
 async def test_a_wrong_isolation_level_spoils_a_fetch_that_has_something_to_read(
     isolation: int, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
 
         def fetch(*wanted: tuple[str, int], session_epoch: int = -1) -> Any:
             topics = [
                 FetchTopic(name, partitions=[FetchPartition(index, -1, 0, -1, -1, 1_000)]) for name, index in wanted
             ]
-            asked = FetchRequest(
+            request = FetchRequest(
                 max_wait_ms=10, min_bytes=1, max_bytes=1_000, isolation_level=isolation, session_epoch=session_epoch,
                 topics=topics,
             )  # fmt: skip
-            return client.ask(asked, 12)
+            return client.ask(request, 12)
 
         def codes(answer: Any) -> tuple[int, list[int]]:
             return answer.error_code, [part.error_code for topic in answer.responses for part in topic.partitions]
@@ -108,18 +108,22 @@ async def test_a_wrong_isolation_level_spoils_a_fetch_that_has_something_to_read
         assert codes(fetch((TOPIC, 0), ("none", 0))) == (spoiled, [spoiled, spoiled])
         assert fetch(("none", 0), session_epoch=0).session_id != 0
         assert fetch((TOPIC, 0), session_epoch=0).session_id == 0
-        assert len(made.broker.fetch_sessions.sessions) == 1
+        assert len(rig.broker.fetch_sessions.sessions) == 1
 
 
 @pytest.mark.parametrize("isolation", [2, -1])
 async def test_a_wrong_isolation_level_spoils_all_of_a_list_of_offsets(isolation: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
         part = ListOffsetsPartition(0, -1, -1)
-        asked = [ListOffsetsTopic(TOPIC, [part, part]), ListOffsetsTopic("none", [part]), ListOffsetsTopic("empty", [])]
-        topics = made.client().ask(ListOffsetsRequest(-1, isolation, asked), 7).topics
+        request = [
+            ListOffsetsTopic(TOPIC, [part, part]),
+            ListOffsetsTopic("none", [part]),
+            ListOffsetsTopic("empty", []),
+        ]
+        topics = rig.client().ask(ListOffsetsRequest(-1, isolation, request), 7).topics
         spoiled = Code.UNKNOWN_SERVER_ERROR
-        assert [(topic.name, [one.error_code for one in topic.partitions]) for topic in topics] == [
+        assert [(topic.name, [each.error_code for each in topic.partitions]) for topic in topics] == [
             (TOPIC, [spoiled, spoiled]), ("none", [spoiled]), ("empty", []),
         ]  # fmt: skip
 
@@ -144,27 +148,27 @@ FIRST_NAMED = {
 @pytest.mark.parametrize("what", FIRST_NAMED)
 async def test_of_several_things_wrong_with_a_new_topic_kafka_names_one(what: str, data_dir: Path) -> None:
     wanted, error = FIRST_NAMED[what]
-    async with rig(data_dir) as made:
-        made.topic("is_there")
-        (topic,) = made.client().ask(CreateTopicsRequest([wanted], 1_000), 7).topics
+    async with running_rig(data_dir) as rig:
+        rig.topic("is_there")
+        (topic,) = rig.client().ask(CreateTopicsRequest([wanted], 1_000), 7).topics
         assert topic.error_code == error
 
 
 async def test_a_partition_that_is_not_there_is_unknown_in_internal_topics_too(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.broker.topics.internal("__consumer_offsets")
+    async with running_rig(data_dir) as rig:
+        rig.broker.topics.internal("__consumer_offsets")
         wanted = [
             DeleteRecordsTopic(name, [DeleteRecordsPartition(index, 0) for index in (-1, 0, 50)])
             for name in ("__consumer_offsets", "__transaction_state")
         ]
-        topics = made.client().ask(DeleteRecordsRequest(wanted, 1_000), 2).topics
+        topics = rig.client().ask(DeleteRecordsRequest(wanted, 1_000), 2).topics
         assert [[part.error_code for part in topic.partitions] for topic in topics] == [
             [UNKNOWN, INVALID, UNKNOWN], [UNKNOWN, UNKNOWN, UNKNOWN],
         ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("indexes", "verify_only", "told"),
+    ("indexes", "verify_only", "messages"),
     [
         ([0, 0, 1], False, [(0, 0), (0, 0), (1, 0), (0, 0)]),
         ([0, 0, 1], True, [(0, Code.TRANSACTION_ABORTABLE), (1, Code.TRANSACTION_ABORTABLE)]),
@@ -173,21 +177,21 @@ async def test_a_partition_that_is_not_there_is_unknown_in_internal_topics_too(d
     ],
 )
 async def test_a_partition_that_is_asked_for_twice_is_answered_once_where_each_is_looked_at(
-    indexes: list[int], verify_only: bool, told: list[tuple[int, int]], data_dir: Path
+    indexes: list[int], verify_only: bool, messages: list[tuple[int, int]], data_dir: Path
 ) -> None:
     """When partitions are added, the one answer for all of them is told as often as it was asked for."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, 2)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, 2)
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
         topics = [AddPartitionsToTxnTopic(TOPIC, indexes), AddPartitionsToTxnTopic(TOPIC, [0])]
-        one = AddPartitionsToTxnTransaction("txn", owner.producer_id, owner.producer_epoch, verify_only, topics)
-        (result,) = client.ask(AddPartitionsToTxnRequest([one]), 5).results_by_transaction
+        each = AddPartitionsToTxnTransaction("txn", owner.producer_id, owner.producer_epoch, verify_only, topics)
+        (result,) = client.ask(AddPartitionsToTxnRequest([each]), 5).results_by_transaction
         assert [
             (part.partition_index, part.partition_error_code)
             for topic in result.topic_results
             for part in topic.results_by_partition
-        ] == told
+        ] == messages
 
 
 BROKER_LOGGER, CLIENT_METRICS, GROUP, NOTHING = 8, 16, 32, 64
@@ -205,10 +209,15 @@ SET, DELETE = 0, 1
 async def test_groups_client_metrics_and_loggers_have_no_configuration(
     kind: int, name: str, error: int, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        asked = DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)])
-        (told,) = made.client().ask(asked, 4).results
-        assert (told.error_code, told.resource_type, told.resource_name, list(told.configs)) == (error, kind, name, [])
+    async with running_rig(data_dir) as rig:
+        request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)])
+        (messages,) = rig.client().ask(request, 4).results
+        assert (messages.error_code, messages.resource_type, messages.resource_name, list(messages.configs)) == (
+            error,
+            kind,
+            name,
+            [],
+        )
 
 
 NONE_TO_SET = {
@@ -224,20 +233,20 @@ NONE_TO_SET = {
 async def test_a_configuration_that_would_do_nothing_is_refused_as_unknown(what: str, data_dir: Path) -> None:
     kind, name, incremental, all_at_once = NONE_TO_SET[what]
     key = "consumer.session.timeout.ms"
-    async with rig(data_dir) as made:
-        client: Client = made.client()
+    async with running_rig(data_dir) as rig:
+        client: Client = rig.client()
         change = [AlterConfigsResource(kind, name, [AlterableConfig(key, SET, "50000")])]
-        (told,) = client.ask(IncrementalAlterConfigsRequest(change), 1).responses
-        assert told.error_code == incremental
-        (told,) = client.ask(
+        (messages,) = client.ask(IncrementalAlterConfigsRequest(change), 1).responses
+        assert messages.error_code == incremental
+        (messages,) = client.ask(
             whole.AlterConfigsRequest([whole.AlterConfigsResource(kind, name, [whole.AlterableConfig(key, "50000")])]),
             2,
         ).responses
-        assert told.error_code == all_at_once
+        assert messages.error_code == all_at_once
 
 
 async def test_what_is_not_set_can_be_deleted(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
+    async with running_rig(data_dir) as rig:
         change = [AlterConfigsResource(GROUP, "any", [AlterableConfig("consumer.session.timeout.ms", DELETE, None)])]
-        (told,) = made.client().ask(IncrementalAlterConfigsRequest(change), 1).responses
-        assert told.error_code == 0
+        (messages,) = rig.client().ask(IncrementalAlterConfigsRequest(change), 1).responses
+        assert messages.error_code == 0

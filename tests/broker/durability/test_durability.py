@@ -26,30 +26,30 @@ from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.disk_rig import TXN, Disk, numbers, owner_of, produce
-from tests.kit.rig import START_MS, Client, decode, frame, rig, turn
+from tests.kit.rig import START_MS, Client, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC, batch
 
 
 async def test_an_answer_waits_until_what_it_acknowledges_is_on_the_disk(data_dir: Path) -> None:
     disk = Disk()
-    async with rig(data_dir, durability="power", executor=disk) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         client.feed(frame(produce(batch()), 9))
         assert numbers(client) == []
         disk.sync()
         assert numbers(client) == [7]
-        disk.rest()
+        disk.drain()
 
 
 async def test_one_sync_serves_all_that_wait(data_dir: Path) -> None:
     disk = Disk()
-    async with rig(data_dir, durability="power", executor=disk) as made:
-        made.topic(TOPIC)
-        clients = [made.client() for _ in range(20)]
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        clients = [rig.client() for _ in range(20)]
         for client in clients:
             client.feed(frame(produce(batch()), 9))
-        disk.rest()
+        disk.drain()
         assert [numbers(client) for client in clients] == [[7]] * 20
         assert disk.syncs == 2  # The one that the first began, and one for all who came meanwhile.
 
@@ -57,26 +57,26 @@ async def test_one_sync_serves_all_that_wait(data_dir: Path) -> None:
 async def test_nobody_is_told_of_what_is_not_on_the_disk_yet(data_dir: Path) -> None:
     """A retry on another connection finds the batch there: its answer waits for the same sync."""
     disk = Disk()
-    async with rig(data_dir, durability="power", executor=disk) as made:
-        made.topic(TOPIC)
-        writer, again = made.client(), made.client()
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        writer, restarted = rig.client(), rig.client()
         producer_id, epoch = owner_of(writer, disk)
         records = bytearray(batch(2, producer_id, epoch, 0))
         writer.feed(frame(produce(bytes(records), TXN), 12))
         disk.sync()  # The transaction is on the disk, the batch is not.
         assert numbers(writer) == []
-        again.feed(frame(produce(bytes(records), TXN), 12))
-        assert numbers(again) == []
-        disk.rest()
-        assert (numbers(writer), numbers(again)) == ([7], [7])
-        assert made.log(TOPIC, 0).next_offset == 2
+        restarted.feed(frame(produce(bytes(records), TXN), 12))
+        assert numbers(restarted) == []
+        disk.drain()
+        assert (numbers(writer), numbers(restarted)) == ([7], [7])
+        assert rig.log(TOPIC, 0).next_offset == 2
 
 
 async def test_pipelined_requests_of_a_transaction_are_answered_once_each_and_in_order(data_dir: Path) -> None:
     disk = Disk()
-    async with rig(data_dir, durability="power", executor=disk) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         producer_id, epoch = owner_of(client, disk)
         stream = b""
         for number in range(10):
@@ -84,7 +84,7 @@ async def test_pipelined_requests_of_a_transaction_are_answered_once_each_and_in
             stream += frame(EndTxnRequest(TXN, producer_id, epoch + number, True), 5, correlation=3 * number + 1)
             stream += frame(ApiVersionsRequest(), 0, correlation=3 * number + 2)
         client.feed(stream)
-        disk.rest()
+        disk.drain()
         answers = client.answers()
         assert [unpack_from(">i", answer)[0] for answer in answers] == list(range(30))
         errors = [decode(a, 0, 12).responses[0].partition_responses[0].error_code for a in answers[::3]]
@@ -94,45 +94,45 @@ async def test_pipelined_requests_of_a_transaction_are_answered_once_each_and_in
 
 async def test_a_large_request_that_waits_is_not_written_over_by_the_one_behind_it(data_dir: Path) -> None:
     disk = Disk()
-    async with rig(data_dir, durability="power", executor=disk) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = owner_of(client, disk)
         client.connection._make_room(1 << 16)  # So that each frame comes with one read.
         data = batch(2, *owner, 0, size=10_000)
         client.feed(frame(produce(data, TXN), 12))
         client.feed(frame(ApiVersionsRequest(), 0, client_id=b"z" * 30_000, correlation=8))
-        disk.rest()
+        disk.drain()
         assert numbers(client) == [7, 8]
-        ((_, stored),) = made.log(TOPIC, 0).batches()
+        ((_, stored),) = rig.log(TOPIC, 0).batches()
         assert bytes(stored)[21:] == data[21:]
 
 
 async def test_requests_of_a_busy_id_wait_in_its_mailbox_and_are_answered_in_order(data_dir: Path) -> None:
     disk = Disk()
-    async with rig(data_dir, durability="power", executor=disk) as made:
-        made.topic(TOPIC, 3)
-        clients = [made.client() for _ in range(3)]
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC, 3)
+        clients = [rig.client() for _ in range(3)]
         producer_id, epoch = owner_of(clients[0], disk)
         for index, client in enumerate(clients):
             topics = [AddPartitionsToTxnTopic(TOPIC, [index])]
             client.feed(frame(AddPartitionsToTxnRequest([], TXN, producer_id, epoch, topics), 3))
-        late = made.client()
-        late.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
+        delayed = rig.client()
+        delayed.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
         order: list[int] = []
-        while disk.asked:
+        while disk.requests:
             disk.sync()
-            order += [number for number, client in enumerate([*clients, late]) if numbers(client)]
+            order += [number for number, client in enumerate([*clients, delayed]) if numbers(client)]
         assert order == [0, 1, 2, 3]
-        assert made.actor(TXN).txn.phase.name == "COMPLETE_COMMIT"
-        assert [made.log(TOPIC, index).next_offset for index in range(3)] == [1, 1, 1]
+        assert rig.actor(TXN).txn.phase.name == "COMPLETE_COMMIT"
+        assert [rig.log(TOPIC, index).next_offset for index in range(3)] == [1, 1, 1]
 
 
 async def test_a_refusal_of_the_journal_to_one_who_waited_hurts_nobody_else(data_dir: Path, monkeypatch: Any) -> None:
     disk = Disk()
-    async with rig(data_dir, durability="power", executor=disk) as made:
-        made.topic(TOPIC)
-        first, second, third = (made.client() for _ in range(3))
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        first, second, third = (rig.client() for _ in range(3))
         producer_id, epoch = owner_of(first, disk)
         other = owner_of(third, disk, "other")
         topics = [AddPartitionsToTxnTopic(TOPIC, [0])]
@@ -140,59 +140,59 @@ async def test_a_refusal_of_the_journal_to_one_who_waited_hurts_nobody_else(data
         second.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
         third.feed(frame(AddPartitionsToTxnRequest([], "other", *other, topics), 3))
         # Stands for producer ids that cannot be reserved: a log that refuses ends the broker.
-        append = type(made.broker.transactions).append
+        append = type(rig.broker.transactions).append
         refused: list[Any] = []
 
-        def full(self: Any, actor: Any, txn: Any, *rest: Any, **more: Any) -> bool:
+        def full(self: Any, actor: Any, txn: Any, *remaining: Any, **more: Any) -> bool:
             if txn.transactional_id == TXN and not refused:
                 refused.append(txn)
                 raise StorageError("no space is left in the journal")
-            return bool(append(self, actor, txn, *rest, **more))
+            return bool(append(self, actor, txn, *remaining, **more))
 
-        monkeypatch.setattr(type(made.broker.transactions), "append", full)
-        disk.rest()
+        monkeypatch.setattr(type(rig.broker.transactions), "append", full)
+        disk.drain()
         assert refused
         assert numbers(first) == [7]
         assert numbers(third) == [7]
         (answer,) = second.answers()
         assert decode(answer, 26, 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         second.feed(frame(EndTxnRequest(TXN, producer_id, epoch, True), 3))
-        disk.rest()
+        disk.drain()
         assert decode(second.answers()[0], 26, 3).error_code == 0
 
 
 async def test_a_client_that_leaves_while_the_disk_syncs_is_not_answered(data_dir: Path) -> None:
     disk = Disk()
-    async with rig(data_dir, durability="power", executor=disk) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         client.feed(frame(produce(batch()), 9))
-        client.leave()
-        disk.rest()
+        client.disconnect()
+        disk.drain()
         assert not client.transport.sent
 
 
 @pytest.mark.parametrize("more", [False, True])
 async def test_a_sync_that_fails_ends_the_broker_and_the_answers_are_never_sent(more: bool, data_dir: Path) -> None:
     disk = Disk()
-    told: list[str] = []
-    async with rig(data_dir, durability="power", executor=disk) as made:
-        made.topic(TOPIC)
-        made.broker.failed = told.append
-        first, second = made.client(), made.client()
+    messages: list[str] = []
+    async with running_rig(data_dir, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        rig.broker.failed = messages.append
+        first, second = rig.client(), rig.client()
         first.feed(frame(produce(batch()), 9))
         if more:
             second.feed(frame(produce(batch()), 9))
         disk.refuse()
         if not more:
             second.feed(frame(produce(batch()), 9))
-        assert told == ["the disk refused a sync: [Errno 5] Input/output error"]
-        assert not disk.asked  # No later sync could tell that all is well.
+        assert messages == ["the disk refused a sync: [Errno 5] Input/output error"]
+        assert not disk.requests  # No later sync could tell that all is well.
         assert (numbers(first), numbers(second)) == ([], [])
-        assert made.events.names() == ["sync_failed"]
+        assert rig.events.names() == ["sync_failed"]
     assert not (data_dir / ".kafka_cleanshutdown").exists()
-    async with rig(data_dir) as made:  # It starts again, as after a crash.
-        assert made.log(TOPIC, 0).next_offset == 4
+    async with running_rig(data_dir) as rig:  # It starts again, as after a crash.
+        assert rig.log(TOPIC, 0).next_offset == 4
 
 
 # --- a write that fails: the same however durable writes are
@@ -221,31 +221,31 @@ def write(client: Client, disk: Disk | None, request: Any, version: int) -> list
     client.feed(frame(request, version))
     client.broker.turn.end()
     if disk is not None:
-        disk.rest()
+        disk.drain()
     return numbers(client)
 
 
 @pytest.mark.parametrize("size", [3, 20_000], ids=["small", "large"])
 @pytest.mark.parametrize("durability", DURABILITIES)
 async def test_a_write_that_fails_ends_the_broker_and_nobody_is_answered_any_more(durability: str, size: int) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     disk, files = Disk() if durability == "power" else None, MemoryDisk()
-    async with rig(durability=durability, executor=disk, disk=files) as made:
-        made.topic(TOPIC)
-        made.topic("other")
-        made.broker.failed = told.append
-        client, other = made.client(), made.client()
+    async with running_rig(durability=durability, executor=disk, disk=files) as rig:
+        rig.topic(TOPIC)
+        rig.topic("other")
+        rig.broker.failed = messages.append
+        client, other = rig.client(), rig.client()
         assert write(client, disk, produce(batch(size=size)), 9) == [7]
         full = FullDisk(files, TOPIC)
         assert write(client, disk, produce(batch(size=size)), 9) == []
         files.on_call = None
-        assert told == [NO_SPACE.format(full.refused[0])]
+        assert messages == [NO_SPACE.format(full.refused[0])]
         for request, version in ((produce(batch(size=size)), 9), (produce(batch(size=size), topic="other"), 9)):
             assert write(other, disk, request, version) == []
-        assert len(told) == 1
+        assert len(messages) == 1
     assert "/data/.kafka_cleanshutdown" not in files.files()
-    async with rig(disk=files) as made:
-        assert made.log(TOPIC, 0).last_stable_offset >= 2
+    async with running_rig(disk=files) as rig:
+        assert rig.log(TOPIC, 0).last_stable_offset >= 2
 
 
 @pytest.mark.parametrize("where", [TOPIC, "__transaction_state"])
@@ -254,91 +254,91 @@ async def test_an_end_of_a_transaction_that_cannot_be_written_is_not_answered_an
     durability: str, where: str
 ) -> None:
     """Whether it was decided is in the log: the producer may ask again, and is never told that it was fenced."""
-    told: list[str] = []
+    messages: list[str] = []
     disk, files = Disk() if durability == "power" else None, MemoryDisk()
     properties = {"transaction.state.log.num.partitions": "1"}
-    async with rig(None, properties, durability=durability, executor=disk, disk=files) as made:
-        made.topic(TOPIC)
-        made.broker.failed = told.append
-        client, again = made.client(), made.client()
+    async with running_rig(None, properties, durability=durability, executor=disk, disk=files) as rig:
+        rig.topic(TOPIC)
+        rig.broker.failed = messages.append
+        client, restarted = rig.client(), rig.client()
         owner = owner_of(client, disk)
         assert write(client, disk, produce(batch(1, *owner, 0), TXN), 12) == [7]
         FullDisk(files, where)
-        for one in (client, again):
-            assert write(one, disk, EndTxnRequest(TXN, *owner, True), 5) == []
+        for each in (client, restarted):
+            assert write(each, disk, EndTxnRequest(TXN, *owner, True), 5) == []
         files.on_call = None
-        assert len(told) == 1
-    async with rig(None, properties, disk=files) as made:
-        client = made.client()
-        decided = made.actor(TXN).txn.phase.name != "ONGOING"
+        assert len(messages) == 1
+    async with running_rig(None, properties, disk=files) as rig:
+        client = rig.client()
+        decided = rig.actor(TXN).txn.phase.name != "ONGOING"
         assert decided == (where == TOPIC)
         answer = client.ask(EndTxnRequest(TXN, *owner, True), 5)
         assert (answer.error_code, answer.producer_epoch) == (0, owner[1] + 1)
-        log = made.log(TOPIC, 0)
+        log = rig.log(TOPIC, 0)
         assert log.last_stable_offset == log.next_offset
         assert [header.control for header, _ in log.batches()] == [False, True]
 
 
 async def test_a_journal_whose_sync_fails_ends_the_broker_too() -> None:
     """Unlike one that cannot be written: whether the line is on the disk is not known."""
-    told: list[str] = []
+    messages: list[str] = []
     disk, files = Disk(), MemoryDisk()
-    async with rig(durability="power", executor=disk, disk=files) as made:
-        made.topic(TOPIC)
-        made.broker.failed = told.append
+    async with running_rig(durability="power", executor=disk, disk=files) as rig:
+        rig.topic(TOPIC)
+        rig.broker.failed = messages.append
         files.on_call = lambda call, path: errno.EIO if call == "sync" else None
         topics = [CreatableTopic("new", 1, 1)]
-        assert write(made.client(), disk, CreateTopicsRequest(topics), 7) == []
+        assert write(rig.client(), disk, CreateTopicsRequest(topics), 7) == []
         files.on_call = None
-        assert told == ["cannot sync /data/metadata.journal: Input/output error"]
-        assert write(made.client(), disk, produce(batch()), 9) == []
+        assert messages == ["cannot sync /data/metadata.journal: Input/output error"]
+        assert write(rig.client(), disk, produce(batch()), 9) == []
 
 
 async def test_an_id_whose_end_cannot_be_written_is_not_forgotten() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     disk, files = Disk(), MemoryDisk()
     properties = {"transactional.id.expiration.ms": "1"}
-    async with rig(None, properties, durability="power", executor=disk, disk=files) as made:
-        made.broker.failed = told.append
-        owner_of(made.client(), disk)
+    async with running_rig(None, properties, durability="power", executor=disk, disk=files) as rig:
+        rig.broker.failed = messages.append
+        owner_of(rig.client(), disk)
         FullDisk(files, "__transaction_state")
-        made.pass_time(made.broker.config["transaction.remove.expired.transaction.cleanup.interval.ms"])
-        assert (len(told), made.events.names().count("write_failed")) == (1, 1)
-        assert made.actor(TXN) is not None
+        rig.pass_time(rig.broker.config["transaction.remove.expired.transaction.cleanup.interval.ms"])
+        assert (len(messages), rig.events.names().count("write_failed")) == (1, 1)
+        assert rig.actor(TXN) is not None
 
 
 # --- durability process: one write a turn
 
 
 async def test_a_read_that_finds_the_disk_full_does_not_let_unwritten_answers_go() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     files = MemoryDisk()
-    async with rig(disk=files) as made:
-        made.topic(TOPIC)
-        made.broker.failed = told.append
-        writer, reader = made.client(), made.client()
+    async with running_rig(disk=files) as rig:
+        rig.topic(TOPIC)
+        rig.broker.failed = messages.append
+        writer, reader = rig.client(), rig.client()
         writer.feed(frame(produce(batch()), 9))
         files.capacity = files.used
         reader.feed(frame(ApiVersionsRequest(), 0))  # It may look at files, so what was appended is written first.
         assert reader.transport.closed
         assert numbers(writer) == []
-        assert [one.rsplit(": ", 1)[1] for one in told] == [os.strerror(errno.ENOSPC)]
+        assert [each.rsplit(": ", 1)[1] for each in messages] == [os.strerror(errno.ENOSPC)]
 
 
 async def test_a_complete_record_that_finds_the_disk_full_ends_the_broker_with_one_line() -> None:
     """It is written when the next transactions are looked through, if nothing else is before."""
-    told: list[str] = []
+    messages: list[str] = []
     files = MemoryDisk()
-    async with rig(disk=files) as made:
-        made.topic(TOPIC)
-        made.broker.failed = told.append
-        client = made.client()
+    async with running_rig(disk=files) as rig:
+        rig.topic(TOPIC)
+        rig.broker.failed = messages.append
+        client = rig.client()
         owner = owner_of(client, None)
         assert write(client, None, produce(batch(1, *owner, 0), TXN), 12) == [7]
         assert write(client, None, EndTxnRequest(TXN, *owner, True), 5) == [7]
         FullDisk(files, "__transaction_state")
-        made.pass_time(made.broker.config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
-        assert (len(told), made.events.names().count("write_failed")) == (1, 1)
+        rig.pass_time(rig.broker.config["transaction.abort.timed.out.transaction.cleanup.interval.ms"])
+        assert (len(messages), rig.events.names().count("write_failed")) == (1, 1)
 
 
 @pytest.mark.parametrize("size", [10, LARGE_BATCH_SIZE])
@@ -347,31 +347,31 @@ async def test_a_topic_that_is_deleted_while_its_transaction_is_waited_for_gets_
     written_before: bool, size: int, data_dir: Path
 ) -> None:
     disk = Disk()
-    async with rig(data_dir, {"message.max.bytes": str(1 << 26)}, durability="power", executor=disk) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, {"message.max.bytes": str(1 << 26)}, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         if written_before:
             client.feed(frame(produce(batch(1)), 12))
-            disk.rest()
+            disk.drain()
             client.answers()
         producer_id, epoch = owner_of(client, disk)
         data = build_batch(
             [(None, bytes(size))], START_MS, attributes=TRANSACTIONAL, producer_id=producer_id,
             producer_epoch=epoch, base_sequence=0,
         )  # fmt: skip
-        folder = made.log(TOPIC, 0).folder
+        folder = rig.log(TOPIC, 0).folder
         client.feed(frame(produce(bytes(data), TXN), 12))
-        while not disk.asked:
+        while not disk.requests:
             await turn(1)
-        made.broker.topics.delete(made.broker.topics.get(TOPIC))
+        rig.broker.topics.delete(rig.broker.topics.get(TOPIC))
         while client.connection.open:
-            disk.rest()
+            disk.drain()
             await turn(1)
         (answer,) = client.answers()
         response = decode(answer, 0, 12).responses[0].partition_responses[0]
         assert response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert not made.broker.broken and not os.path.exists(folder)
-        made.topic(TOPIC)
+        assert not rig.broker.broken and not os.path.exists(folder)
+        rig.topic(TOPIC)
 
 
 async def test_a_file_that_was_closed_since_it_was_written_is_synced_before_the_answer() -> None:
@@ -383,18 +383,18 @@ async def test_a_file_that_was_closed_since_it_was_written_is_synced_before_the_
             synced.add(path)
 
     files.on_call = note
-    async with rig(durability="power", executor=disk, disk=files) as made:
-        made.topic(TOPIC)
-        made.topic("other")
-        busy, client = made.client(), made.client()
+    async with running_rig(durability="power", executor=disk, disk=files) as rig:
+        rig.topic(TOPIC)
+        rig.topic("other")
+        busy, client = rig.client(), rig.client()
         busy.feed(frame(produce(batch(1), topic="other"), 9))
-        made.broker.turn.end()
+        rig.broker.turn.end()
         client.feed(frame(produce(batch(1)), 9))
-        made.broker.turn.end()
-        log = made.log(TOPIC, 0)
+        rig.broker.turn.end()
+        log = rig.log(TOPIC, 0)
         (first,) = log.segments
         first.close()
         log.roll()
-        disk.rest()
+        disk.drain()
         assert len(client.answers()) == 1
         assert f"{first.path}.log" in synced

@@ -23,7 +23,7 @@ from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.disk_rig import Disk, numbers, produce
 from tests.kit.group_requests import TIMEOUT_MS, pair
-from tests.kit.rig import Client, Rig, decode, frame, rig
+from tests.kit.rig import Client, Rig, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 
 PROPERTIES = {"transaction.state.log.num.partitions": "1"}
@@ -36,21 +36,21 @@ SEEDS = 8
 class Story:
     """One client, answered after every sync that it needs; then the power goes."""
 
-    def __init__(self, made: Rig, executor: Disk, disk: MemoryDisk) -> None:
-        self.made, self.executor, self.disk = made, executor, disk
-        self.client: Client = made.client()
+    def __init__(self, rig: Rig, executor: Disk, disk: MemoryDisk) -> None:
+        self.created, self.executor, self.disk = rig, executor, disk
+        self.client: Client = rig.client()
 
     def ask(self, request: Any, key: int, version: int) -> Any:
         self.client.feed(frame(request, version))
         self.client.broker.turn.end()
-        self.executor.rest()
+        self.executor.drain()
         (answer,) = self.client.answers()
         return decode(answer, key, version)
 
     def write(self, count: int) -> None:
         for _ in range(count):
             self.client.feed(frame(produce(batch()), 9))
-            self.executor.rest()
+            self.executor.drain()
             assert numbers(self.client) == [7]
 
     async def read_back(self) -> list[tuple[int, int, int, int]]:
@@ -60,8 +60,8 @@ class Story:
 
 async def read_back(disk: MemoryDisk) -> tuple[int, int, int, int]:
     """(start, end, last stable offset, records) of the one partition, as the next start finds them."""
-    async with rig(None, PROPERTIES, disk=disk) as made:
-        log = made.broker.topics.log(TOPIC, 0)
+    async with running_rig(None, PROPERTIES, disk=disk) as rig:
+        log = rig.broker.topics.log(TOPIC, 0)
         if log is None:
             return (-1, -1, -1, -1)
         count = sum(header.count for header, _ in log.batches())
@@ -70,17 +70,17 @@ async def read_back(disk: MemoryDisk) -> tuple[int, int, int, int]:
 
 async def test_what_is_acknowledged_is_there_after_a_power_cut() -> None:
     executor, disk = Disk(), MemoryDisk()
-    async with rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as made:
-        story = Story(made, executor, disk)
+    async with running_rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as rig:
+        story = Story(rig, executor, disk)
         assert story.ask(ApiVersionsRequest(), 18, 0).error_code == 0
         assert set(await story.read_back()) == {(-1, -1, -1, -1)}, "a new folder"
         assert story.ask(CreateTopicsRequest([CreatableTopic(TOPIC, 1, 1)]), 19, 7).topics[0].error_code == 0
         assert set(await story.read_back()) == {(0, 0, 0, 0)}, "a new topic"
         story.write(1)
         assert set(await story.read_back()) == {(0, 2, 2, 2)}, "the first records of a partition"
-        made.log(TOPIC, 0).config.segment_bytes = SEGMENT_BYTES
+        rig.log(TOPIC, 0).config.segment_bytes = SEGMENT_BYTES
         story.write(9)
-        assert len(made.log(TOPIC, 0).segments) >= 3
+        assert len(rig.log(TOPIC, 0).segments) >= 3
         assert set(await story.read_back()) == {(0, 20, 20, 20)}, "new segments"
         deleted = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 12)])
         assert story.ask(DeleteRecordsRequest([deleted], 1_000), 21, 2).topics[0].partitions[0].error_code == 0
@@ -104,15 +104,15 @@ async def test_a_power_cut_while_a_write_waits_for_its_sync_leaves_all_of_it_or_
     """Nobody was answered: the records may be there or not, but those before them are."""
     for seed in range(30):
         executor, disk = Disk(), MemoryDisk()
-        async with rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as made:
-            story = Story(made, executor, disk)
-            made.topic(TOPIC)
+        async with running_rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as rig:
+            story = Story(rig, executor, disk)
+            rig.topic(TOPIC)
             story.write(2)
             for _ in range(3):
                 story.client.feed(frame(produce(batch(size=700)), 9))
-                made.broker.turn.end()
+                rig.broker.turn.end()
             left = disk.after_power_cut(Random(seed))
-            executor.rest()
+            executor.drain()
             story.client.answers()
         start, end, stable, count = await read_back(left)
         assert (start, stable, count) == (0, end, end)
@@ -122,10 +122,10 @@ async def test_a_power_cut_while_a_write_waits_for_its_sync_leaves_all_of_it_or_
 async def test_a_cleaning_takes_nothing_away_before_what_replaces_it_is_on_the_disk() -> None:
     """The power may go at any moment of it."""
     executor, disk = Disk(), MemoryDisk()
-    async with rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as made:
-        story = Story(made, executor, disk)
-        made.topic(TOPIC, cleanup_policy="compact")
-        log = made.log(TOPIC, 0)
+    async with running_rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as rig:
+        story = Story(rig, executor, disk)
+        rig.topic(TOPIC, cleanup_policy="compact")
+        log = rig.log(TOPIC, 0)
         log.config.segment_bytes = SEGMENT_BYTES
         story.write(30)
         log.config.segment_bytes = 1 << 20
@@ -136,14 +136,14 @@ async def test_a_cleaning_takes_nothing_away_before_what_replaces_it_is_on_the_d
                 left.extend(disk.after_power_cut(Random(seed)) for seed in range(3))
 
         disk.on_call = cut
-        for _ in Cleaning(log, made.clock.ms).slices():
+        for _ in Cleaning(log, rig.clock.ms).slices():
             pass
         disk.on_call = None
         assert len(left) > 9
         left.append(disk.after_power_cut(Random(0)))
     for each in left:
-        async with rig(None, PROPERTIES, disk=each) as made:
-            batches = list(made.log(TOPIC, 0).batches())
+        async with running_rig(None, PROPERTIES, disk=each) as rig:
+            batches = list(rig.log(TOPIC, 0).batches())
             keys = {record.key for header, data in batches for record in read_records(header, bytes(data), HEADER_SIZE)}
             assert keys == {b"k0", b"k1"}
 
@@ -163,10 +163,10 @@ def syncs_of(disk: MemoryDisk) -> list[str]:
 async def test_nothing_is_synced_when_only_the_process_may_end() -> None:
     disk = MemoryDisk()
     syncs = syncs_of(disk)
-    async with rig(None, PROPERTIES, disk=disk) as made:
-        client = made.client()
+    async with running_rig(None, PROPERTIES, disk=disk) as rig:
+        client = rig.client()
         client.ask(CreateTopicsRequest([CreatableTopic(TOPIC, 1, 1)]), 7)
-        made.log(TOPIC, 0).config.segment_bytes = SEGMENT_BYTES
+        rig.log(TOPIC, 0).config.segment_bytes = SEGMENT_BYTES
         for _ in range(10):
             client.ask(produce(batch()), 9)
         client.ask(DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 12)])], 1_000), 2)
@@ -176,9 +176,9 @@ async def test_nothing_is_synced_when_only_the_process_may_end() -> None:
 async def test_a_folder_is_synced_once_for_all_that_is_new_in_it() -> None:
     executor, disk = Disk(), MemoryDisk()
     syncs = syncs_of(disk)
-    async with rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as made:
-        story = Story(made, executor, disk)
-        made.topic(TOPIC)
+    async with running_rig(None, PROPERTIES, durability="power", executor=executor, disk=disk) as rig:
+        story = Story(rig, executor, disk)
+        rig.topic(TOPIC)
         story.write(1)
         assert syncs.count("/data") == syncs.count(f"/data/{TOPIC}-0") == 1
         story.write(5)

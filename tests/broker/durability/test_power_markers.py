@@ -9,7 +9,7 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.kit.disk_rig import Disk
-from tests.kit.rig import Client, decode, frame, rig
+from tests.kit.rig import Client, decode, frame, running_rig
 from tests.kit.two_phase import TXN, described, pair, produce
 from tests.kit.valid_requests import TOPIC
 
@@ -50,14 +50,14 @@ NOTHING_UNSYNCED = _NothingUnsynced()
 async def test_complete_is_on_the_disk_after_every_marker() -> None:
     """Also when somebody else writes to the same partition of the transaction log while Prepare is synced."""
     disk, files = Disk(), MemoryDisk()
-    async with rig(None, ONE_LOG, durability="power", executor=disk, disk=files) as made:
-        made.topic(TOPIC, 2)
-        client, other = made.client(), made.client()
+    async with running_rig(None, ONE_LOG, durability="power", executor=disk, disk=files) as rig:
+        rig.topic(TOPIC, 2)
+        client, other = rig.client(), rig.client()
 
-        def ask(one: Client, request: Any, version: int, key: int) -> Any:
-            one.feed(frame(request, version))
-            disk.rest()
-            (answer,) = one.answers()
+        def ask(each: Client, request: Any, version: int, key: int) -> Any:
+            each.feed(frame(request, version))
+            disk.drain()
+            (answer,) = each.answers()
             return decode(answer, key, version)
 
         owner = pair(ask(client, InitProducerIdRequest(TXN, 60_000), 5, 22))
@@ -65,17 +65,17 @@ async def test_complete_is_on_the_disk_after_every_marker() -> None:
             ask(client, produce(owner, b"a", (index, 0)), 12, 0)
         cuts = PowerCuts(files)
         client.feed(frame(EndTxnRequest(TXN, *owner, True), 5))
-        made.broker.turn.end()
+        rig.broker.turn.end()
         other.feed(frame(InitProducerIdRequest("another", 60_000), 5))
-        made.broker.turn.end()
-        disk.rest()
+        rig.broker.turn.end()
+        disk.drain()
         assert len(client.answers()) == 1
     files.on_call = None
 
     assert len(cuts.left) >= 2
     for number, left in enumerate(cuts.left):
-        async with rig(None, ONE_LOG, disk=left) as made:
-            state = described(made.client()).transaction_state
-            ends = [(log.last_stable_offset, log.next_offset) for log in made.logs(TOPIC)]
+        async with running_rig(None, ONE_LOG, disk=left) as rig:
+            state = described(rig.client()).transaction_state
+            ends = [(log.last_stable_offset, log.next_offset) for log in rig.logs(TOPIC)]
 
             assert state == "Ongoing" or all(stable == end for stable, end in ends), (number, state, ends)

@@ -27,7 +27,7 @@ from stuntbroker.protocol.messages.list_offsets_request import (
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.log_config import LogConfig
 from tests.kit.bystander import Bystander
-from tests.kit.rig import KEYS, START_MS, Client, decode, frame, rig, turn
+from tests.kit.rig import KEYS, START_MS, Client, decode, frame, running_rig, turn
 
 OK, TOO_LARGE, AGAIN = ErrorCode.NONE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_ENOUGH_REPLICAS
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -122,29 +122,29 @@ class Work:
         walk, measured = produce_checks.walk, compression.measured
 
         def walked(payload: Any, pos: int, header: Any, steps: int, *more: Any) -> Any:
-            found = walk(payload, pos, header, steps, *more)
-            self.steps += steps - found.steps
-            return found
+            actual = walk(payload, pos, header, steps, *more)
+            self.steps += steps - actual.steps
+            return actual
 
         def opened(codec: int, payload: Any, size_max: int) -> Any:
             self.opened += 1
             try:
-                made, cost = measured(codec, payload, size_max)
+                created, cost = measured(codec, payload, size_max)
             except compression.CompressionError:
                 self.bytes += size_max
                 raise
-            assert len(made) <= cost
+            assert len(created) <= cost
             self.bytes += cost
-            return made, cost
+            return created, cost
 
         patched.setattr(produce_checks, "walk", walked)
         patched.setattr(compression, "measured", opened)
 
     def take(self) -> int:
         """All of it in steps."""
-        found = self.steps + self.opened * OPENING_STEPS + self.bytes // BYTES_PER_STEP
+        actual = self.steps + self.opened * OPENING_STEPS + self.bytes // BYTES_PER_STEP
         self.steps = self.bytes = self.opened = 0
-        return found
+        return actual
 
 
 @pytest.fixture
@@ -158,17 +158,17 @@ def produce(client: Client, topic: str, parts: dict[int, bytes]) -> list[Any]:
         if log is not None:
             log.begin()  # Else the files of many partitions are made in slices first, and the answer comes later.
     data = [PartitionProduceData(index, records) for index, records in parts.items()]
-    asked = ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=data)])
-    return list(client.ask(asked, 9).responses[0].partition_responses)
+    request = ProduceRequest(None, -1, 1_000, [TopicProduceData(topic, partition_data=data)])
+    return list(client.ask(request, 9).responses[0].partition_responses)
 
 
 @pytest.mark.parametrize("what", UNREAD)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_request_costs_more_than_its_allowance(kind: str, what: str, work: Work, data_dir: Path) -> None:
     """Alone, and as often as there are partitions; a bystander goes on with its work after each."""
-    async with rig(data_dir, {"message.max.bytes": str(16 * MIB)}) as made:
-        made.topic("t", PARTITIONS, **KINDS[kind])
-        bystander, client = Bystander(made), made.client()
+    async with running_rig(data_dir, {"message.max.bytes": str(16 * MIB)}) as rig:
+        rig.topic("t", PARTITIONS, **KINDS[kind])
+        bystander, client = Bystander(rig), rig.client()
         bomb = bombs()[what]
         work.take()
         tracemalloc.start()
@@ -189,12 +189,12 @@ async def test_no_request_costs_more_than_its_allowance(kind: str, what: str, wo
 
 
 async def test_a_bomb_on_an_ordinary_topic_is_opened_to_a_megabyte_or_not_at_all(work: Work, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic("t")
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic("t")
+        client = rig.client()
         for what in ("a MiB of headers", "4 MiB of headers", "40 MiB of headers", "a value of 15 MiB"):
             bomb = bombs()[what]
-            assert [one.error_code for one in produce(client, "t", {0: bomb})] == [OK]
+            assert [each.error_code for each in produce(client, "t", {0: bomb})] == [OK]
             assert work.bytes <= OPENED_MAX
             assert (work.opened == 1) == (len(bomb) < OPENED_BELOW)
             work.take()
@@ -202,9 +202,9 @@ async def test_a_bomb_on_an_ordinary_topic_is_opened_to_a_megabyte_or_not_at_all
 
 async def test_what_was_too_much_after_others_is_taken_when_it_comes_again(data_dir: Path) -> None:
     """A compacted topic reads every record, in as many requests as that takes."""
-    async with rig(data_dir) as made:
-        made.topic("t", 30, cleanup_policy="compact")
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic("t", 30, cleanup_policy="compact")
+        client = rig.client()
         left = dict.fromkeys(range(30), wrapped(compress(ZSTD, one_record(value=3 * MIB)), 1, ZSTD))
         rounds = 0
         while left:
@@ -218,17 +218,17 @@ async def test_what_was_too_much_after_others_is_taken_when_it_comes_again(data_
 
 async def test_every_record_without_key_is_found_however_many_there_are(data_dir: Path) -> None:
     """And blamed, up to a thousand of them."""
-    async with rig(data_dir) as made:
-        made.topic("t", cleanup_policy="compact")
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic("t", cleanup_policy="compact")
+        client = rig.client()
         for count, blamed in ((3, 3), (100_000, FAULTS_MAX)):
             answer = produce(client, "t", {0: wrapped(compress(ZSTD, tiny_records(count, b"\x01")), count, ZSTD)})[0]
             assert answer.error_code == ErrorCode.INVALID_RECORD
-            assert [one.batch_index for one in answer.record_errors] == list(range(blamed))
+            assert [each.batch_index for each in answer.record_errors] == list(range(blamed))
         last = tiny_records(99_999)
         last += sized(b"\0\0" + b"\xbe\x9a\x0c" + b"\x01\0\0")
         answer = produce(client, "t", {0: wrapped(compress(ZSTD, last), 100_000, ZSTD)})[0]
-        assert [one.batch_index for one in answer.record_errors] == [99_999]
+        assert [each.batch_index for each in answer.record_errors] == [99_999]
 
 
 async def test_a_batch_of_usual_size_is_read_on_every_topic(data_dir: Path) -> None:
@@ -274,15 +274,15 @@ async def test_list_offsets_by_time_looks_at_no_more_than_its_allowance(
     spans = k02_list_offsets.spans
     monkeypatch.setattr(k02_list_offsets, "spans", counted)
     work = Work(monkeypatch)
-    async with rig(data_dir) as made:
-        made.topic("t", PARTITIONS)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic("t", PARTITIONS)
+        client = rig.client()
         count = 100_000
         payload = compress(ZSTD, tiny_records(count))
         bomb = bytearray(wrapped(payload, count, ZSTD))
         HEADER.pack_into(bomb, 0, *read_header(bomb)._replace(max_timestamp=START_MS + 5))  # No record is so late.
         seal(bomb)
-        assert {one.error_code for one in produce(client, "t", dict.fromkeys(range(PARTITIONS), bytes(bomb)))} == {OK}
+        assert {each.error_code for each in produce(client, "t", dict.fromkeys(range(PARTITIONS), bytes(bomb)))} == {OK}
         for topic_time, expected in ((START_MS, 0), (START_MS + 1, 0)):
             seen = 0
             work.take()
@@ -293,8 +293,8 @@ async def test_list_offsets_by_time_looks_at_no_more_than_its_allowance(
             answer = decode(client.answers()[0], KEYS["ListOffsets"], 7)
 
             assert work.take() + seen <= STEPS_MAX + OPENING_STEPS
-            found = answer.topics[0].partitions
-            assert {(one.error_code, one.offset) for one in found} == {(OK, expected)}
+            actual = answer.topics[0].partitions
+            assert {(each.error_code, each.offset) for each in actual} == {(OK, expected)}
         huge = [ListOffsetsPartition(0, -1, START_MS + 6)]
         answer = client.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", huge)]), 7)
         assert answer.topics[0].partitions[0].offset == -1

@@ -13,7 +13,7 @@ from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.group_requests import init
-from tests.kit.rig import START_MS, Client, rig
+from tests.kit.rig import START_MS, Client, running_rig
 from tests.kit.two_phase import TXN, Pair, end, pair
 from tests.kit.two_phase_more import add
 from tests.kit.valid_requests import TOPIC
@@ -47,15 +47,15 @@ async def test_a_duplicate_as_first_batch_holds_back_later_sequence_numbers(
     version: int, acks: int, data_dir: Path
 ) -> None:
     """The duplicate is answered as written, but no record of the transaction is in the log yet."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = pair(init(client, TXN))
         assert produce(client, owner, 0, version, acks, attributes=0) == OK
         assert add(client, owner) == OK
 
         assert [produce(client, owner, sequence, version, acks) for sequence in (0, 1)] == [OK, OUT_OF_ORDER]
-        assert made.log(TOPIC, 0).next_offset == 1
+        assert rig.log(TOPIC, 0).next_offset == 1
 
 
 @pytest.mark.parametrize(("version", "code"), [(12, OUT_OF_ORDER), (11, OK)])
@@ -63,9 +63,9 @@ async def test_an_end_without_a_new_epoch_resolves_the_first_batch_of_an_old_pro
     version: int, code: ErrorCode, data_dir: Path
 ) -> None:
     """EndTxn before v5 leaves the epoch as it is, so the marker might belong to the transaction before."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = pair(init(client, TXN))
         assert produce(client, owner, 0, version, attributes=0) == OK
         assert [add(client, owner), produce(client, owner, 0, version)] == [OK, OK]
@@ -78,9 +78,9 @@ async def test_an_end_without_a_new_epoch_resolves_the_first_batch_of_an_old_pro
 async def test_a_produce_that_is_not_verified_leaves_the_lowest_sequence_number_as_it_is(
     verified: str, code: ErrorCode, data_dir: Path
 ) -> None:
-    async with rig(data_dir, {VERIFICATION: verified}) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, {VERIFICATION: verified}) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = pair(init(client, TXN))
         assert produce(client, owner, 2, version=12) == OUT_OF_ORDER
         assert produce(client, owner, 0, version=11, attributes=0) == OK
@@ -96,9 +96,9 @@ async def test_a_produce_that_is_not_verified_leaves_the_lowest_sequence_number_
 async def test_an_old_epoch_is_refused_before_all_else_where_partitions_are_verified(
     verified: str, code: ErrorCode, data_dir: Path
 ) -> None:
-    async with rig(data_dir, {VERIFICATION: verified}) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, {VERIFICATION: verified}) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         old, owner = (pair(init(client, TXN)) for _ in range(2))
         assert produce(client, owner, 0, version=12) == OK
 

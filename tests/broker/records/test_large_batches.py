@@ -28,7 +28,7 @@ from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE, PIECE_SIZE, SUFFIX
 from stuntbroker.storage.memory_disk import MemoryDisk, OnCall
 from tests.kit.bystander import Bystander
 from tests.kit.group_requests import init, pair
-from tests.kit.rig import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, rig, turn
+from tests.kit.rig import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC
 
 PROPERTIES = {"message.max.bytes": str(64 << 20)}
@@ -45,9 +45,9 @@ def request(data: bytes | bytearray, transactional_id: str | None = None, partit
     return ProduceRequest(transactional_id, -1, 1_000, [TopicProduceData(TOPIC, partition_data=parts)])
 
 
-async def finish(client: Client, asked: ProduceRequest, version: int = 12) -> tuple[Any, int]:
+async def finish(client: Client, request: ProduceRequest, version: int = 12) -> tuple[Any, int]:
     """The answer for the one partition, and how many turns of the loop it took."""
-    client.feed(frame(asked, version))
+    client.feed(frame(request, version))
     turns = 0
     while client.connection.open:
         await turn(1)
@@ -57,18 +57,18 @@ async def finish(client: Client, asked: ProduceRequest, version: int = 12) -> tu
     return decode(answer, KEYS["Produce"], version).responses[0].partition_responses[0], turns
 
 
-def values(made: Rig) -> list[bytes | None]:
+def values(rig: Rig) -> list[bytes | None]:
     """The size of a value would do, but the bytes must be right too."""
     return [
         record.value
-        for header, batch in made.log(TOPIC, 0).batches()
+        for header, batch in rig.log(TOPIC, 0).batches()
         if not header.control
         for record in read_records(header, batch, HEADER_SIZE)
     ]
 
 
-def left_over(made: Rig) -> list[str]:
-    log = made.log(TOPIC, 0)
+def left_over(rig: Rig) -> list[str]:
+    log = rig.log(TOPIC, 0)
     return [name for name in log.disk.names_in(log.folder) if name.endswith(SUFFIX)]
 
 
@@ -82,9 +82,9 @@ def refusing(call: str) -> OnCall:
 async def test_a_large_batch_is_appended_between_others_which_go_on_meanwhile(
     version: int, durability: str, data_dir: Path
 ) -> None:
-    async with rig(data_dir, PROPERTIES, durability=durability, executor=EXECUTORS[durability]) as made:
-        made.topic(TOPIC)
-        client, other = made.client(), made.client()
+    async with running_rig(data_dir, PROPERTIES, durability=durability, executor=EXECUTORS[durability]) as rig:
+        rig.topic(TOPIC)
+        client, other = rig.client(), rig.client()
         await finish(other, request(build_batch([(None, b"first")], START_MS)))
         client.feed(frame(request(large()), version))
         assert client.connection.open
@@ -97,16 +97,16 @@ async def test_a_large_batch_is_appended_between_others_which_go_on_meanwhile(
         after = (await finish(other, request(build_batch([(None, b"after")], START_MS))))[0]
         assert (after.error_code, after.base_offset) == (0, 4)
         expected = [b"first", b"meanwhile", b"a", bytes(SIZE), b"after"]
-        assert values(made) == expected
-        assert left_over(made) == []
-    async with rig(data_dir, PROPERTIES) as made:
-        assert values(made) == expected
+        assert values(rig) == expected
+        assert left_over(rig) == []
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        assert values(rig) == expected
 
 
 async def test_a_large_batch_of_a_transaction_is_fenced_committed_and_not_repeated(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         producer_id, epoch = pair(init(client, "txn"))
         data = large(TRANSACTIONAL, producer_id=producer_id, producer_epoch=epoch, base_sequence=0)
         first, turns = await finish(client, request(data, "txn"))
@@ -114,12 +114,12 @@ async def test_a_large_batch_of_a_transaction_is_fenced_committed_and_not_repeat
         assert turns > SIZE // PIECE_SIZE
         repeated, _ = await finish(client, request(data, "txn"))
         assert (repeated.error_code, repeated.base_offset) == (0, 0)
-        assert made.log(TOPIC, 0).last_stable_offset == 0
+        assert rig.log(TOPIC, 0).last_stable_offset == 0
         assert not client.ask(EndTxnRequest("txn", producer_id, epoch, True), 5).error_code
-        assert made.log(TOPIC, 0).last_stable_offset == made.log(TOPIC, 0).next_offset == 3
+        assert rig.log(TOPIC, 0).last_stable_offset == rig.log(TOPIC, 0).next_offset == 3
         stale, _ = await finish(client, request(data, "txn"))
         assert stale.error_code == E.INVALID_PRODUCER_EPOCH
-        assert left_over(made) == []
+        assert left_over(rig) == []
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,14 @@ async def test_a_large_batch_of_a_transaction_is_fenced_committed_and_not_repeat
 async def test_a_large_batch_that_is_not_right_is_refused_and_leaves_nothing(
     spoil: Any, error: E, data_dir: Path
 ) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        made.topic(TOPIC)
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        rig.topic(TOPIC)
         data = large()
         spoil(data)
-        answer, _ = await finish(made.client(), request(data))
+        answer, _ = await finish(rig.client(), request(data))
         assert answer.error_code == error
-        assert made.log(TOPIC, 0).next_offset == 0
-        assert left_over(made) == []
+        assert rig.log(TOPIC, 0).next_offset == 0
+        assert left_over(rig) == []
 
 
 @pytest.mark.parametrize("tail", [0, 12])
@@ -150,71 +150,71 @@ async def test_a_large_batch_that_is_not_right_is_refused_and_leaves_nothing(
 async def test_a_large_batch_may_be_compressed_or_followed_by_a_torn_piece(
     compressed: bool, tail: int, data_dir: Path
 ) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        made.topic(TOPIC)
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        rig.topic(TOPIC)
         value = os.urandom(SIZE)
         data = build_batch([(None, value)], START_MS, attributes=compressed)
         if compressed:
             data[HEADER_SIZE:] = gzip.compress(data[HEADER_SIZE:], 1)
             data[8:12] = (len(data) - LOG_OVERHEAD).to_bytes(4, "big")
             seal(data)
-        answer, turns = await finish(made.client(), request(data + bytes(tail)))
+        answer, turns = await finish(rig.client(), request(data + bytes(tail)))
         assert answer.error_code == 0 and turns > 1
-        ((_, stored),) = made.log(TOPIC, 0).batches()
+        ((_, stored),) = rig.log(TOPIC, 0).batches()
         assert stored == data
 
 
 @pytest.mark.parametrize("config", [{"message.timestamp.type": "LogAppendTime"}, {"cleanup.policy": "compact"}])
 async def test_a_large_batch_follows_the_configuration_of_its_topic(config: dict[str, str], data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        made.topic(TOPIC, 1, **config)
-        made.clock.ms += 5
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        rig.topic(TOPIC, 1, **config)
+        rig.clock.ms += 5
         data = build_batch([(b"k", bytes(SIZE))], START_MS)
-        answer, turns = await finish(made.client(), request(data))
+        answer, turns = await finish(rig.client(), request(data))
         assert answer.error_code == 0 and turns > 1
         assert answer.log_append_time_ms == (START_MS + 5 if "message.timestamp.type" in config else -1)
-        ((header, batch),) = made.log(TOPIC, 0).batches()
+        ((header, batch),) = rig.log(TOPIC, 0).batches()
         sealed = bytearray(batch)
         seal(sealed)
         assert read_header(sealed).crc == header.crc
 
 
 async def test_a_topic_that_is_deleted_while_its_large_batch_is_written_gets_nothing(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         client.feed(frame(request(large()), 9))
-        folder = made.log(TOPIC, 0).folder
-        made.broker.topics.delete(made.broker.topics.get(TOPIC))
+        folder = rig.log(TOPIC, 0).folder
+        rig.broker.topics.delete(rig.broker.topics.get(TOPIC))
         while client.connection.open:
             await turn(1)
         answer = decode(client.answers()[0], KEYS["Produce"], 9).responses[0].partition_responses[0]
         assert answer.error_code == E.UNKNOWN_TOPIC_OR_PARTITION
         assert not os.path.exists(folder)
-        Bystander(made).work()
+        Bystander(rig).work()
 
 
 async def test_a_disk_that_refuses_the_file_of_a_large_batch_has_it_written_at_once() -> None:
     disk = MemoryDisk()
-    async with rig(None, PROPERTIES, disk=disk) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(None, PROPERTIES, disk=disk) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         await finish(client, request(build_batch([(None, b"first")], START_MS)))
         disk.on_call = refusing("open_file")
         answer, _ = await finish(client, request(large()))
         assert (answer.error_code, answer.base_offset) == (0, 1)
-        assert values(made) == [b"first", b"a", bytes(SIZE)]
+        assert values(rig) == [b"first", b"a", bytes(SIZE)]
 
 
 @pytest.mark.parametrize("call", ["open_file", "rename"])
 async def test_a_file_that_cannot_become_the_segment_has_the_batch_written_at_once(call: str) -> None:
     disk = MemoryDisk()
-    async with rig(None, PROPERTIES, disk=disk) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(None, PROPERTIES, disk=disk) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         data = large()
         client.feed(frame(request(data), 9))
-        while not (made.log(TOPIC, 0).large_batches and made.log(TOPIC, 0).large_batches[0].is_written):
+        while not (rig.log(TOPIC, 0).large_batches and rig.log(TOPIC, 0).large_batches[0].is_written):
             await turn(1)
         disk.on_call = refusing(call)
         while client.connection.open:
@@ -222,18 +222,18 @@ async def test_a_file_that_cannot_become_the_segment_has_the_batch_written_at_on
         disk.on_call = None
         answer = decode(client.answers()[0], KEYS["Produce"], 9).responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (0, 0)
-        assert values(made) == [b"a", bytes(SIZE)]
-        assert left_over(made) == []
+        assert values(rig) == [b"a", bytes(SIZE)]
+        assert left_over(rig) == []
 
 
 async def test_what_a_crash_leaves_of_a_large_batch_goes_at_the_next_start(data_dir: Path, tmp_path: Path) -> None:
     crashed = tmp_path / "crashed"
-    async with rig(data_dir, PROPERTIES) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         await finish(client, request(build_batch([(None, b"first")], START_MS)))
         client.feed(frame(request(large()), 9))
-        while not left_over(made):
+        while not left_over(rig):
             await turn(1)
         shutil.copytree(data_dir, crashed / "before")
         while client.connection.open:
@@ -241,9 +241,9 @@ async def test_what_a_crash_leaves_of_a_large_batch_goes_at_the_next_start(data_
         client.answers()
         shutil.copytree(data_dir, crashed / "after")
     for moment, expected in (("before", [b"first"]), ("after", [b"first", b"a", bytes(SIZE)])):
-        async with rig(crashed / moment, PROPERTIES) as made:
-            assert left_over(made) == []
-            assert values(made) == expected
+        async with running_rig(crashed / moment, PROPERTIES) as rig:
+            assert left_over(rig) == []
+            assert values(rig) == expected
 
 
 def test_records_that_are_followed_in_steps_fill_their_batch_or_do_not_as_in_one_step() -> None:

@@ -18,7 +18,7 @@ from stuntbroker.protocol.messages.offset_commit_request import (
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.bystander import Bystander
 from tests.kit.group_requests import init, pair
-from tests.kit.rig import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, rig, turn
+from tests.kit.rig import KEYS, START_MS, Client, Rig, SyncedAtOnce, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC
 
 COUNT = 3 * PARTITIONS_AT_ONCE + 7
@@ -44,9 +44,9 @@ def request(owner: tuple[int, int] | None, acks: int = -1, sequence: int = 0) ->
     return ProduceRequest(None if owner is None else "txn", acks, 1_000, topics)
 
 
-async def finish(made: Rig, client: Client, asked: ProduceRequest, version: int) -> tuple[Any, int]:
+async def finish(rig: Rig, client: Client, request: ProduceRequest, version: int) -> tuple[Any, int]:
     """The response, and how often others had their turn."""
-    client.feed(frame(asked, version))
+    client.feed(frame(request, version))
     turns = 0
     while client.connection.open:
         await turn(1)
@@ -72,33 +72,33 @@ EXPECTED = {
 @pytest.mark.parametrize("durability", ["process", "power"])
 @pytest.mark.parametrize("version", [9, 12])
 async def test_every_partition_has_its_answer_and_its_record(version: int, durability: str, data_dir: Path) -> None:
-    async with rig(data_dir, durability=durability, executor=EXECUTORS[durability]) as made:
-        made.topic(TOPIC, COUNT)
-        made.topic(OTHER, 9)
-        client = made.client()
+    async with running_rig(data_dir, durability=durability, executor=EXECUTORS[durability]) as rig:
+        rig.topic(TOPIC, COUNT)
+        rig.topic(OTHER, 9)
+        client = rig.client()
         for number in range(2):
-            response, turns = await finish(made, client, request(None), version)
+            response, turns = await finish(rig, client, request(None), version)
             assert codes(response) == EXPECTED
             assert turns >= COUNT // PARTITIONS_AT_ONCE
-            assert {log.next_offset for name in (TOPIC, OTHER) for log in made.logs(name)} == {number + 1}
+            assert {log.next_offset for name in (TOPIC, OTHER) for log in rig.logs(name)} == {number + 1}
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 async def test_a_transaction_takes_a_long_request_as_several_short_ones(durability: str, data_dir: Path) -> None:
-    async with rig(data_dir, durability=durability, executor=EXECUTORS[durability]) as made:
-        made.topic(TOPIC, COUNT)
-        made.topic(OTHER, 9)
-        client = made.client()
+    async with running_rig(data_dir, durability=durability, executor=EXECUTORS[durability]) as rig:
+        rig.topic(TOPIC, COUNT)
+        rig.topic(OTHER, 9)
+        client = rig.client()
         client.feed(frame(_init(), 5))
         while client.connection.open:
             await turn(1)
         answer = decode(client.answers()[0], KEYS["InitProducerId"], 5)
         owner = (answer.producer_id, answer.producer_epoch)
         for sequence in range(2):
-            response, _ = await finish(made, client, request(owner, sequence=sequence), 12)
+            response, _ = await finish(rig, client, request(owner, sequence=sequence), 12)
             assert codes(response) == EXPECTED
-        assert len(made.actor("txn").txn.partitions) == COUNT + 9
-        fenced, _ = await finish(made, client, request((owner[0], owner[1] + 1), sequence=0), 12)
+        assert len(rig.actor("txn").txn.partitions) == COUNT + 9
+        fenced, _ = await finish(rig, client, request((owner[0], owner[1] + 1), sequence=0), 12)
         assert {code for _, code in codes(fenced)[OTHER]} == {ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
@@ -111,46 +111,46 @@ def _init() -> Any:
 async def test_a_long_request_without_acknowledgement_has_no_answer_and_a_failure_closes_the_connection(
     data_dir: Path,
 ) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, COUNT + 1)
-        made.topic(OTHER, 9)
-        client = made.client()
-        response, _ = await finish(made, client, request(None, acks=0), 9)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, COUNT + 1)
+        rig.topic(OTHER, 9)
+        client = rig.client()
+        response, _ = await finish(rig, client, request(None, acks=0), 9)
         assert response is None and not client.transport.closed
-        assert {log.next_offset for log in made.logs(TOPIC)} == {1}
-        made.broker.topics.delete(made.broker.topics.get(OTHER))
-        response, _ = await finish(made, client, request(None, acks=0), 9)
+        assert {log.next_offset for log in rig.logs(TOPIC)} == {1}
+        rig.broker.topics.delete(rig.broker.topics.get(OTHER))
+        response, _ = await finish(rig, client, request(None, acks=0), 9)
         assert response is None and client.transport.closed
 
 
 async def test_a_client_that_goes_away_ends_its_long_request(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, COUNT)
-        made.topic(OTHER, 9)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, COUNT)
+        rig.topic(OTHER, 9)
+        client = rig.client()
         client.feed(frame(request(None), 9))
-        client.leave()
+        client.disconnect()
         await turn(COUNT)
-        assert not made.broker.long_requests
-        Bystander(made).work()
+        assert not rig.broker.long_requests
+        Bystander(rig).work()
 
 
 async def test_ended_transactions_of_long_requests_leave_nothing_open(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, COUNT)
-        made.topic(OTHER, 9)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, COUNT)
+        rig.topic(OTHER, 9)
+        client = rig.client()
         owner = pair(init(client, "txn"))
-        response, _ = await finish(made, client, request(owner), 12)
+        response, _ = await finish(rig, client, request(owner), 12)
         assert codes(response) == EXPECTED
         client.feed(frame(_end(owner), 5))
         for _ in range(COUNT):
-            made.pass_time(0)
+            rig.pass_time(0)
             if not client.connection.open:
                 break
             await turn(1)
         assert not decode(client.answers()[0], KEYS["EndTxn"], 5).error_code
-        assert all(log.last_stable_offset == log.next_offset for log in made.logs(TOPIC))
+        assert all(log.last_stable_offset == log.next_offset for log in rig.logs(TOPIC))
 
 
 def _end(owner: tuple[int, int]) -> Any:
@@ -160,13 +160,13 @@ def _end(owner: tuple[int, int]) -> Any:
 
 
 async def test_a_commit_of_very_many_offsets_is_written_in_several_batches(data_dir: Path) -> None:
-    async with rig(data_dir, {"offsets.topic.num.partitions": "1"}) as made:
+    async with running_rig(data_dir, {"offsets.topic.num.partitions": "1"}) as rig:
         count = 3_007
-        made.topic(TOPIC, count)
-        client = made.client()
+        rig.topic(TOPIC, count)
+        client = rig.client()
         partitions = [OffsetCommitRequestPartition(index, index) for index in range(count)]
-        asked = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic(TOPIC, partitions=partitions)])
-        client.feed(frame(asked, 8))
+        request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic(TOPIC, partitions=partitions)])
+        client.feed(frame(request, 8))
         turns = 0
         while client.connection.open:
             await turn(1)
@@ -176,4 +176,4 @@ async def test_a_commit_of_very_many_offsets_is_written_in_several_batches(data_
             (i, 0) for i in range(count)
         ]
         assert turns >= 3
-        assert sum(1 for _ in made.log("__consumer_offsets", 0).batches()) >= 4
+        assert sum(1 for _ in rig.log("__consumer_offsets", 0).batches()) >= 4

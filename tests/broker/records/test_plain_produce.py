@@ -20,7 +20,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.protocol.primitives import Message
 from tests.kit.disk_rig import Disk
-from tests.kit.rig import Client, Rig, decode, frame, rig
+from tests.kit.rig import Client, Rig, decode, frame, running_rig
 
 STEPS = 150
 TOPICS: dict[str, dict[str, str]] = {
@@ -62,18 +62,19 @@ class Twin:
     def books(self) -> Any:
         """What is in the logs, and what they remember."""
         self.rig.broker.turn.end()
-        found = []
+        actual = []
         for name in TOPICS:
             for log in self.rig.logs(name):
                 log.settle()
                 producers = {
-                    key: [getattr(one, slot) for slot in one.__slots__] for key, one in log.producers.producers.items()
+                    key: [getattr(each, slot) for slot in each.__slots__]
+                    for key, each in log.producers.producers.items()
                 }
                 data = b"".join(bytes(data) for _, data in log.batches())
-                found.append(
+                actual.append(
                     (name, log.index, data, producers, log.producers.open_txns, log.producers.unresolved_batches)
                 )
-        return found
+        return actual
 
 
 def init(txn: str, keep: bool = False) -> InitProducerIdRequest:
@@ -141,11 +142,11 @@ async def test_a_plain_transactional_produce_does_what_the_general_way_does(
             disk = Disk() if durability == "power" else None
             properties = {"transaction.two.phase.commit.enable": "true"}
             twins.append(
-                Twin(await stack.enter_async_context(rig(tmp_path / name, properties, durability, disk)), disk)
+                Twin(await stack.enter_async_context(running_rig(tmp_path / name, properties, durability, disk)), disk)
             )
 
-        def handle(connection: Any, asked: Any, version: int) -> bool:
-            took = connection.broker is twins[0].rig.broker and way(connection, asked, version)
+        def handle(connection: Any, request: Any, version: int) -> bool:
+            took = connection.broker is twins[0].rig.broker and way(connection, request, version)
             taken[0] += took
             return took
 
@@ -154,7 +155,7 @@ async def test_a_plain_transactional_produce_does_what_the_general_way_does(
         def sync() -> None:
             for twin in twins:
                 if twin.disk is not None:
-                    twin.disk.rest()
+                    twin.disk.drain()
 
         def heard(txn: str) -> list[bytes]:
             first, second = (twin.answers(txn) for twin in twins)
@@ -167,9 +168,9 @@ async def test_a_plain_transactional_produce_does_what_the_general_way_does(
                 twin.send(txn, init(txn), 6)
                 twin.rig.broker.turn.end()
             sync()
-            made = decode(heard(txn)[0], 22, 6)
-            owners[txn] = Owner(made.producer_id, made.producer_epoch, {})
-        asked: dict[str, tuple[Message, int]] = {}
+            created = decode(heard(txn)[0], 22, 6)
+            owners[txn] = Owner(created.producer_id, created.producer_epoch, {})
+        sent: dict[str, tuple[Message, int]] = {}
         for _ in range(STEPS):
             txn = random.choice(TXNS)
             if twins[0].clients[txn].transport.closed:  # As it may be told that nothing is to be acknowledged.
@@ -178,10 +179,10 @@ async def test_a_plain_transactional_produce_does_what_the_general_way_does(
                     twin.clients[txn] = twin.rig.client()
                 waiting[txn] = False
             if not waiting[txn]:
-                asked[txn] = some_request(random, txn, owners[txn], twins[0].rig.clock.ms)
+                sent[txn] = some_request(random, txn, owners[txn], twins[0].rig.clock.ms)
                 for twin in twins:
-                    twin.send(txn, *asked[txn])
-                request = asked[txn][0]
+                    twin.send(txn, *sent[txn])
+                request = sent[txn][0]
                 waiting[txn] = not (isinstance(request, ProduceRequest) and request.acks == 0)
             if random.random() < 0.5:
                 sync()
@@ -192,11 +193,11 @@ async def test_a_plain_transactional_produce_does_what_the_general_way_does(
             for name in TXNS:
                 for answer in heard(name):
                     waiting[name] = False
-                    request, version = asked[name]
+                    request, version = sent[name]
                     if isinstance(request, EndTxnRequest | InitProducerIdRequest):
-                        made = decode(answer, 26 if isinstance(request, EndTxnRequest) else 22, version)
-                        if not made.error_code and getattr(made, "producer_id", -1) >= 0:
-                            owners[name] = Owner(made.producer_id, made.producer_epoch, {})
+                        created = decode(answer, 26 if isinstance(request, EndTxnRequest) else 22, version)
+                        if not created.error_code and getattr(created, "producer_id", -1) >= 0:
+                            owners[name] = Owner(created.producer_id, created.producer_epoch, {})
         sync()
         assert twins[0].books() == twins[1].books()
     assert taken[0] > STEPS // 15
@@ -204,15 +205,15 @@ async def test_a_plain_transactional_produce_does_what_the_general_way_does(
 
 async def test_a_batch_that_was_known_is_doubted_when_another_of_its_request_is_refused(tmp_path: Path) -> None:
     """Nothing of this transaction is in the log of the first partition, though its batch was answered as written."""
-    async with rig(tmp_path) as made:
-        twin = Twin(made, None)
+    async with running_rig(tmp_path) as rig:
+        twin = Twin(rig, None)
         twin.send("b", init("b"), 4)
         owner = decode(twin.answers("b")[0], 22, 4)
 
         def produce(*sequences: int) -> list[int]:
             parts = [
                 PartitionProduceData(index, bytes(build_batch(
-                    [(None, b"v")], made.clock.ms, attributes=0x10, producer_id=owner.producer_id,
+                    [(None, b"v")], rig.clock.ms, attributes=0x10, producer_id=owner.producer_id,
                     producer_epoch=owner.producer_epoch, base_sequence=sequence,
                 )))
                 for index, sequence in enumerate(sequences)
@@ -226,7 +227,7 @@ async def test_a_batch_that_was_known_is_doubted_when_another_of_its_request_is_
         assert decode(twin.answers("b")[0], 26, 4).error_code == 0
 
         assert produce(0, 5) == [0, 45]
-        assert list(made.log("plain", 0).producers.unresolved_batches) == [owner.producer_id]
+        assert list(rig.log("plain", 0).producers.unresolved_batches) == [owner.producer_id]
 
 
 def test_sets_of_partitions_are_remembered_but_not_without_limit(monkeypatch: pytest.MonkeyPatch) -> None:

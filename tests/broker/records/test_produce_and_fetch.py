@@ -40,7 +40,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
 )
 from tests.kit.bystander import Bystander
 from tests.kit.produce_and_fetch import GOOD, changed, fetch, produce
-from tests.kit.rig import KEYS, START_MS, Client, Rig, decode, frame, rig, turn
+from tests.kit.rig import KEYS, START_MS, Client, Rig, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC, batch
 
 Code = ErrorCode
@@ -89,9 +89,9 @@ CORRUPT = {
 @pytest.mark.parametrize("what", CORRUPT)
 async def test_a_corrupt_batch_gets_kafkas_answer_and_the_next_one_is_taken(what: str, data_dir: Path) -> None:
     data, expected = CORRUPT[what]
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         assert error_of(client, data) == expected
         assert error_of(client, GOOD) == Code.NONE
 
@@ -100,20 +100,20 @@ async def test_a_corrupt_batch_gets_kafkas_answer_and_the_next_one_is_taken(what
 async def test_a_client_does_not_say_that_the_log_has_set_the_time(stamps: str, data_dir: Path) -> None:
     """Where the log sets it, each record is blamed for that; elsewhere only without any timestamp."""
     said, none = changed(GOOD, 21, b"\0\x08"), changed(changed(GOOD, 21, b"\0\x08"), 27, b"\xff" * 16)
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, message_timestamp_type=stamps)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, message_timestamp_type=stamps)
+        client = rig.client()
         for data, refused in ((GOOD, False), (said, stamps != "CreateTime"), (none, True)):
             part = client.ask(produce(data), 9).responses[0].partition_responses[0]
             assert part.error_code == (Code.INVALID_TIMESTAMP if refused else Code.NONE)
-            assert [one.batch_index for one in part.record_errors] == ([0, 1, 2] if refused else [])
+            assert [item.batch_index for item in part.record_errors] == ([0, 1, 2] if refused else [])
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 async def test_a_batch_that_is_not_compressed_as_it_says_is_refused(codec: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         assert error_of(client, changed(GOOD, 21, bytes((0, codec)))) == Code.UNKNOWN_SERVER_ERROR
         assert error_of(client, GOOD) == Code.NONE
 
@@ -131,10 +131,10 @@ async def test_a_compression_bomb_costs_bounded_memory(codec: int, policy: str, 
     data[8:12] = pack(">i", len(data) - 12)
     data[21:23] = bytes((0, codec))
     seal(data)
-    async with rig(data_dir, {"message.max.bytes": "20000000"}) as made:
-        made.topic(TOPIC, cleanup_policy=policy)
-        bystander = Bystander(made)
-        client = made.client()
+    async with running_rig(data_dir, {"message.max.bytes": "20000000"}) as rig:
+        rig.topic(TOPIC, cleanup_policy=policy)
+        bystander = Bystander(rig)
+        client = rig.client()
         tracemalloc.start()
         try:
             client.feed(frame(produce(bytes(data)), 9))
@@ -154,57 +154,57 @@ async def test_a_compression_bomb_costs_bounded_memory(codec: int, policy: str, 
 
 
 async def test_acks_0_gets_no_answer_and_the_next_request_one(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         client.feed(frame(produce(GOOD, acks=0), 9, correlation=1) + frame(ApiVersionsRequest(), 0, correlation=2))
         assert [answer[:4] for answer in client.answers()] == [pack(">i", 2)]
-        assert made.log(TOPIC, 0).next_offset == 3
+        assert rig.log(TOPIC, 0).next_offset == 3
 
 
 @pytest.mark.parametrize("data", [GOOD[:-1], CORRUPT["wrong CRC"][0]])
 async def test_acks_0_with_an_error_closes_the_connection(data: bytes, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         client.feed(frame(produce(data, acks=0), 9))
         assert client.transport.closed
-        assert made.events.names() == ["unacknowledged_produce_failed"]
+        assert rig.events.names() == ["unacknowledged_produce_failed"]
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32_767])
 async def test_acks_that_there_are_not_are_refused(acks: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        answer = made.client().ask(produce(GOOD, acks=acks), 9)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        answer = rig.client().ask(produce(GOOD, acks=acks), 9)
         assert answer.responses[0].partition_responses[0].error_code == Code.INVALID_REQUIRED_ACKS
-        assert made.log(TOPIC, 0).next_offset == 0
+        assert rig.log(TOPIC, 0).next_offset == 0
 
 
 # --- waiting fetches
 
 
-def waiters(made: Rig) -> int:
-    return sum(len(log.waiters) for topic in made.broker.topics for log in topic.partitions)
+def waiters(rig: Rig) -> int:
+    return sum(len(log.waiters) for topic in rig.broker.topics for log in topic.partitions)
 
 
 async def test_a_fetch_is_answered_when_a_record_comes(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        reader = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        reader = rig.client()
         reader.feed(frame(fetch(), 12))
         await turn()
         assert not reader.answers()
-        assert error_of(made.client(), GOOD) == Code.NONE
+        assert error_of(rig.client(), GOOD) == Code.NONE
         await turn()
         assert len(first(reader.answers()).records) == len(GOOD)
-        assert waiters(made) == 0
+        assert waiters(rig) == 0
 
 
 async def test_a_fetch_waits_for_its_min_bytes(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        reader, writer = made.client(), made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        reader, writer = rig.client(), rig.client()
         reader.feed(frame(fetch(min_bytes=2 * len(GOOD)), 12))
         assert error_of(writer, GOOD) == Code.NONE
         await turn()
@@ -215,22 +215,22 @@ async def test_a_fetch_waits_for_its_min_bytes(data_dir: Path) -> None:
 
 
 async def test_a_fetch_is_answered_with_what_there_is_when_its_time_is_over(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        error_of(made.client(), GOOD)
-        reader = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        error_of(rig.client(), GOOD)
+        reader = rig.client()
         reader.feed(frame(fetch(min_bytes=100_000, max_wait_ms=500), 12))
-        made.pass_time(499)
+        rig.pass_time(499)
         assert not reader.answers()
-        made.pass_time(1)
+        rig.pass_time(1)
         assert len(first(reader.answers()).records) == len(GOOD)
-        assert waiters(made) == 0
+        assert waiters(rig) == 0
 
 
 async def test_a_read_committed_fetch_is_woken_by_the_commit_and_not_by_the_records(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        writer, reader = made.client(), made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        writer, reader = rig.client(), rig.client()
         owner = writer.ask(InitProducerIdRequest("txn", 60_000), 4)
         records = batch(2, owner.producer_id, owner.producer_epoch, 0)
         reader.feed(frame(fetch(isolation_level=1), 12))
@@ -243,23 +243,23 @@ async def test_a_read_committed_fetch_is_woken_by_the_commit_and_not_by_the_reco
 
 
 async def test_a_fetch_is_answered_when_its_topic_is_deleted(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        reader = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        reader = rig.client()
         reader.feed(frame(fetch(), 12))
-        made.client().ask(DeleteTopicsRequest([DeleteTopicState(TOPIC)], timeout_ms=1), 6)
+        rig.client().ask(DeleteTopicsRequest([DeleteTopicState(TOPIC)], timeout_ms=1), 6)
         await turn()
         assert first(reader.answers()).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_a_fetch_that_waits_on_a_topic_made_anew_hears_of_its_records(data_dir: Path) -> None:
     """Deleted and made again within one turn: the request never sees the gap."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        reader, other = made.client(), made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        reader, other = rig.client(), rig.client()
         reader.feed(frame(fetch(), 12))
         other.ask(DeleteTopicsRequest([DeleteTopicState(TOPIC)], timeout_ms=1), 6)
-        made.topic(TOPIC)
+        rig.topic(TOPIC)
         await turn()
         assert not reader.answers()
         error_of(other, GOOD)
@@ -268,26 +268,26 @@ async def test_a_fetch_that_waits_on_a_topic_made_anew_hears_of_its_records(data
 
 
 async def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        readers = [made.client() for _ in range(10)]
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        readers = [rig.client() for _ in range(10)]
         for reader in readers:
             reader.feed(frame(fetch(), 12))
-        assert waiters(made) == 10
+        assert waiters(rig) == 10
         for reader in readers:
-            reader.leave()
-        assert waiters(made) == 0
-        assert not made.broker.connections
-        error_of(made.client(), GOOD)
+            reader.disconnect()
+        assert waiters(rig) == 0
+        assert not rig.broker.connections
+        error_of(rig.client(), GOOD)
         await turn()
-        made.pass_time(60_000)
+        rig.pass_time(60_000)
 
 
 async def test_a_fetch_session_answers_what_changed(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        made.topic("other")
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        rig.topic("other")
+        client = rig.client()
         topics = [
             FetchTopic(name, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)]) for name in (TOPIC, "other")
         ]
@@ -297,8 +297,8 @@ async def test_a_fetch_session_answers_what_changed(data_dir: Path) -> None:
         at = {"session_id": opened.session_id, "max_wait_ms": 0, "topics": []}
         assert client.ask(fetch(**at, session_epoch=1), 12).responses == []
         error_of(client, GOOD)
-        news = client.ask(fetch(**at, session_epoch=2), 12)
-        assert [topic.topic for topic in news.responses] == [TOPIC]
+        changes = client.ask(fetch(**at, session_epoch=2), 12)
+        assert [topic.topic for topic in changes.responses] == [TOPIC]
         assert client.ask(fetch(**at, session_epoch=2), 12).error_code == Code.INVALID_FETCH_SESSION_EPOCH
         gone = ForgottenTopic(TOPIC, partitions=[0])
         assert client.ask(fetch(**at, session_epoch=3, forgotten_topics_data=[gone]), 12).responses == []
@@ -307,11 +307,11 @@ async def test_a_fetch_session_answers_what_changed(data_dir: Path) -> None:
 
 
 async def test_fetch_sessions_have_a_limit_and_the_oldest_goes(data_dir: Path) -> None:
-    async with rig(data_dir, {"max.incremental.fetch.session.cache.slots": "2"}) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, {"max.incremental.fetch.session.cache.slots": "2"}) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         ids = [client.ask(fetch(max_wait_ms=0, session_epoch=0), 12).session_id for _ in range(3)]
-        codes = [client.ask(fetch(max_wait_ms=0, session_id=one, session_epoch=1), 12).error_code for one in ids]
+        codes = [client.ask(fetch(max_wait_ms=0, session_id=each, session_epoch=1), 12).error_code for each in ids]
         assert codes == [Code.FETCH_SESSION_ID_NOT_FOUND, 0, 0]
 
 
@@ -321,8 +321,8 @@ async def test_fetch_sessions_have_a_limit_and_the_oldest_goes(data_dir: Path) -
 def read_of_log(client: Client, way: str) -> int:
     """How many records partition 0 of the transaction log has, by one of the requests that tell."""
     if way == "fetch":
-        wish = FetchTopic(TXN_STATE, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)])
-        records = client.ask(fetch(max_wait_ms=0, topics=[wish]), 12).responses[0].partitions[0].records
+        wanted = FetchTopic(TXN_STATE, partitions=[FetchPartition(0, -1, 0, -1, -1, 1_000_000)])
+        records = client.ask(fetch(max_wait_ms=0, topics=[wanted]), 12).responses[0].partitions[0].records
         return sum(1 for _ in batches_in(records))
     if way == "latest":
         at = ListOffsetsTopic(TXN_STATE, [ListOffsetsPartition(0, -1, -1)])
@@ -343,9 +343,9 @@ async def test_who_reads_the_transaction_log_finds_the_complete_record_as_soon_a
     data_dir: Path, way: str
 ) -> None:
     """Though it is written to the file with the next one only."""
-    async with rig(data_dir, {"transaction.state.log.num.partitions": "1"}) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, {"transaction.state.log.num.partitions": "1"}) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
         pair = owner.producer_id, owner.producer_epoch
         data = build_batch(
@@ -368,10 +368,10 @@ async def test_who_reads_the_transaction_log_finds_the_complete_record_as_soon_a
 async def test_a_marker_in_the_transaction_log_does_not_keep_the_broker_from_starting(data_dir: Path) -> None:
     """A client may write one with WriteTxnMarkers, or by adding the log's partition to a transaction."""
     log = TXN_STATE
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest("txn", 60_000), 4)
-        count = len(made.logs(log))
+        count = len(rig.logs(log))
         topics = [WritableTxnMarkerTopic(log, list(range(count)))]
         client.ask(WriteTxnMarkersRequest([WritableTxnMarker(77, 0, True, topics, 0, 0)]), 2)
         added = AddPartitionsToTxnTransaction(
@@ -379,20 +379,20 @@ async def test_a_marker_in_the_transaction_log_does_not_keep_the_broker_from_sta
         )
         client.ask(AddPartitionsToTxnRequest([added]), 4)
         client.ask(EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, False), 5)
-    async with rig(data_dir) as made:
-        again = made.client().ask(InitProducerIdRequest("txn", 60_000), 4)
-        assert again.producer_id == owner.producer_id
-        Bystander(made).work()
+    async with running_rig(data_dir) as rig:
+        restarted = rig.client().ask(InitProducerIdRequest("txn", 60_000), 4)
+        assert restarted.producer_id == owner.producer_id
+        Bystander(rig).work()
 
 
 async def test_timestamps_at_the_ends_of_time_are_stored_and_found(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, message_timestamp_after_max_ms=str(2**63 - 1))
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, message_timestamp_after_max_ms=str(2**63 - 1))
+        client = rig.client()
         for timestamp in (0, START_MS, 2**62):
             made_batch = bytes(build_batch([(b"k", b"v")], timestamp))
             assert error_of(client, made_batch) == Code.NONE
-        made.log(TOPIC, 0).roll()
+        rig.log(TOPIC, 0).roll()
         assert error_of(client, GOOD) == Code.NONE
-    async with rig(data_dir) as made:
-        assert made.log(TOPIC, 0).next_offset == 6
+    async with running_rig(data_dir) as rig:
+        assert rig.log(TOPIC, 0).next_offset == 6

@@ -13,7 +13,7 @@ from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
 from tests.kit.group_requests import GROUP, TIMEOUT_MS, init, join, pair, write
 from tests.kit.id_expiry import AGE_MS, PROPERTIES, ids
 from tests.kit.produce_and_fetch import fetch
-from tests.kit.rig import Client, decode, frame, rig
+from tests.kit.rig import Client, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC
 
 STEPS_MS = (-3_600_000, -8_000, 60_000)
@@ -25,8 +25,8 @@ def heartbeat(client: Client, member: tuple[str, int]) -> int:
     return code
 
 
-def phase(made: Any, transactional_id: str) -> str:
-    name: str = made.actor(transactional_id).txn.phase.name
+def phase(created: Any, transactional_id: str) -> str:
+    name: str = created.actor(transactional_id).txn.phase.name
     return name
 
 
@@ -41,69 +41,69 @@ def test_the_clock_has_two_readings_and_one_of_them_is_the_machines_time(monkeyp
 
 @pytest.mark.parametrize("step_ms", STEPS_MS)
 async def test_a_fetch_waits_as_long_as_it_said(step_ms: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         client.feed(frame(fetch(0, 500), 12))
-        made.clock.step(step_ms)
-        made.pass_time(499)
+        rig.clock.step(step_ms)
+        rig.pass_time(499)
         assert client.answers() == []
-        made.pass_time(1)
+        rig.pass_time(1)
         (answer,) = client.answers()
         assert decode(answer, 1, 12).error_code == 0
 
 
 @pytest.mark.parametrize("step_ms", STEPS_MS)
 async def test_a_member_has_its_session_time_out_to_be_heard_of(step_ms: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         member = join(client)
-        made.pass_time(SESSION_MS - 1)
-        made.clock.step(step_ms)
-        made.pass_time(0)
+        rig.pass_time(SESSION_MS - 1)
+        rig.clock.step(step_ms)
+        rig.pass_time(0)
         assert heartbeat(client, member) == 0
-        made.pass_time(SESSION_MS - 1)
+        rig.pass_time(SESSION_MS - 1)
         assert heartbeat(client, member) == 0
-        made.clock.step(-step_ms)
-        made.pass_time(SESSION_MS)
+        rig.clock.step(-step_ms)
+        rig.pass_time(SESSION_MS)
         assert heartbeat(client, member) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("step_ms", STEPS_MS)
 async def test_a_silent_client_is_closed_when_its_time_is_over(step_ms: int, data_dir: Path) -> None:
-    async with rig(data_dir, {"connections.max.idle.ms": "20000"}) as made:
-        client = made.client()
-        made.clock.step(step_ms)
-        made.pass_time(10_000)
+    async with running_rig(data_dir, {"connections.max.idle.ms": "20000"}) as rig:
+        client = rig.client()
+        rig.clock.step(step_ms)
+        rig.pass_time(10_000)
         assert not client.transport.closed
-        made.pass_time(10_000)
+        rig.pass_time(10_000)
         assert not client.transport.closed
-        made.pass_time(10_000)
+        rig.pass_time(10_000)
         assert client.transport.closed
 
 
 async def test_a_transaction_times_out_by_the_machines_clock_as_in_kafka(data_dir: Path) -> None:
     """It began at a time that is stored, and told by DescribeTransactions."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         for name in ("early", "late"):
             assert write(client, name, pair(init(client, name)), "v") == 0
-            made.clock.step(-TIMEOUT_MS)
-        made.pass_time(TIMEOUT_MS + 1_000)
-        assert phase(made, "early") == phase(made, "late") == "ONGOING"
-        made.clock.step(TIMEOUT_MS)
-        made.pass_time(1_000)
-        assert (phase(made, "early"), phase(made, "late")) == ("ONGOING", "COMPLETE_ABORT")
+            rig.clock.step(-TIMEOUT_MS)
+        rig.pass_time(TIMEOUT_MS + 1_000)
+        assert phase(rig, "early") == phase(rig, "late") == "ONGOING"
+        rig.clock.step(TIMEOUT_MS)
+        rig.pass_time(1_000)
+        assert (phase(rig, "early"), phase(rig, "late")) == ("ONGOING", "COMPLETE_ABORT")
 
 
 async def test_an_id_that_came_after_the_clock_was_put_right_expires_by_the_right_time(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        client = made.client()
-        made.clock.step(100 * AGE_MS)
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        client = rig.client()
+        rig.clock.step(100 * AGE_MS)
         init(client, "of-the-future")
-        made.pass_time(AGE_MS // 2)  # Now it is known that none expires before long.
-        made.clock.step(-100 * AGE_MS)
+        rig.pass_time(AGE_MS // 2)  # Now it is known that none expires before long.
+        rig.clock.step(-100 * AGE_MS)
         init(client, "of-today")
-        made.pass_time(AGE_MS + 1_000)
+        rig.pass_time(AGE_MS + 1_000)
         assert ids(client) == {"of-the-future"}

@@ -26,7 +26,7 @@ from stuntbroker.protocol.messages.produce_request import PartitionProduceData, 
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, START_OFFSETS
 from tests.kit.process import run
-from tests.kit.rig import START_MS, Client, Rig, rig
+from tests.kit.rig import START_MS, Client, Rig, running_rig
 from tests.kit.valid_requests import batch
 
 TOPIC = "orders"
@@ -51,10 +51,10 @@ async def fill(folder: Path) -> None:
 
     Left as by kill -9.
     """
-    async with rig(folder, FEW) as made:
-        client = made.client()
-        made.topic(TOPIC, 2, segment_ms="1500000", message_timestamp_after_max_ms="9000000000")
-        made.topic("empty", 1)
+    async with running_rig(folder, FEW) as rig:
+        client = rig.client()
+        rig.topic(TOPIC, 2, segment_ms="1500000", message_timestamp_after_max_ms="9000000000")
+        rig.topic("empty", 1)
         number = 0
         for n in range(6):
             produce(client, number)
@@ -66,33 +66,33 @@ async def fill(folder: Path) -> None:
                 client.ask(EndTxnRequest("txn", owner.producer_id, owner.producer_epoch, n % 2 == 0), 4)
         offset = OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 5, -1, "note")])
         assert client.ask(OffsetCommitRequest("group", topics=[offset]), 7).topics[0].partitions[0].error_code == 0
-        made.log(TOPIC, 0).delete_records(1)
-        made.broker.data_dir.write_start_offsets()
-        client.leave()
-        made.broker.broken = True
+        rig.log(TOPIC, 0).delete_records(1)
+        rig.broker.data_dir.write_start_offsets()
+        client.disconnect()
+        rig.broker.broken = True
 
 
-def seen(made: Rig) -> dict[str, Any]:
+def seen(rig: Rig) -> dict[str, Any]:
     """What clients can see: records, aborted transactions, what is open, committed offsets."""
-    found: dict[str, Any] = {"topics": sorted((t.name, t.id, len(t.partitions), t.configs) for t in made.broker.topics)}
+    actual: dict[str, Any] = {"topics": sorted((t.name, t.id, len(t.partitions), t.configs) for t in rig.broker.topics)}
     for topic in (TOPIC, "__transaction_state", "__consumer_offsets"):
-        if made.broker.topics.get(topic) is None:
+        if rig.broker.topics.get(topic) is None:
             continue
-        for log in made.logs(topic):
+        for log in rig.logs(topic):
             read = log.read(log.log_start_offset, 1 << 30, log.last_stable_offset)
-            found[f"{topic}-{log.index}"] = (
+            actual[f"{topic}-{log.index}"] = (
                 log.log_start_offset, log.next_offset, log.last_stable_offset, b"".join(map(bytes, read.parts)),
                 log.aborted_in_fetch(log.log_start_offset, read.size, log.last_stable_offset),
                 [sum(1 for _ in log.batches_since(START_MS + n * 600_000, 0)) for n in range(0, 25, 3)],
                 [log.read(offset, 1, log.next_offset).size for offset in range(1, min(log.next_offset, 99), 5)],
             )  # fmt: skip
-    actor = made.actor("txn")
-    found["txn"] = actor and actor.txn
-    client = made.client()
-    asked = OffsetFetchRequest("group", [OffsetFetchRequestTopic(TOPIC, [0])])
-    found["offset"] = client.ask(asked, 7).topics[0].partitions[0].committed_offset
-    client.leave()
-    return found
+    actor = rig.actor("txn")
+    actual["txn"] = actor and actor.txn
+    client = rig.client()
+    request = OffsetFetchRequest("group", [OffsetFetchRequestTopic(TOPIC, [0])])
+    actual["offset"] = client.ask(request, 7).topics[0].partitions[0].committed_offset
+    client.disconnect()
+    return actual
 
 
 def flip(path: Path, rnd: random.Random) -> None:
@@ -146,23 +146,23 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
 @pytest.fixture
 async def whole(folders: dict[bool, Path], request: pytest.FixtureRequest) -> dict[bool, dict[str, Any]]:
     """What is seen of a folder that nobody damaged."""
-    found = {}
+    actual = {}
     if not folders[False].exists():
         await fill(folders[False])
         shutil.copytree(folders[False], folders[True])
-        async with rig(folders[True], FEW):
+        async with running_rig(folders[True], FEW):
             pass
     for clean, folder in folders.items():
         assert (folder / ".kafka_cleanshutdown").exists() is clean
         copy = folder.with_suffix(".copy")
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder, copy)
-        async with rig(copy, FEW) as made:
-            found[clean] = seen(made)
-            assert made.events.kept == []
-    assert found[True]["orders-0"][1] == 53 and found[True]["txn"].phase.kafka_name == "Ongoing"
-    assert found[True] == found[False]
-    return found
+        async with running_rig(copy, FEW) as rig:
+            actual[clean] = seen(rig)
+            assert rig.events.kept == []
+    assert actual[True]["orders-0"][1] == 53 and actual[True]["txn"].phase.kafka_name == "Ongoing"
+    assert actual[True] == actual[False]
+    return actual
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -179,16 +179,16 @@ async def test_a_damaged_folder_starts_with_the_right_data_or_is_refused(
         damage(path, rnd)
         what = f"{path.relative_to(folder)}: {damage.__name__}, {clean=}"
         try:
-            async with rig(folder, FEW) as made:
-                found = seen(made)
-                events = set(made.events.names())
+            async with running_rig(folder, FEW) as rig:
+                actual = seen(rig)
+                events = set(rig.events.names())
         except StorageError as fault:
             assert str(folder) in str(fault) and "\n" not in str(fault), (what, str(fault))
             continue
         if told_apart(path, damage):
-            assert found == whole[clean], what
+            assert actual == whole[clean], what
         elif damage in (cut, empty) and path.name == JOURNAL:
-            assert found["topics"] == whole[clean]["topics"] or events & CANNOT_TELL, what
+            assert actual["topics"] == whole[clean]["topics"] or events & CANNOT_TELL, what
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ async def test_what_somebody_left_in_a_partition_s_folder_is_left_there(
     for name in names:
         path = folder / f"{TOPIC}-0" / name
         (path.mkdir if name.endswith("/") else path.touch)()
-    async with rig(folder, FEW) as made:
-        assert seen(made) == whole[False]
+    async with running_rig(folder, FEW) as rig:
+        assert seen(rig) == whole[False]
     assert {name.rstrip("/") for name in names} <= {path.name for path in (folder / f"{TOPIC}-0").iterdir()}
 
 
@@ -244,12 +244,12 @@ async def test_bytes_lost_in_the_middle_of_a_log_refuse_the_start_and_truncate_c
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     refused = f"^{logs[1]} is damaged at position [0-9]+, after offset [0-9]+: .*--recover truncate"
     with pytest.raises(StorageError, match=refused):
-        async with rig(folder, FEW):
+        async with running_rig(folder, FEW):
             pass
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-    async with rig(folder, FEW, truncate_damaged=True) as made:
-        [(event, facts)] = made.events.kept
-        end = made.log(TOPIC, 0).next_offset
+    async with running_rig(folder, FEW, truncate_damaged=True) as rig:
+        [(event, facts)] = rig.events.kept
+        end = rig.log(TOPIC, 0).next_offset
     assert (event, facts["topic"], facts["partition"], facts["next_offset"]) == ("log_cut", TOPIC, 0, end)
     assert lost < facts["bytes"] < lost + size
 
@@ -284,7 +284,7 @@ async def test_every_flipped_byte_with_valid_batches_behind_it_refuses_the_start
         path.write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
         follows = f"^{path} is damaged at position {first}, .*valid records follow at position ({first}|{second}),"
         with pytest.raises(StorageError, match=follows):
-            async with rig(folder, FEW):
+            async with running_rig(folder, FEW):
                 pass
 
 
@@ -298,8 +298,8 @@ async def test_a_write_that_a_crash_cut_short_is_cut_off_and_the_rest_stays(
     data = path.read_bytes()
     last = batch_starts(data)[-1]
     path.write_bytes(data[: last + keep])
-    async with rig(folder, FEW) as made:
-        assert made.events.names() == ["log_cut"]
+    async with running_rig(folder, FEW) as rig:
+        assert rig.events.names() == ["log_cut"]
     assert path.read_bytes() == data[:last]
 
 
@@ -313,7 +313,7 @@ async def test_a_log_that_was_closed_in_order_has_no_torn_tail(
     path.write_bytes(path.read_bytes()[:-1])
     for _ in range(2):  # The start that is refused leaves the folder as one that was closed in order.
         with pytest.raises(StorageError, match=f"^{path} is damaged .*: it was closed in order"):
-            async with rig(folder, FEW):
+            async with running_rig(folder, FEW):
                 pass
 
 
@@ -332,7 +332,7 @@ async def test_what_the_broker_s_own_logs_say_is_believed_only_where_their_crc_i
         with pytest.raises(
             StorageError, match=f"^{path} is damaged at position [0-9]+, after offset .*put back a copy"
         ):
-            async with rig(folder, FEW):
+            async with running_rig(folder, FEW):
                 pass
-        async with rig(folder, FEW, truncate_damaged=True) as made:
-            assert made.events.names() == ["log_cut"]
+        async with running_rig(folder, FEW, truncate_damaged=True) as rig:
+            assert rig.events.names() == ["log_cut"]

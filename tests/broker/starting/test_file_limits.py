@@ -59,13 +59,13 @@ def test_with_every_connection_taken_every_partition_is_written_and_read(tmp_pat
         for start in range(0, PARTITIONS, 50):
             parts = [PartitionProduceData(index, batch()) for index in range(start, start + 50)]
             answer = peer.ask(ProduceRequest(None, -1, 30_000, [TopicProduceData("t", partition_data=parts)]), 9)
-            assert {one.error_code for one in answer.responses[0].partition_responses} == {0}
+            assert {each.error_code for each in answer.responses[0].partition_responses} == {0}
         ends = [ListOffsetsPartition(index, -1, -1) for index in range(PARTITIONS)]
         answer = peer.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", ends)]), 5)
-        assert {one.offset for one in answer.topics[0].partitions} == {2}
+        assert {each.offset for each in answer.topics[0].partitions} == {2}
         status, _, err = broker.end()
         assert (status, err.count("max_connections_lowered")) == (0, 1), err
     with serving(*arguments, python=str(limited)) as broker, Peer(broker.address) as peer:
         answer = peer.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("t", ends)]), 5)
-        assert {one.offset for one in answer.topics[0].partitions} == {2}
+        assert {each.offset for each in answer.topics[0].partitions} == {2}
         broker.kill()

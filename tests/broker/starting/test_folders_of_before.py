@@ -15,15 +15,15 @@ from stuntbroker.protocol.batches.records import HEADER_SIZE, read_records
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchRequestTopics as FetchTopics
 from tests.kit.group_requests import init
-from tests.kit.rig import Rig, rig
+from tests.kit.rig import Rig, running_rig
 
 ARCHIVES = sorted((Path(__file__).parent / "folders").glob("*.tar.gz"))
 
 
-def values(made: Rig, topic: str, index: int) -> list[tuple[int, bytes | None]]:
+def values(rig: Rig, topic: str, index: int) -> list[tuple[int, bytes | None]]:
     """(offset, value) of the records that are no markers."""
     records = []
-    for header, batch in made.log(topic, index).batches():
+    for header, batch in rig.log(topic, index).batches():
         if not header.control:
             payload = decompress(header.codec, batch[HEADER_SIZE:], 1 << 20) if header.codec else batch[HEADER_SIZE:]
             records += [(record.offset, record.value) for record in read_records(header, payload)]
@@ -36,10 +36,10 @@ def logs_in(folder: Path) -> dict[str, str]:
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-def committed(made: Rig, group: str) -> Any:
+def committed(rig: Rig, group: str) -> Any:
     topics = [FetchTopics("orders", partition_indexes=[1])]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=topics)])
-    return made.client().ask(request, 8).groups[0].topics[0].partitions[0].committed_offset
+    return rig.client().ask(request, 8).groups[0].topics[0].partitions[0].committed_offset
 
 
 def test_there_are_folders() -> None:
@@ -52,20 +52,20 @@ async def test_a_folder_of_before_opens_unchanged(archive: Path, kind: str, tmp_
     subprocess.run(["tar", "-xf", archive, "-C", tmp_path], check=True)
     folder = tmp_path / kind
     before = logs_in(folder)
-    async with rig(folder, {"transaction.max.timeout.ms": "900000"}) as made:
+    async with running_rig(folder, {"transaction.max.timeout.ms": "900000"}) as rig:
         assert logs_in(folder) == before
         paid = [b"pay-1-True-%d" % number for number in range(3)]
         refused = [b"pay-2-False-%d" % number for number in range(3)]
         still_open = [b"open-0", b"open-1"]
-        assert [value for _, value in values(made, "orders", 0)] == [*paid, *refused, *paid, *still_open]
-        assert values(made, "orders", 1) == [(number, b"plain-%d" % number) for number in range(500)]
-        assert [value for _, value in values(made, "state", 0)[-5:]] == [b"value-%d" % n for n in range(45, 50)]
-        log = made.log("orders", 0)
+        assert [value for _, value in values(rig, "orders", 0)] == [*paid, *refused, *paid, *still_open]
+        assert values(rig, "orders", 1) == [(number, b"plain-%d" % number) for number in range(500)]
+        assert [value for _, value in values(rig, "state", 0)[-5:]] == [b"value-%d" % n for n in range(45, 50)]
+        log = rig.log("orders", 0)
         assert (log.last_stable_offset, log.next_offset) == (12, 14)
         assert [(entry.first_offset, entry.last_offset) for entry in log.aborted] == [(4, 7)]
-        assert (committed(made, "billing"), committed(made, "plain-group")) == (100, 7)
-        phases = {name: made.actor(name).txn.phase for name in ("pay-1", "pay-2", "open")}
+        assert (committed(rig, "billing"), committed(rig, "plain-group")) == (100, 7)
+        phases = {name: rig.actor(name).txn.phase for name in ("pay-1", "pay-2", "open")}
         assert phases == {"pay-1": Phase.COMPLETE_COMMIT, "pay-2": Phase.COMPLETE_ABORT, "open": Phase.ONGOING}
-        assert made.broker.topics.get("state").configs == {"cleanup.policy": "compact"}
-        init(made.client(), "open")
+        assert rig.broker.topics.get("state").configs == {"cleanup.policy": "compact"}
+        init(rig.client(), "open")
         assert log.last_stable_offset == log.next_offset == 15

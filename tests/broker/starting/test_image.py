@@ -22,38 +22,38 @@ def image(*changes: dict[str, Any]) -> Image:
 
 
 def test_topics_are_what_the_last_changes_made_them() -> None:
-    found = image(
+    actual = image(
         create(configs={"retention.ms": "5"}), create("b", B), {"partitions": "a", "count": 7},
         {"configs": "a", "set": {"retention.ms": "6"}}, {"delete": "b"},
     )  # fmt: skip
-    assert found.topics == {"a": TopicImage(bytes.fromhex(A), 7, {"retention.ms": "6"})}
-    assert found.deleted == {"b": Deleted({bytes.fromhex(B)}, 2)}
+    assert actual.topics == {"a": TopicImage(bytes.fromhex(A), 7, {"retention.ms": "6"})}
+    assert actual.deleted == {"b": Deleted({bytes.fromhex(B)}, 2)}
 
 
 def test_every_id_that_a_name_had_is_remembered_and_the_most_partitions() -> None:
-    found = image(create(partitions=3), {"delete": "a"}, create("a", B, 1), {"delete": "a"})
-    assert found.topics == {}
-    assert found.deleted == {"a": Deleted({bytes.fromhex(A), bytes.fromhex(B)}, 3)}
+    actual = image(create(partitions=3), {"delete": "a"}, create("a", B, 1), {"delete": "a"})
+    assert actual.topics == {}
+    assert actual.deleted == {"a": Deleted({bytes.fromhex(A), bytes.fromhex(B)}, 3)}
 
 
 def test_what_is_not_about_topics_is_the_last_that_was_said() -> None:
-    found = image(
+    actual = image(
         {"producer_ids_below": 1_000}, {"transaction_version": 1, "features_epoch": 2}, {"producer_ids_below": 2_000},
         {"transaction_version": 0, "features_epoch": 3}, {"producer_ids_below": 2_000},
     )  # fmt: skip
-    assert found.others == {"producer_ids_below": 2_000, "transaction_version": 0, "features_epoch": 3}
+    assert actual.others == {"producer_ids_below": 2_000, "transaction_version": 0, "features_epoch": 3}
     assert image().others == {}
 
 
 def test_quotas_of_an_entity_are_the_last_that_were_set() -> None:
     alice = {"user": "alice", "client-id": None}
-    found = image(
+    actual = image(
         {"quotas": alice, "set": {"producer_byte_rate": "1.5"}},
         {"quotas": {"ip": None}, "set": {"connection_creation_rate": "2.0"}},
         {"quotas": {"client-id": None, "user": "alice"}, "set": {"request_percentage": "inf"}},
         {"quotas": {"ip": None}, "set": {}},
     )
-    assert found.quotas == {(("client-id", None), ("user", "alice")): {"request_percentage": float("inf")}}
+    assert actual.quotas == {(("client-id", None), ("user", "alice")): {"request_percentage": float("inf")}}
 
 
 SENSELESS: dict[str, tuple[list[Any], str]] = {

@@ -21,7 +21,7 @@ from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, 
 from stuntbroker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.ownership import JOURNAL, METADATA, PROPERTIES, metadata_of
-from tests.kit.rig import START_MS, KeptEvents, rig
+from tests.kit.rig import START_MS, KeptEvents, running_rig
 from tests.kit.valid_requests import batch
 
 
@@ -48,11 +48,11 @@ def test_a_journal_that_has_grown_is_written_anew_at_the_start_and_nothing_is_lo
     lines = (tmp_path / JOURNAL).read_bytes().count(b"\n")
     broker.data_dir.close()
     broker = opened(tmp_path)
-    again = broker.topics.get("kept")
+    restarted = broker.topics.get("kept")
 
     assert lines == 2
-    assert again is not None
-    assert (again.id, again.configs, len(again.partitions)) == (topic.id, {"retention.ms": "1199"}, 2)
+    assert restarted is not None
+    assert (restarted.id, restarted.configs, len(restarted.partitions)) == (topic.id, {"retention.ms": "1199"}, 2)
     assert broker.transactions.producer_ids.take() > max(taken)
     broker.data_dir.close()
 
@@ -175,10 +175,10 @@ def test_a_cluster_id_that_is_lost_is_told(tmp_path: Path) -> None:
     broker.data_dir.close()
     (tmp_path / PROPERTIES).unlink()
     events = KeptEvents()
-    again = Broker(BrokerConfig(), str(tmp_path), events=events)
-    again.data_dir.close()
-    assert events.kept == [("cluster_id_lost", {"folder": str(tmp_path), "now": again.cluster_id})]
-    assert opened(tmp_path).cluster_id == again.cluster_id != broker.cluster_id
+    restarted = Broker(BrokerConfig(), str(tmp_path), events=events)
+    restarted.data_dir.close()
+    assert events.kept == [("cluster_id_lost", {"folder": str(tmp_path), "now": restarted.cluster_id})]
+    assert opened(tmp_path).cluster_id == restarted.cluster_id != broker.cluster_id
 
 
 async def test_requests_that_the_disk_refuses_are_answered_with_what_is_in_the_way(
@@ -187,10 +187,10 @@ async def test_requests_that_the_disk_refuses_are_answered_with_what_is_in_the_w
     def refuse(path: str) -> None:
         raise PermissionError(13, "Permission denied")
 
-    async with rig(tmp_path / "data") as made:
-        client = made.client()
-        made.topic("orders")
-        put(made.log("orders", 0), batch(1))
+    async with running_rig(tmp_path / "data") as rig:
+        client = rig.client()
+        rig.topic("orders")
+        put(rig.log("orders", 0), batch(1))
         (tmp_path / "data" / "orders-1").mkdir()
         (tmp_path / "data" / "bills-0").write_text("somebody's")
 
@@ -199,7 +199,7 @@ async def test_requests_that_the_disk_refuses_are_answered_with_what_is_in_the_w
         monkeypatch.setattr(os, "unlink", refuse)
         deleted = client.ask(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1_000), 5).responses[0]
         monkeypatch.undo()
-        assert made.broker.topics.get("orders") is made.broker.topics.get("bills") is None
+        assert rig.broker.topics.get("orders") is rig.broker.topics.get("bills") is None
     for answer, what in (
         (grown, "orders-1: move it"),
         (created, "bills-0: move it"),

@@ -12,35 +12,35 @@ from stuntbroker.broker.server import Broker
 from stuntbroker.broker.timers import Timers
 from stuntbroker.coordinator.state import Phase
 from tests.kit.group_requests import init, pair
-from tests.kit.rig import START_MS, rig
+from tests.kit.rig import START_MS, running_rig
 from tests.kit.valid_requests import TOPIC
 
 
 async def test_calls_that_become_due_are_made_in_the_order_of_their_times() -> None:
     clock = ManualClock(START_MS)
     timers = Timers(asyncio.get_running_loop(), clock)
-    made: list[str] = []
-    timers.call_later(30, lambda: made.append("last"))
-    timers.call_later(10, lambda: timers.call_later(0, lambda: made.append("second")))
-    timers.call_later(12, lambda: made.append("first"))
-    timers.call_later(20, lambda: made.append("cancelled")).cancel()
-    timers.call_later(31, lambda: made.append("too late"))
+    created: list[str] = []
+    timers.call_later(30, lambda: created.append("last"))
+    timers.call_later(10, lambda: timers.call_later(0, lambda: created.append("second")))
+    timers.call_later(12, lambda: created.append("first"))
+    timers.call_later(20, lambda: created.append("cancelled")).cancel()
+    timers.call_later(31, lambda: created.append("too late"))
     timers.pass_time(clock, 30)
-    assert made == ["first", "last", "second"]
+    assert created == ["first", "last", "second"]
     assert (clock.monotonic_ms(), clock.now_ms()) == (30, START_MS + 30)
     timers.pass_time(clock, 1)
-    assert made[3:] == ["too late"]
+    assert created[3:] == ["too late"]
     timers.close()
 
 
 async def test_a_transaction_times_out_when_the_clock_says_so(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         pair(init(client, "txn"))
-        made.pass_time(3_600_000)
-        assert made.clock.now_ms() == START_MS + 3_600_000
-        assert made.actor("txn").txn.phase is Phase.EMPTY
+        rig.pass_time(3_600_000)
+        assert rig.clock.now_ms() == START_MS + 3_600_000
+        assert rig.actor("txn").txn.phase is Phase.EMPTY
 
 
 async def test_the_same_seed_gives_the_same_ids(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from stuntbroker.protocol.messages.offset_fetch_request import OffsetFetchReques
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.kit.bystander import Bystander
 from tests.kit.process import Peer, Process, serving
-from tests.kit.rig import START_MS, decode, frame, rig
+from tests.kit.rig import START_MS, decode, frame, running_rig
 from tests.kit.valid_requests import TOPIC, batch
 
 TXN = "txn"
@@ -57,21 +57,21 @@ def make_topic(peer: Peer) -> None:
 
 
 def end_offset(peer: Peer, committed: bool = False) -> int:
-    asked = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, -1)])])
-    found: int = peer.ask(asked, 4).topics[0].partitions[0].offset
-    return found
+    request = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, -1, -1)])])
+    actual: int = peer.ask(request, 4).topics[0].partitions[0].offset
+    return actual
 
 
 def fetched(peer: Peer) -> Any:
-    wish = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
-    asked = FetchRequest(
+    wanted = FetchPartition(0, -1, 0, -1, -1, 10_000_000)
+    request = FetchRequest(
         max_wait_ms=0,
         min_bytes=1,
         max_bytes=10_000_000,
         isolation_level=1,
-        topics=[FetchTopic(TOPIC, partitions=[wish])],
+        topics=[FetchTopic(TOPIC, partitions=[wanted])],
     )
-    return peer.ask(asked, 12).responses[0].partitions[0]
+    return peer.ask(request, 12).responses[0].partitions[0]
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -113,8 +113,8 @@ def test_an_open_transaction_goes_on_after_kill_9(tmp_path: Path) -> None:
         broker.kill()
     with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
         assert (end_offset(peer), end_offset(peer, committed=True)) == (2, 0)
-        again = peer.ask(produce(first, TXN), 12).responses[0].partition_responses[0]
-        assert (again.error_code, again.base_offset) == (0, 0)
+        restarted = peer.ask(produce(first, TXN), 12).responses[0].partition_responses[0]
+        assert (restarted.error_code, restarted.base_offset) == (0, 0)
         more = batch(2, owner.producer_id, owner.producer_epoch, 2)
         assert peer.ask(produce(more, TXN), 12).responses[0].partition_responses[0].base_offset == 2
         assert peer.ask(EndTxnRequest(TXN, owner.producer_id, owner.producer_epoch, True), 5).error_code == 0
@@ -146,13 +146,13 @@ def test_an_ended_transaction_stays_ended_after_kill_9(commit: bool, tmp_path: P
 def test_committed_offsets_survive_kill_9(tmp_path: Path) -> None:
     with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
         make_topic(peer)
-        one = OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 42, -1, "note")])
-        assert peer.ask(OffsetCommitRequest("group", topics=[one]), 7).topics[0].partitions[0].error_code == 0
+        each = OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 42, -1, "note")])
+        assert peer.ask(OffsetCommitRequest("group", topics=[each]), 7).topics[0].partitions[0].error_code == 0
         broker.kill()
     with serving("--data-dir", str(tmp_path)) as broker, Peer(broker.address) as peer:
-        asked = OffsetFetchRequest("group", [OffsetFetchRequestTopic(TOPIC, [0])])
-        found = peer.ask(asked, 5).topics[0].partitions[0]
-        assert (found.committed_offset, found.metadata) == (42, "note")
+        request = OffsetFetchRequest("group", [OffsetFetchRequestTopic(TOPIC, [0])])
+        actual = peer.ask(request, 5).topics[0].partitions[0]
+        assert (actual.committed_offset, actual.metadata) == (42, "note")
 
 
 def test_topics_and_producer_ids_survive_kill_9(tmp_path: Path) -> None:
@@ -218,53 +218,53 @@ def test_a_signal_right_after_the_ready_line_is_not_lost() -> None:
 @pytest.mark.parametrize("phase", [Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT])
 async def test_a_prepared_transaction_without_markers_is_finished_at_the_start(phase: Phase, data_dir: Path) -> None:
     """The process died between its decision and the markers."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest(TXN, 60_000), 4)
         client.ask(produce(batch(2, owner.producer_id, owner.producer_epoch, 0), TXN), 12)
-        txn: Txn = made.actor(TXN).txn
+        txn: Txn = rig.actor(TXN).txn
         assert txn.phase is Phase.ONGOING
         epoch = txn.producer_epoch
         prepared = advance(txn, phase, txn.updated_at_ms, producer_epoch=epoch + 1, last_producer_epoch=epoch)
-        logs = made.logs(TXN_LOG)
+        logs = rig.logs(TXN_LOG)
         logs[partition_for(TXN, len(logs))].append_record(TXN, prepared, START_MS)
-    async with rig(data_dir) as made:
-        assert "txn_finished_after_restart" in made.events.names()
-        done = made.actor(TXN).txn
+    async with running_rig(data_dir) as rig:
+        assert "txn_finished_after_restart" in rig.events.names()
+        done = rig.actor(TXN).txn
         assert done.phase.name == phase.name.replace("PREPARE", "COMPLETE")
-        log = made.log(TOPIC, 0)
+        log = rig.log(TOPIC, 0)
         assert (log.next_offset, log.last_stable_offset) == (3, 3)
         assert len(log.aborted) == (phase is Phase.PREPARE_ABORT)
-        again = made.client().ask(
+        restarted = rig.client().ask(
             EndTxnRequest(TXN, txn.producer_id, txn.producer_epoch, phase is Phase.PREPARE_COMMIT), 5
         )
-        assert (again.error_code, again.producer_epoch) == (0, txn.producer_epoch + 1)
-        Bystander(made).work()
+        assert (restarted.error_code, restarted.producer_epoch) == (0, txn.producer_epoch + 1)
+        Bystander(rig).work()
 
 
 async def test_a_prepared_transaction_whose_topic_is_gone_is_finished_too(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         client.ask(InitProducerIdRequest(TXN, 60_000), 4)
-        txn: Txn = made.actor(TXN).txn
+        txn: Txn = rig.actor(TXN).txn
         prepared = advance(txn, Phase.ONGOING, START_MS, partitions=frozenset({("gone", 0)}), started_at_ms=START_MS)
         prepared = advance(prepared, Phase.PREPARE_COMMIT, START_MS)
-        logs = made.logs(TXN_LOG)
+        logs = rig.logs(TXN_LOG)
         logs[partition_for(TXN, len(logs))].append_record(TXN, prepared, START_MS)
-    async with rig(data_dir) as made:
-        assert made.actor(TXN).txn.phase is Phase.COMPLETE_COMMIT
+    async with running_rig(data_dir) as rig:
+        assert rig.actor(TXN).txn.phase is Phase.COMPLETE_COMMIT
 
 
 async def test_an_open_transaction_times_out_after_a_restart_as_it_would_have_before(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = client.ask(InitProducerIdRequest(TXN, 60_000), 4)
         client.ask(produce(batch(2, owner.producer_id, owner.producer_epoch, 0), TXN), 12)
-    async with rig(data_dir) as made:
-        made.pass_time(60_000)
-        assert made.actor(TXN).txn.phase is Phase.ONGOING
-        made.pass_time(200)
-        assert made.actor(TXN).txn.phase is Phase.COMPLETE_ABORT
-        assert "txn_timed_out" in made.events.names()
+    async with running_rig(data_dir) as rig:
+        rig.pass_time(60_000)
+        assert rig.actor(TXN).txn.phase is Phase.ONGOING
+        rig.pass_time(200)
+        assert rig.actor(TXN).txn.phase is Phase.COMPLETE_ABORT
+        assert "txn_timed_out" in rig.events.names()

@@ -17,7 +17,7 @@ from stuntbroker.protocol.messages.init_producer_id_request import InitProducerI
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.memory_disk import MemoryDisk
 from stuntbroker.storage.ownership import JOURNAL, START_OFFSETS
-from tests.kit.rig import MEMORY_FOLDER, START_MS, Client, Rig, rig
+from tests.kit.rig import MEMORY_FOLDER, START_MS, Client, Rig, running_rig
 from tests.kit.valid_requests import batch
 
 TOPICS = [f"t{number}" for number in range(5)]
@@ -25,10 +25,10 @@ PARTITIONS = 3
 NO_ROOM = ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def fill(made: Rig) -> Client:
-    client = made.client()
+def fill(rig: Rig) -> Client:
+    client = rig.client()
     for name in TOPICS:
-        made.topic(name, PARTITIONS)
+        rig.topic(name, PARTITIONS)
         produce(client, name)
     return client
 
@@ -47,8 +47,8 @@ def delete_records(client: Client, before: int = 2) -> list[int]:
 
 def delete_topics(client: Client, *names: str) -> list[int]:
     return [
-        one.error_code
-        for one in client.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=1_000), 5).responses
+        each.error_code
+        for each in client.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=1_000), 5).responses
     ]
 
 
@@ -73,8 +73,8 @@ class Checkpoint:
 
 async def test_one_request_writes_the_checkpoint_once() -> None:
     disk = MemoryDisk()
-    async with rig(disk=disk) as made:
-        client = fill(made)
+    async with running_rig(disk=disk) as rig:
+        client = fill(rig)
         checkpoint = Checkpoint(disk)
         assert set(delete_records(client)) == {0}
         assert checkpoint.writes == 1
@@ -90,8 +90,8 @@ async def test_one_request_writes_the_checkpoint_once() -> None:
 
 async def test_deleted_records_are_no_promise_while_the_checkpoint_cannot_be_written() -> None:
     disk = MemoryDisk()
-    async with rig(disk=disk) as made:
-        client = fill(made)
+    async with running_rig(disk=disk) as rig:
+        client = fill(rig)
         checkpoint = Checkpoint(disk)
         checkpoint.full = True
         assert set(delete_records(client)) == {NO_ROOM}
@@ -99,36 +99,36 @@ async def test_deleted_records_are_no_promise_while_the_checkpoint_cannot_be_wri
         checkpoint.full = False
         assert set(delete_records(client)) == {0}
         assert text_of(disk).count(" 2\n") == len(TOPICS) * PARTITIONS
-        assert made.events.names().count("start_offsets_not_written") == 2
+        assert rig.events.names().count("start_offsets_not_written") == 2
 
 
 async def test_a_topic_deleted_without_its_checkpoint_says_so_and_its_successor_begins_at_0() -> None:
     disk = MemoryDisk()
-    async with rig(disk=disk) as made:
-        client = fill(made)
+    async with running_rig(disk=disk) as rig:
+        client = fill(rig)
         assert set(delete_records(client)) == {0}
         checkpoint = Checkpoint(disk)
         checkpoint.full = True
         assert delete_topics(client, *TOPICS) == [NO_ROOM] * len(TOPICS)
-        assert [topic.name for topic in made.broker.topics] == []
+        assert [topic.name for topic in rig.broker.topics] == []
         assert "t0 0 2\n" in text_of(disk)
         disk.on_call = None
-        made.broker.broken = True  # Ends as by kill -9.
-    async with rig(disk=disk) as made:
+        rig.broker.broken = True  # Ends as by kill -9.
+    async with running_rig(disk=disk) as rig:
         assert text_of(disk) == "0\n0\n"
-        fill(made)
-        assert [log.log_start_offset for name in TOPICS for log in made.logs(name)] == [0] * len(TOPICS) * PARTITIONS
+        fill(rig)
+        assert [log.log_start_offset for name in TOPICS for log in rig.logs(name)] == [0] * len(TOPICS) * PARTITIONS
 
 
 @pytest.mark.parametrize("transactional_id", [None, "payments"])
 async def test_a_journal_that_cannot_be_written_is_answered(transactional_id: str | None) -> None:
     disk = MemoryDisk()
-    async with rig(disk=disk) as made:
-        client = fill(made)
+    async with running_rig(disk=disk) as rig:
+        client = fill(rig)
         disk.on_call = lambda call, path: errno.ENOSPC if call == "write" and path.endswith(JOURNAL) else None
         assert delete_topics(client, "t0") == [NO_ROOM]
         assert client.ask(InitProducerIdRequest(transactional_id, 60_000), 5).error_code == NO_ROOM
-        assert made.broker.topics.get("t0") is not None
+        assert rig.broker.topics.get("t0") is not None
         disk.on_call = None
         assert delete_topics(client, "t0") == [0]
         assert client.ask(InitProducerIdRequest(transactional_id, 60_000), 5).error_code == 0

@@ -60,9 +60,9 @@ def loaded() -> set[str]:
 
 
 def test_nothing_is_loaded_that_can_wait() -> None:
-    found = loaded()
+    actual = loaded()
 
-    assert found & NEVER == set()
-    assert [name for name in found if name.startswith("stuntbroker.broker.handlers")] == []
-    assert sorted(name for name in found if name.split(".")[0] == "stuntbroker" and name not in OURS) == []
-    assert sorted(OURS - found) == []
+    assert actual & NEVER == set()
+    assert [name for name in actual if name.startswith("stuntbroker.broker.handlers")] == []
+    assert sorted(name for name in actual if name.split(".")[0] == "stuntbroker" and name not in OURS) == []
+    assert sorted(OURS - actual) == []

@@ -65,10 +65,10 @@ for tier in ("not known", "forgotten"):
     TABLE[TRANSACTION_TIMED_OUT, tier, True, True] = DraftCode.PRODUCER_FENCED
 
 CELLS = [
-    pytest.param(init_version, *rest, code, id=f"{code}-init v{init_version}-{rest}")
+    pytest.param(init_version, *remaining, code, id=f"{code}-init v{init_version}-{remaining}")
     for (error, tier, *flags), code in TABLE.items()
     for init_version in TIERS[tier]
-    for rest in [(error, *flags)]
+    for remaining in [(error, *flags)]
 ]
 
 

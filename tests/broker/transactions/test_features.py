@@ -25,7 +25,7 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from stuntbroker.storage.errors import StorageError
-from tests.kit.rig import Client, Rig, SyncedAtOnce, rig
+from tests.kit.rig import Client, Rig, SyncedAtOnce, running_rig
 from tests.kit.valid_requests import TOPIC
 
 FEATURE = "transaction.version"
@@ -35,8 +35,8 @@ TIMEOUT_MS = 1_000
 
 
 def update(client: Client, level: int, kind: int = SAFE_DOWNGRADE, version: int = 2, only: bool = False) -> Any:
-    asked = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(FEATURE, level, True, kind)], validate_only=only)
-    return client.ask(asked, version)
+    request = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(FEATURE, level, True, kind)], validate_only=only)
+    return client.ask(request, version)
 
 
 def shown(client: Client, version: int = 4) -> tuple[dict[str, tuple[int, int]], int]:
@@ -50,43 +50,43 @@ def shown(client: Client, version: int = 4) -> tuple[dict[str, tuple[int, int]],
 
 def begin(client: Client, timeout_ms: int = TIMEOUT_MS) -> tuple[int, int]:
     """Opens a transaction of the rules before KIP-890. Its producer id and epoch."""
-    made = client.ask(InitProducerIdRequest(TXN, timeout_ms), 4)
-    pair = (made.producer_id, made.producer_epoch)
+    created = client.ask(InitProducerIdRequest(TXN, timeout_ms), 4)
+    pair = (created.producer_id, created.producer_epoch)
     added = client.ask(AddPartitionsToTxnRequest([], TXN, *pair, [AddPartitionsToTxnTopic(TOPIC, [0])]), 3)
     assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
     return pair
 
 
-def last_values(made: Rig) -> list[Any]:
+def last_values(rig: Rig) -> list[Any]:
     """(version of the value, phase) of every state that the transaction log keeps, oldest first."""
-    found = []
-    for log in made.logs(TXN_STATE):
+    actual = []
+    for log in rig.logs(TXN_STATE):
         for header, batch in log.batches():
             for record in read_records(header, batch, HEADER_SIZE):
                 kept = read_record(record)
                 assert kept is not None and kept[1] is not None
-                found.append((int.from_bytes(record.value[:2], "big"), kept[1].phase))
-    return found
+                actual.append((int.from_bytes(record.value[:2], "big"), kept[1].phase))
+    return actual
 
 
 async def test_what_was_decided_at_a_level_is_written_as_that_level_has_it(data_dir: Path) -> None:
     """The Complete record waits for the next write to its file; the level may fall meanwhile."""
-    async with rig(data_dir, {FEATURE: "1"}) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, {FEATURE: "1"}) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         pair = begin(client)
         assert client.ask(EndTxnRequest(TXN, *pair, True), 3).error_code == 0
         assert update(client, 0).error_code == 0
 
-        assert last_values(made)[-1] == (1, Phase.COMPLETE_COMMIT)
+        assert last_values(rig)[-1] == (1, Phase.COMPLETE_COMMIT)
 
         begin(client)
-        assert last_values(made)[-1] == (0, Phase.ONGOING)
+        assert last_values(rig)[-1] == (0, Phase.ONGOING)
 
 
 async def test_a_new_level_and_a_higher_epoch_are_in_the_next_api_versions(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert shown(client) == ({FEATURE: (2, 2)}, 1)
         epochs = []
         for level, kind in ((1, SAFE_DOWNGRADE), (2, UPGRADE), (1, UNSAFE_DOWNGRADE)):
@@ -101,8 +101,8 @@ async def test_a_new_level_and_a_higher_epoch_are_in_the_next_api_versions(data_
 
 @pytest.mark.parametrize("version", (0, 1, 2))
 async def test_a_refused_update_has_the_code_of_kafka_and_changes_nothing(version: int, data_dir: Path) -> None:
-    async with rig(data_dir, {FEATURE: "1"}) as made:
-        client = made.client()
+    async with running_rig(data_dir, {FEATURE: "1"}) as rig:
+        client = rig.client()
         before = shown(client)
         refused = [(3, UPGRADE), (-1, UPGRADE), (0, UPGRADE)]
         if version > 0:  # Version 0 has no type: everything is an upgrade, AllowDowngrade is not read.
@@ -117,8 +117,8 @@ async def test_a_refused_update_has_the_code_of_kafka_and_changes_nothing(versio
 
 
 async def test_all_features_of_a_request_are_updated_or_none(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         good, unknown = FeatureUpdateKey(FEATURE, 1, False, SAFE_DOWNGRADE), FeatureUpdateKey("group.version", 1)
         for updates in ([good, unknown], [unknown, good]):
             assert client.ask(UpdateFeaturesRequest(feature_updates=updates), 2).error_code == REFUSED
@@ -126,8 +126,8 @@ async def test_all_features_of_a_request_are_updated_or_none(data_dir: Path) -> 
 
 
 async def test_of_two_updates_of_one_feature_the_last_counts_and_both_are_answered(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         twice = [FeatureUpdateKey(FEATURE, 7, False, UPGRADE), FeatureUpdateKey(FEATURE, 1, False, SAFE_DOWNGRADE)]
         said = client.ask(UpdateFeaturesRequest(feature_updates=twice), 1)
         assert [(r.feature, r.error_code) for r in said.results] == [(FEATURE, 0), (FEATURE, 0)]
@@ -135,8 +135,8 @@ async def test_of_two_updates_of_one_feature_the_last_counts_and_both_are_answer
 
 
 async def test_validating_only_changes_nothing(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert update(client, 1, SAFE_DOWNGRADE, only=True).error_code == 0
         assert update(client, 1, UPGRADE, only=True).error_code == REFUSED
         assert shown(client) == ({FEATURE: (2, 2)}, 1)
@@ -146,64 +146,64 @@ async def test_a_level_that_cannot_be_written_is_not_taken(data_dir: Path, monke
     def full(change: dict[str, Any]) -> None:
         raise StorageError("no space left")
 
-    async with rig(data_dir) as made:
-        client = made.client()
-        monkeypatch.setattr(made.broker.data_dir, "journal", full)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        monkeypatch.setattr(rig.broker.data_dir, "journal", full)
         assert update(client, 1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert shown(client) == ({FEATURE: (2, 2)}, 1)
-        assert made.broker.transactions.transaction_version == 2
+        assert rig.broker.transactions.transaction_version == 2
 
 
 @pytest.mark.parametrize("durability", ("process", "power"))
 async def test_the_level_outlives_a_restart_and_the_epoch_does_not_fall(durability: str, data_dir: Path) -> None:
-    async with rig(data_dir, {}, durability, SyncedAtOnce() if durability == "power" else None) as made:
-        update(made.client(), 1)
-        before = shown(made.client())
-    async with rig(data_dir, {}, durability) as made:
-        assert shown(made.client()) == before == ({FEATURE: (1, 1)}, 2)
-        assert made.broker.transactions.transaction_version == 1
-        assert "feature_set_by_property" not in made.events.names()
+    async with running_rig(data_dir, {}, durability, SyncedAtOnce() if durability == "power" else None) as rig:
+        update(rig.client(), 1)
+        before = shown(rig.client())
+    async with running_rig(data_dir, {}, durability) as rig:
+        assert shown(rig.client()) == before == ({FEATURE: (1, 1)}, 2)
+        assert rig.broker.transactions.transaction_version == 1
+        assert "feature_set_by_property" not in rig.events.names()
 
 
 async def test_the_level_outlives_a_journal_that_is_written_anew(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
+    async with running_rig(data_dir) as rig:
         for _ in range(600):
-            update(made.client(), 1)
-            update(made.client(), 2, UPGRADE)
-        update(made.client(), 0)
-        epoch = shown(made.client())[1]
+            update(rig.client(), 1)
+            update(rig.client(), 2, UPGRADE)
+        update(rig.client(), 0)
+        epoch = shown(rig.client())[1]
     for _ in range(2):
-        async with rig(data_dir) as made:
-            assert shown(made.client()) == ({}, epoch)
+        async with running_rig(data_dir) as rig:
+            assert shown(rig.client()) == ({}, epoch)
 
 
 @pytest.mark.parametrize("level", (0, 1, 2))
 async def test_a_new_folder_begins_at_the_property_and_stays_there_without_it(level: int, data_dir: Path) -> None:
-    async with rig(data_dir, {FEATURE: str(level)}) as made:
-        first = shown(made.client())
-        assert "feature_set_by_property" not in made.events.names()
-    async with rig(data_dir) as made:
-        assert shown(made.client()) == first
-        assert made.broker.transactions.transaction_version == level
+    async with running_rig(data_dir, {FEATURE: str(level)}) as rig:
+        first = shown(rig.client())
+        assert "feature_set_by_property" not in rig.events.names()
+    async with running_rig(data_dir) as rig:
+        assert shown(rig.client()) == first
+        assert rig.broker.transactions.transaction_version == level
 
 
 async def test_a_property_that_is_given_wins_over_the_level_of_the_folder_and_is_told(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        update(made.client(), 1)
-    async with rig(data_dir, {FEATURE: "2"}) as made:
-        assert shown(made.client()) == ({FEATURE: (2, 2)}, 3)
-        told = [facts for name, facts in made.events.kept if name == "feature_set_by_property"]
-        assert told == [{"feature": FEATURE, "from_level": 1, "to_level": 2}]
-    async with rig(data_dir, {FEATURE: "2"}) as made:
-        assert "feature_set_by_property" not in made.events.names()
+    async with running_rig(data_dir) as rig:
+        update(rig.client(), 1)
+    async with running_rig(data_dir, {FEATURE: "2"}) as rig:
+        assert shown(rig.client()) == ({FEATURE: (2, 2)}, 3)
+        messages = [facts for name, facts in rig.events.kept if name == "feature_set_by_property"]
+        assert messages == [{"feature": FEATURE, "from_level": 1, "to_level": 2}]
+    async with running_rig(data_dir, {FEATURE: "2"}) as rig:
+        assert "feature_set_by_property" not in rig.events.names()
 
 
 async def test_describe_configs_shows_the_level_in_force(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         update(client, 1)
-        asked = DescribeConfigsRequest([DescribeConfigsResource(4, "1", [FEATURE])])
-        assert [one.value for one in client.ask(asked, 4).results[0].configs] == ["1"]
+        request = DescribeConfigsRequest([DescribeConfigsResource(4, "1", [FEATURE])])
+        assert [each.value for each in client.ask(request, 4).results[0].configs] == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -213,35 +213,35 @@ async def test_a_time_out_is_remembered_by_the_level_of_that_moment(
     level: int, answer: tuple[int, int | None], data_dir: Path
 ) -> None:
     """Under level 2 the producer that timed out may claim the next epoch (KIP-890), below it is fenced."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         pid, epoch = begin(client)
         update(client, level)
-        made.pass_time(TIMEOUT_MS + 1)
-        made.broker.transactions.sweep()
-        assert made.actor(TXN).txn.phase is Phase.COMPLETE_ABORT
-        again = client.ask(InitProducerIdRequest(TXN, TIMEOUT_MS, pid, epoch), 4)
-        assert (again.error_code, None if again.error_code else again.producer_epoch - epoch) == answer
+        rig.pass_time(TIMEOUT_MS + 1)
+        rig.broker.transactions.sweep()
+        assert rig.actor(TXN).txn.phase is Phase.COMPLETE_ABORT
+        restarted = client.ask(InitProducerIdRequest(TXN, TIMEOUT_MS, pid, epoch), 4)
+        assert (restarted.error_code, None if restarted.error_code else restarted.producer_epoch - epoch) == answer
 
 
 async def test_the_records_of_the_transaction_log_are_those_of_the_level(data_dir: Path) -> None:
     """At level 0 a value is written as version 0, which older brokers read; from 1 on as version 1."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         for level, kind in ((0, SAFE_DOWNGRADE), (1, UPGRADE), (2, UPGRADE)):
             assert update(client, level, kind).error_code == 0
             pair = begin(client)
             assert client.ask(EndTxnRequest(TXN, *pair, True), 4).error_code == 0
-        assert [version for version, phase in last_values(made) if phase is Phase.ONGOING] == [0, 1, 1]
+        assert [version for version, phase in last_values(rig) if phase is Phase.ONGOING] == [0, 1, 1]
 
 
 async def test_an_end_txn_of_version_5_moves_the_epoch_on_whatever_the_level(data_dir: Path) -> None:
     """Its version says what the client knows. Kafka does the same at 1 and 2, and cannot write it at 0."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         for level, kind in ((2, UPGRADE), (1, SAFE_DOWNGRADE), (0, SAFE_DOWNGRADE)):
             assert update(client, level, kind).error_code == 0
             pid, epoch = begin(client)

@@ -12,7 +12,7 @@ from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.group_requests import Pair, add_offsets, commit_in_txn, end, init, pair, write
-from tests.kit.rig import Client, Rig, rig
+from tests.kit.rig import Client, Rig, running_rig
 from tests.kit.valid_requests import TOPIC
 
 ID = "pay-1"
@@ -20,12 +20,12 @@ FENCED = {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH}
 ZOMBIE, SUCCESSOR = ("10.0.0.7", 4_711), ("10.0.0.8", 4_812)
 
 
-def told(made: Rig) -> list[dict[str, Any]]:
-    return [facts for name, facts in made.events.kept if name == "producer_fenced"]
+def described(rig: Rig) -> list[dict[str, Any]]:
+    return [facts for name, facts in rig.events.kept if name == "producer_fenced"]
 
 
-def take_over(made: Rig, client_id: bytes) -> Pair:
-    client = made.client(peer=SUCCESSOR)
+def take_over(rig: Rig, client_id: bytes) -> Pair:
+    client = rig.client(peer=SUCCESSOR)
     return pair(client.ask(InitProducerIdRequest(ID, 60_000), 5, client_id=client_id))
 
 
@@ -45,92 +45,92 @@ REQUESTS: dict[str, Callable[[Client, Pair], int]] = {
 
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_a_fenced_producer_is_told_once_with_who_took_its_place(data_dir: Path, name: str) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        zombie = made.client(peer=ZOMBIE)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        zombie = rig.client(peer=ZOMBIE)
         owner = pair(init(zombie, ID))
         assert not write(zombie, ID, owner, "42 EUR")
-        made.clock.ms += 5
-        take_over(made, b"worker-2")
-        made.clock.ms += 1_203
-        assert told(made) == []
+        rig.clock.ms += 5
+        take_over(rig, b"worker-2")
+        rig.clock.ms += 1_203
+        assert described(rig) == []
         for _ in range(3):
             assert REQUESTS[name](zombie, owner) in FENCED
-        assert told(made) == [{
+        assert described(rig) == [{
             "transactional_id": ID, "client_id": "test", "client": "10.0.0.7:4711", "cause": "newer_instance",
             "by_client_id": "worker-2", "by_client": "10.0.0.8:4812", "fenced_before_ms": 1_203,
         }]  # fmt: skip
 
 
 async def test_each_producer_is_told_of_its_own_fence_however_many_came_after(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        zombie, successor = made.client(peer=ZOMBIE), made.client(peer=SUCCESSOR)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        zombie, successor = rig.client(peer=ZOMBIE), rig.client(peer=SUCCESSOR)
         first = pair(init(zombie, ID))
         second = pair(successor.ask(InitProducerIdRequest(ID, 60_000), 5, client_id=b"worker-2"))
         assert not write(successor, ID, second, "42 EUR")
-        made.pass_time(60_001)
+        rig.pass_time(60_001)
         for _ in range(2):
             assert end(zombie, ID, first).error_code in FENCED
             assert write(successor, ID, second, "late", sequence=1) in FENCED
-        assert [(facts["client"], facts["cause"], facts.get("by_client_id")) for facts in told(made)] == [
+        assert [(facts["client"], facts["cause"], facts.get("by_client_id")) for facts in described(rig)] == [
             ("10.0.0.7:4711", "newer_instance", "worker-2"),
             ("10.0.0.8:4812", "timeout", None),
         ]
 
 
 async def test_who_is_fenced_once_more_is_told_once_more(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        zombie = made.client(peer=ZOMBIE)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        zombie = rig.client(peer=ZOMBIE)
         for client_id in (b"worker-2", b"adminclient-1"):
             owner = pair(init(zombie, ID))
-            take_over(made, client_id)
+            take_over(rig, client_id)
             assert end(zombie, ID, owner).error_code in FENCED
-        assert [facts["cause"] for facts in told(made)] == ["newer_instance", "admin"]
+        assert [facts["cause"] for facts in described(rig)] == ["newer_instance", "admin"]
 
 
 async def test_a_time_out_is_told_as_the_cause(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client(peer=ZOMBIE)
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client(peer=ZOMBIE)
         owner = pair(init(client, ID))
         assert not write(client, ID, owner, "42 EUR")
-        made.pass_time(60_001)
+        rig.pass_time(60_001)
         assert write(client, ID, owner, "late", sequence=1) in FENCED
-        [facts] = told(made)
+        [facts] = described(rig)
         assert (facts["cause"], "by_client" in facts) == ("timeout", False)
 
 
 async def test_epochs_that_are_used_up_are_told_as_the_cause(data_dir: Path) -> None:
-    async with rig(data_dir, {"stuntbroker.initial.producer.epoch": "32766"}) as made:
-        made.topic(TOPIC)
-        client = made.client(peer=ZOMBIE)
+    async with running_rig(data_dir, {"stuntbroker.initial.producer.epoch": "32766"}) as rig:
+        rig.topic(TOPIC)
+        client = rig.client(peer=ZOMBIE)
         owner = pair(init(client, ID))
         assert not write(client, ID, owner, "42 EUR")
-        successor = take_over(made, b"worker-2")
+        successor = take_over(rig, b"worker-2")
         assert successor[0] != owner[0]
         assert write(client, ID, owner, "late", sequence=1) in FENCED
-        assert [facts["cause"] for facts in told(made)] == ["epoch_exhausted"]
+        assert [facts["cause"] for facts in described(rig)] == ["epoch_exhausted"]
 
 
 async def test_a_fence_of_before_the_start_is_told_without_a_cause(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        owner = pair(init(made.client(), ID))
-        take_over(made, b"worker-2")
-    async with rig(data_dir) as made:
-        client = made.client(peer=ZOMBIE)
+    async with running_rig(data_dir) as rig:
+        owner = pair(init(rig.client(), ID))
+        take_over(rig, b"worker-2")
+    async with running_rig(data_dir) as rig:
+        client = rig.client(peer=ZOMBIE)
         answer = client.ask(EndTxnRequest(ID, *owner, True), 5)
         assert answer.error_code in FENCED
-        assert [facts["cause"] for facts in told(made)] == ["unknown"]
+        assert [facts["cause"] for facts in described(rig)] == ["unknown"]
 
 
 async def test_who_owns_its_id_is_told_nothing(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = pair(init(client, ID))
         owner = pair(init(client, ID, owner=owner))
         assert not write(client, ID, owner, "42 EUR")
         assert not end(client, ID, owner).error_code
-        assert told(made) == []
+        assert described(rig) == []

@@ -6,48 +6,48 @@ from pathlib import Path
 
 from tests.kit.group_requests import init, pair
 from tests.kit.id_expiry import AGE_MS, PROPERTIES, ids
-from tests.kit.rig import Rig, rig
+from tests.kit.rig import Rig, running_rig
 
 STEP_MS = 100
 
 
-def pass_time(made: Rig, ms: int) -> None:
+def pass_time(rig: Rig, ms: int) -> None:
     for _ in range(ms // STEP_MS):
-        made.pass_time(STEP_MS)
+        rig.pass_time(STEP_MS)
 
 
 async def test_an_id_is_forgotten_when_its_time_is_over_and_not_before(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        client = made.client()
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        client = rig.client()
         init(client, "first")
-        pass_time(made, AGE_MS // 2)
+        pass_time(rig, AGE_MS // 2)
         init(client, "second")
-        pass_time(made, AGE_MS // 2 - STEP_MS)
+        pass_time(rig, AGE_MS // 2 - STEP_MS)
         assert ids(client) == {"first", "second"}
-        pass_time(made, 2 * STEP_MS)
+        pass_time(rig, 2 * STEP_MS)
         assert ids(client) == {"second"}
-        pass_time(made, AGE_MS // 2)
+        pass_time(rig, AGE_MS // 2)
         assert ids(client) == set()
 
 
 async def test_every_use_of_an_id_begins_its_time_anew(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        client = made.client()
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        client = rig.client()
         owner = pair(init(client, "used"))
         for _ in range(3):
-            pass_time(made, AGE_MS - STEP_MS)
+            pass_time(rig, AGE_MS - STEP_MS)
             owner = pair(init(client, "used", owner=owner))
         assert owner[1] == 3
-        pass_time(made, AGE_MS + STEP_MS)
+        pass_time(rig, AGE_MS + STEP_MS)
         assert ids(client) == set()
 
 
 async def test_an_id_is_forgotten_after_a_restart_as_if_there_had_been_none(data_dir: Path) -> None:
-    async with rig(data_dir, PROPERTIES) as made:
-        init(made.client(), "idle")
-    async with rig(data_dir, PROPERTIES) as made:
-        client = made.client()
-        pass_time(made, AGE_MS - STEP_MS)
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        init(rig.client(), "idle")
+    async with running_rig(data_dir, PROPERTIES) as rig:
+        client = rig.client()
+        pass_time(rig, AGE_MS - STEP_MS)
         assert ids(client) == {"idle"}
-        pass_time(made, 2 * STEP_MS)
+        pass_time(rig, 2 * STEP_MS)
         assert ids(client) == set()

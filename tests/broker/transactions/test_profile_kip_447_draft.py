@@ -37,7 +37,7 @@ from tests.kit.group_requests import (
     pair,
     write,
 )
-from tests.kit.rig import Rig, decode, frame, rig
+from tests.kit.rig import Rig, decode, frame, running_rig
 from tests.kit.two_phase import committed
 from tests.kit.valid_requests import TOPIC
 
@@ -50,15 +50,15 @@ CLAIMED = [(SOURCE, 0), (SOURCE, 1)]
 
 @asynccontextmanager
 async def drafted(data_dir: Path, **more: str) -> AsyncIterator[Rig]:
-    async with rig(data_dir, {**PROFILE, **more}) as made:
-        made.topic(TOPIC)
-        made.topic(SOURCE, 4)
-        yield made
+    async with running_rig(data_dir, {**PROFILE, **more}) as rig:
+        rig.topic(TOPIC)
+        rig.topic(SOURCE, 4)
+        yield rig
 
 
-def working(made: Rig, name: str, index: int = 0, value: str = "", **more: Any) -> Pair:
+def working(rig: Rig, name: str, index: int = 0, value: str = "", **more: Any) -> Pair:
     """A producer with an open transaction: a record, and how far its group has come in one partition of the source."""
-    client = made.client()
+    client = rig.client()
     owner = pair(init(client, name))
     assert write(client, name, owner, value or name) == OK
     assert commit_in_txn(client, name, owner, 7, topic=SOURCE, index=index, **more) == OK
@@ -69,17 +69,17 @@ def working(made: Rig, name: str, index: int = 0, value: str = "", **more: Any) 
 async def test_open_transactions_on_the_claimed_partitions_are_aborted_and_their_producers_fenced(
     version: int, data_dir: Path
 ) -> None:
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
         assert commit(client, 3, topic=SOURCE) == OK
-        zombie = working(made, "zombie")
+        zombie = working(created, "zombie")
 
         answer = init(client, "successor", version=version, group=GROUP, generation=2, assigned=CLAIMED)
 
         # When it is answered all is over: the offset is the one before, the record is aborted, the zombie is fenced.
         assert pair(answer)[1] == 0
         assert fetch_offset(client, topic=SOURCE, stable=True) == (OK, 3)
-        assert made.log(TOPIC, 0).last_stable_offset == made.log(TOPIC, 0).next_offset
+        assert created.log(TOPIC, 0).last_stable_offset == created.log(TOPIC, 0).next_offset
         assert committed(client) == []
         assert end(client, "zombie", zombie).error_code == E.PRODUCER_FENCED
         assert write(client, "zombie", zombie, "late", 1) == E.INVALID_PRODUCER_EPOCH
@@ -91,9 +91,9 @@ async def test_open_transactions_on_the_claimed_partitions_are_aborted_and_their
 
 
 async def test_the_successor_goes_on_where_the_zombie_left_off(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        client = made.client()
-        zombie = working(made, "zombie", value="twice?")
+    async with drafted(data_dir) as created:
+        client = created.client()
+        zombie = working(created, "zombie", value="twice?")
         owner = pair(init(client, "successor", group=GROUP, generation=1, assigned=CLAIMED))
 
         assert write(client, "successor", owner, "once") == OK
@@ -106,18 +106,18 @@ async def test_the_successor_goes_on_where_the_zombie_left_off(data_dir: Path) -
 
 async def test_every_transaction_on_the_partitions_goes_and_no_other(data_dir: Path) -> None:
     """Not those on other partitions, of other groups, without an offset, or that are committed already."""
-    async with drafted(data_dir) as made:
-        hit = {name: working(made, name, index) for name, index in (("a", 0), ("b", 0), ("c", 1))}
+    async with drafted(data_dir) as created:
+        hit = {name: working(created, name, index) for name, index in (("a", 0), ("b", 0), ("c", 1))}
         spared = {
-            "elsewhere": working(made, "elsewhere", 2),
-            "stranger": working(made, "stranger", 0, group="other"),
+            "elsewhere": working(created, "elsewhere", 2),
+            "stranger": working(created, "stranger", 0, group="other"),
         }
-        client = made.client()
+        client = created.client()
         spared["no offset"] = pair(init(client, "no offset"))
         assert write(client, "no offset", spared["no offset"], "x") == OK
         spared["only announced"] = pair(init(client, "only announced"))
         assert add_offsets(client, "only announced", spared["only announced"]) == OK
-        done = working(made, "done", 1)
+        done = working(created, "done", 1)
         after = pair(end(client, "done", done))
 
         assert init(client, "successor", group=GROUP, generation=1, assigned=CLAIMED).error_code == OK
@@ -129,40 +129,40 @@ async def test_every_transaction_on_the_partitions_goes_and_no_other(data_dir: P
             spared, OK
         )
         assert write(client, "done", after, "more") == OK
-        names = [facts["transactional_id"] for name, facts in made.events.kept if name == "producer_fenced_by_group"]
+        names = [facts["transactional_id"] for name, facts in created.events.kept if name == "producer_fenced_by_group"]
         assert sorted(names) == ["a", "b", "c"]
 
 
 async def test_one_transaction_on_several_partitions_is_fenced_once(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        zombie = working(made, "zombie", 0)
-        client = made.client()
+    async with drafted(data_dir) as created:
+        zombie = working(created, "zombie", 0)
+        client = created.client()
         assert commit_in_txn(client, "zombie", zombie, 5, topic=SOURCE, index=1) == OK
 
         assert init(client, "successor", group=GROUP, generation=1, assigned=CLAIMED).error_code == OK
-        assert epoch_of(made, "zombie") == 2  # One bump for the abort, one for the instance that never came.
+        assert epoch_of(created, "zombie") == 2  # One bump for the abort, one for the instance that never came.
 
 
 @pytest.mark.parametrize("transaction_version", [0, 1, 2])
 async def test_a_fence_comes_out_the_same_under_every_transaction_version(
     transaction_version: int, data_dir: Path
 ) -> None:
-    async with drafted(data_dir, **{"transaction.version": str(transaction_version)}) as made:
-        client = made.client()
+    async with drafted(data_dir, **{"transaction.version": str(transaction_version)}) as created:
+        client = created.client()
         owner = pair(init(client, "zombie"))
         assert add_offsets(client, "zombie", owner) == OK
         assert commit_in_txn(client, "zombie", owner, 7, topic=SOURCE, version=3) == OK
 
         assert init(client, "successor", group=GROUP, generation=1, assigned=CLAIMED).error_code == OK
-        assert (epoch_of(made, "zombie"), made.actor("zombie").txn.phase) == (2, Phase.EMPTY)
+        assert (epoch_of(created, "zombie"), created.actor("zombie").txn.phase) == (2, Phase.EMPTY)
         assert end(client, "zombie", owner, version=3).error_code == E.PRODUCER_FENCED
         assert init(client, "zombie", owner=owner).error_code == E.PRODUCER_FENCED
 
 
 async def test_without_a_transactional_id_a_fresh_producer_id_is_given(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        zombie = working(made, "zombie")
-        client = made.client()
+    async with drafted(data_dir) as created:
+        zombie = working(created, "zombie")
+        client = created.client()
         answer = init(client, None, group=GROUP, generation=1, assigned=CLAIMED)
 
         assert pair(answer) == (zombie[0] + 1, 0)
@@ -172,9 +172,9 @@ async def test_without_a_transactional_id_a_fresh_producer_id_is_given(data_dir:
 
 async def test_the_callers_own_transaction_goes_by_the_rules_of_its_own_id(data_dir: Path) -> None:
     """It names its id and epoch and is the owner: it is not fenced by its own claim."""
-    async with drafted(data_dir) as made:
-        owner = working(made, "worker")
-        client = made.client()
+    async with drafted(data_dir) as created:
+        owner = working(created, "worker")
+        client = created.client()
         answer = init(client, "worker", owner=owner, group=GROUP, generation=1, assigned=CLAIMED)
 
         assert pair(answer) == (owner[0], 1)
@@ -183,11 +183,11 @@ async def test_the_callers_own_transaction_goes_by_the_rules_of_its_own_id(data_
 
 async def test_the_callers_own_prepared_transaction_is_kept_when_it_asks_for_that(data_dir: Path) -> None:
     """KeepPreparedTxn (KIP-939) with a claim: what it takes over is its own."""
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
         owner = pair(init(client, "two", two_phase=True, version=6))
         assert commit_in_txn(client, "two", owner, 7, topic=SOURCE) == OK
-        other = working(made, "other")
+        other = working(created, "other")
 
         answer = init(client, "two", two_phase=True, version=6, keep=True, group=GROUP, generation=1, assigned=CLAIMED)
         assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == owner
@@ -197,9 +197,9 @@ async def test_the_callers_own_prepared_transaction_is_kept_when_it_asks_for_tha
 
 
 async def test_a_caller_that_is_refused_fences_nobody(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        owner = working(made, "worker")
-        client = made.client()
+    async with drafted(data_dir) as created:
+        owner = working(created, "worker")
+        client = created.client()
         old = pair(init(client, "late"))
         pair(init(client, "late"))
         claim = {"group": GROUP, "generation": 1, "assigned": CLAIMED}
@@ -211,20 +211,20 @@ async def test_a_caller_that_is_refused_fences_nobody(data_dir: Path) -> None:
 
 
 async def test_an_older_generation_is_refused_and_changes_nothing(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
 
         def claimed(generation: int, group: str = GROUP) -> int:
             code: int = init(client, "x", group=group, generation=generation, assigned=CLAIMED).error_code
             return code
 
         assert claimed(5) == OK  # Nothing was known of the group.
-        owner = working(made, "worker")
-        before = epoch_of(made, "x")
+        owner = working(created, "worker")
+        before = epoch_of(created, "x")
         answer = init(client, "x", group=GROUP, generation=4, assigned=CLAIMED)
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (E.ILLEGAL_GENERATION, -1, -1)
         assert claimed(-1) == E.ILLEGAL_GENERATION  # Who does not say is no member of now.
-        assert epoch_of(made, "x") == before
+        assert epoch_of(created, "x") == before
         assert end(client, "worker", owner).error_code == OK
         assert claimed(5) == OK  # Other members of the same generation, and a member's next producer.
         assert claimed(6) == OK
@@ -233,10 +233,10 @@ async def test_an_older_generation_is_refused_and_changes_nothing(data_dir: Path
 
 
 async def test_a_zombie_of_an_older_generation_fences_nobody(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
         assert init(client, "worker", group=GROUP, generation=2, assigned=CLAIMED).error_code == OK
-        owner = working(made, "worker")
+        owner = working(created, "worker")
 
         assert init(client, "zombie", group=GROUP, generation=1, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
         assert end(client, "worker", owner).error_code == OK
@@ -245,19 +245,19 @@ async def test_a_zombie_of_an_older_generation_fences_nobody(data_dir: Path) -> 
 
 async def test_the_generation_of_the_group_itself_counts_without_a_claim(data_dir: Path) -> None:
     """A rebalance is observed where it happens, and is read back from the group's own records at a restart."""
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
         member_id, first = join(client)
         assert init(client, "x", group=GROUP, generation=first, assigned=CLAIMED).error_code == OK
         second = join(client, member_id=member_id)[1]
         assert second == first + 1
 
         assert init(client, "x", group=GROUP, generation=first, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
-        owner = working(made, "worker", generation=second, member_id=member_id)
+        owner = working(created, "worker", generation=second, member_id=member_id)
         assert init(client, "x", group=GROUP, generation=second, assigned=CLAIMED).error_code == OK
         assert end(client, "worker", owner).error_code == E.PRODUCER_FENCED
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
         assert init(client, "x", group=GROUP, generation=first, assigned=CLAIMED).error_code == E.ILLEGAL_GENERATION
         assert init(client, "x", group=GROUP, generation=second, assigned=CLAIMED).error_code == OK
         client.ask(LeaveGroupRequest(GROUP, members=[MemberIdentity(member_id)]), 5)
@@ -265,12 +265,12 @@ async def test_the_generation_of_the_group_itself_counts_without_a_claim(data_di
 
 
 async def test_a_group_that_was_removed_begins_anew(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
         assert commit(client, 1, topic=SOURCE) == OK
         assert init(client, "x", group=GROUP, generation=9).error_code == OK
         assert init(client, "x", group=GROUP, generation=1).error_code == E.ILLEGAL_GENERATION
-        assert made.broker.groups.delete_group(GROUP) == OK
+        assert created.broker.groups.delete_group(GROUP) == OK
 
         assert init(client, "x", group=GROUP, generation=1).error_code == OK
 
@@ -281,18 +281,18 @@ async def test_a_group_that_was_removed_begins_anew(data_dir: Path) -> None:
     ids=["generation", "partitions", "both"],
 )
 async def test_a_claim_without_its_group_is_an_invalid_request(claim: dict[str, Any], data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
 
         assert init(client, "x", **claim).error_code == E.INVALID_REQUEST
         assert init(client, None, **claim).error_code == E.INVALID_REQUEST
-        assert made.actor("x") is None
+        assert created.actor("x") is None
 
 
 async def test_partitions_that_nobody_knows_hold_nothing(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        owner = working(made, "worker")
-        client = made.client()
+    async with drafted(data_dir) as created:
+        owner = working(created, "worker")
+        client = created.client()
         claim = [("none", 0), (SOURCE, 99), (SOURCE, -1)]
 
         assert init(client, "x", group=GROUP, generation=1, assigned=claim).error_code == OK
@@ -301,9 +301,9 @@ async def test_partitions_that_nobody_knows_hold_nothing(data_dir: Path) -> None
 
 
 async def test_a_request_without_a_claim_is_as_in_kafka(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        owner = working(made, "worker")
-        client = made.client()
+    async with drafted(data_dir) as created:
+        owner = working(created, "worker")
+        client = created.client()
         for version in range(6):
             assert init(client, "x", version=version).error_code == OK
         assert init(client, None).error_code == OK
@@ -313,16 +313,16 @@ async def test_a_request_without_a_claim_is_as_in_kafka(data_dir: Path) -> None:
 
 async def test_a_two_phase_transaction_is_waited_for(data_dir: Path) -> None:
     """Whether it is committed is decided elsewhere, and may be decided already (KIP-939): its owner ends it."""
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
         owner = pair(init(client, "two", two_phase=True, version=6))
         assert commit_in_txn(client, "two", owner, 7, topic=SOURCE) == OK
-        assert made.actor("two").txn.timeout_ms == TIMEOUT_NONE
-        other = working(made, "other")
+        assert created.actor("two").txn.timeout_ms == TIMEOUT_NONE
+        other = working(created, "other")
         claim = {"group": GROUP, "generation": 1, "assigned": CLAIMED}
 
         assert init(client, "x", **claim).error_code == E.CONCURRENT_TRANSACTIONS
-        assert made.actor("x") is None
+        assert created.actor("x") is None
         assert end(client, "other", other).error_code == OK
         assert end(client, "two", owner).error_code == OK
         assert init(client, "x", **claim).error_code == OK
@@ -332,54 +332,54 @@ async def test_a_two_phase_transaction_is_waited_for(data_dir: Path) -> None:
 async def test_it_is_answered_when_the_last_of_the_others_is_fenced_for_good(data_dir: Path) -> None:
     """With `--durability power` every fence is on the disk before the caller hears of its producer id."""
     disk = Disk()
-    async with rig(data_dir, PROFILE, "power", disk) as made:
-        made.topic(SOURCE, 4)
+    async with running_rig(data_dir, PROFILE, "power", disk) as rig:
+        rig.topic(SOURCE, 4)
         names = ("a", "b", "c")
         for name in names:
-            client = made.client()
+            client = rig.client()
             owner = owner_of(client, disk, name)
             part = TxnOffsetCommitRequestPartition(0, 7)
             topics = [TxnOffsetCommitRequestTopic(SOURCE, partitions=[part])]
             client.feed(frame(TxnOffsetCommitRequest(name, GROUP, *owner, topics=topics), 5))
-            disk.rest()
+            disk.drain()
             assert len(client.answers()) == 1
-        caller = made.client()
+        caller = rig.client()
         caller.feed(
             frame(InitProducerIdRequest(None, 60_000, -1, -1, False, False, GROUP, 1, [AssignedTopic(SOURCE, [0])]), 5)
         )
         syncs = disk.syncs
-        while not (found := caller.answers()):
+        while not (actual := caller.answers()):
             disk.sync()
         assert disk.syncs > syncs
-        assert decode(found[0], 22, 5).error_code == OK
-        assert [(made.actor(name).txn.phase, made.actor(name).busy) for name in names] == [(Phase.EMPTY, False)] * 3
-        disk.rest()
+        assert decode(actual[0], 22, 5).error_code == OK
+        assert [(rig.actor(name).txn.phase, rig.actor(name).busy) for name in names] == [(Phase.EMPTY, False)] * 3
+        disk.drain()
 
 
 @pytest.mark.parametrize("slow", ["a", "b", "c"])
 async def test_the_caller_waits_for_the_one_that_is_busy(slow: str, data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
+    async with drafted(data_dir) as created:
         for name in ("a", "b", "c"):
-            working(made, name)
-        actor, client = made.actor(slow), made.client()
+            working(created, name)
+        actor, client = created.actor(slow), created.client()
         actor.busy = True
         client.feed(
             frame(InitProducerIdRequest(None, 60_000, -1, -1, False, False, GROUP, 1, [AssignedTopic(SOURCE, [0])]), 5)
         )
         assert client.answers() == []
 
-        actor._drain_mailbox(made.broker.transactions)
+        actor._drain_mailbox(created.broker.transactions)
         (answer,) = client.answers()
         assert decode(answer, 22, 5).error_code == OK
-        assert {epoch_of(made, name) for name in ("a", "b", "c")} == {2}
+        assert {epoch_of(created, name) for name in ("a", "b", "c")} == {2}
 
 
 async def test_a_fence_that_cannot_be_done_now_has_the_caller_ask_again(data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        owner = working(made, "worker")
-        actor = made.actor("worker")
+    async with drafted(data_dir) as created:
+        owner = working(created, "worker")
+        actor = created.actor("worker")
         actor.mailbox, actor.busy = [(None, None)] * MAILBOX_LENGTH_MAX, True
-        client = made.client()
+        client = created.client()
         claim = {"group": GROUP, "generation": 1, "assigned": CLAIMED}
         refused = init(client, "x", **claim)
         assert (refused.error_code, refused.producer_id) == (E.CONCURRENT_TRANSACTIONS, -1)
@@ -391,12 +391,12 @@ async def test_a_fence_that_cannot_be_done_now_has_the_caller_ask_again(data_dir
 
 @pytest.mark.parametrize("profile", ["kafka", "kip-588"])
 async def test_in_other_profiles_a_claim_is_a_tagged_field_that_nobody_knows(profile: str, data_dir: Path) -> None:
-    async with rig(data_dir, {"stuntbroker.profile": profile}) as made:
-        made.topic(TOPIC)
-        made.topic(SOURCE, 4)
-        client = made.client()
+    async with running_rig(data_dir, {"stuntbroker.profile": profile}) as rig:
+        rig.topic(TOPIC)
+        rig.topic(SOURCE, 4)
+        client = rig.client()
         assert commit(client, 3, topic=SOURCE) == OK
-        owner = working(made, "worker")
+        owner = working(rig, "worker")
         for generation in (5, 4):
             assert init(client, "x", group=GROUP, generation=generation, assigned=CLAIMED).error_code == OK
             assert init(client, None, group=GROUP, generation=generation, assigned=CLAIMED).error_code == OK
@@ -410,22 +410,26 @@ async def test_in_other_profiles_a_claim_is_a_tagged_field_that_nobody_knows(pro
 
 @pytest.mark.parametrize("version", range(1, 7))
 async def test_an_old_consumer_comes_back_until_the_transaction_has_ended(version: int, data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
         assert commit(client, 3, topic=SOURCE) == OK
         assert commit(client, 4, topic=SOURCE, index=1) == OK
-        owner = working(made, "worker")
+        owner = working(created, "worker")
         wanted = [OffsetFetchRequestTopic(SOURCE, [0, 1, 2])]
         answer = client.ask(OffsetFetchRequest(GROUP, wanted), version)
         (topic,) = answer.topics
         busy = E.COORDINATOR_LOAD_IN_PROGRESS
-        assert [(one.error_code, one.committed_offset) for one in topic.partitions] == [(busy, -1), (OK, 4), (OK, -1)]
+        assert [(each.error_code, each.committed_offset) for each in topic.partitions] == [
+            (busy, -1),
+            (OK, 4),
+            (OK, -1),
+        ]
         assert (topic.partitions[0].committed_leader_epoch, topic.partitions[0].metadata) == (-1, "")
         # Clients from version 2 on look for this code in the answer as a whole.
         assert answer.error_code == (busy if version >= 2 else OK)
         if version >= 2:
             (topic,) = client.ask(OffsetFetchRequest(GROUP, None), version).topics
-            assert sorted((one.partition_index, one.error_code) for one in topic.partitions) == [(0, busy), (1, OK)]
+            assert sorted((each.partition_index, each.error_code) for each in topic.partitions) == [(0, busy), (1, OK)]
         assert fetch_offset(client, version, topic=SOURCE, index=1) == (OK, 4)
         assert fetch_offset(client, version, topic=SOURCE, group="other") == (OK, -1)
 
@@ -436,10 +440,10 @@ async def test_an_old_consumer_comes_back_until_the_transaction_has_ended(versio
 
 @pytest.mark.parametrize("version", range(7, 10))
 async def test_a_consumer_that_knows_require_stable_is_answered_as_in_kafka(version: int, data_dir: Path) -> None:
-    async with drafted(data_dir) as made:
-        client = made.client()
+    async with drafted(data_dir) as created:
+        client = created.client()
         assert commit(client, 3, topic=SOURCE) == OK
-        working(made, "worker")
+        working(created, "worker")
 
         assert fetch_offset(client, version, topic=SOURCE, stable=True) == (E.UNSTABLE_OFFSET_COMMIT, -1)
         assert fetch_offset(client, version, topic=SOURCE) == (OK, 3)

@@ -15,7 +15,7 @@ from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTransaction,
 )
 from tests.kit.group_requests import TIMEOUT_MS, Pair, add_offsets, commit_in_txn, end, init, pair, write
-from tests.kit.rig import Client, Rig, rig
+from tests.kit.rig import Client, Rig, running_rig
 from tests.kit.two_phase import committed
 from tests.kit.valid_requests import TOPIC
 
@@ -47,15 +47,15 @@ def properties(transaction_version: int, profile: str = "kip-588") -> dict[str, 
     return {"stuntbroker.profile": profile, "transaction.version": str(transaction_version)}
 
 
-def too_slow(made: Rig, client: Client, init_version: int = 4) -> Pair:
+def too_slow(rig: Rig, client: Client, init_version: int = 4) -> Pair:
     """A producer whose transaction, with a record in it, was timed out."""
-    made.topic(TOPIC)
-    made.topic("other")
+    rig.topic(TOPIC)
+    rig.topic("other")
     owner = pair(init(client, TXN, version=init_version))
     assert add_partitions(client, owner, 3, TOPIC) == OK
     assert write(client, TXN, owner, "slow", version=9) == OK
-    made.pass_time(TIMEOUT_MS + 1_000)
-    assert "txn_timed_out" in made.events.names()
+    rig.pass_time(TIMEOUT_MS + 1_000)
+    assert "txn_timed_out" in rig.events.names()
     return owner
 
 
@@ -63,19 +63,19 @@ def add_partitions(client: Client, owner: Pair, version: int, topic: str = "othe
     """The code of the one partition."""
     where = [AddPartitionsToTxnTopic(topic, [0])]
     if version < 4:
-        asked = AddPartitionsToTxnRequest(
+        request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=TXN, v3_and_below_producer_id=owner[0], v3_and_below_producer_epoch=owner[1],
             v3_and_below_topics=where,
         )  # fmt: skip
-        (found,) = client.ask(asked, version).results_by_topic_v3_and_below
+        (actual,) = client.ask(request, version).results_by_topic_v3_and_below
     else:
-        asked = AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(TXN, *owner, verify, where)])
-        (found,) = client.ask(asked, version).results_by_transaction[0].topic_results
-    code: int = found.results_by_partition[0].partition_error_code
+        request = AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(TXN, *owner, verify, where)])
+        (actual,) = client.ask(request, version).results_by_transaction[0].topic_results
+    code: int = actual.results_by_partition[0].partition_error_code
     return code
 
 
-def told(client: Client, owner: Pair) -> dict[str, dict[int, int]]:
+def described(client: Client, owner: Pair) -> dict[str, dict[int, int]]:
     """Codes by API and version."""
     return {
         "AddPartitionsToTxn": {version: add_partitions(client, owner, version) for version in range(6)},
@@ -99,30 +99,30 @@ async def test_a_time_out_is_told_in_the_words_of_the_client(
     init_version: int, below: int, from_there: int, transaction_version: int, data_dir: Path
 ) -> None:
     """Before 2.5 it can only be fenced; 2.5 knows what to do on UNKNOWN_PRODUCER_ID; the newest get the new code."""
-    async with rig(data_dir, properties(transaction_version)) as made:
-        client = made.client()
-        owner = too_slow(made, client, init_version)
+    async with running_rig(data_dir, properties(transaction_version)) as rig:
+        client = rig.client()
+        owner = too_slow(rig, client, init_version)
 
-        assert told(client, owner) == by_version(below, from_there)
+        assert described(client, owner) == by_version(below, from_there)
 
 
 @pytest.mark.parametrize(("init_version", "below", "from_there"), TIERS)
 async def test_the_tier_of_a_producer_is_known_after_a_restart(
     init_version: int, below: int, from_there: int, data_dir: Path
 ) -> None:
-    async with rig(data_dir, properties(0)) as made:
-        owner = too_slow(made, made.client(), init_version)
-    async with rig(data_dir, properties(0)) as made:
-        assert told(made.client(), owner) == by_version(below, from_there)
+    async with running_rig(data_dir, properties(0)) as rig:
+        owner = too_slow(rig, rig.client(), init_version)
+    async with running_rig(data_dir, properties(0)) as rig:
+        assert described(rig.client(), owner) == by_version(below, from_there)
 
 
 @pytest.mark.parametrize("init_version", [2, 3, 4])
 @pytest.mark.parametrize("topic", [TOPIC, "other"])
 async def test_a_produce_of_the_old_epoch_is_told_of_its_epoch(topic: str, init_version: int, data_dir: Path) -> None:
     """A partition leader does not know of time-outs; nor does the group coordinator."""
-    async with rig(data_dir, properties(2)) as made:
-        client = made.client()
-        owner = too_slow(made, client, init_version)
+    async with running_rig(data_dir, properties(2)) as rig:
+        client = rig.client()
+        owner = too_slow(rig, client, init_version)
 
         assert {write(client, TXN, owner, "late", 1, topic, version) for version in range(3, 13)} == {INVALID_EPOCH}
         assert {commit_in_txn(client, TXN, owner, 1, version=version) for version in range(6)} == {INVALID_EPOCH}
@@ -131,9 +131,9 @@ async def test_a_produce_of_the_old_epoch_is_told_of_its_epoch(topic: str, init_
 
 @pytest.mark.parametrize("version", [4, 5])
 async def test_a_verification_is_told_as_a_request_of_that_version(version: int, data_dir: Path) -> None:
-    async with rig(data_dir, properties(2)) as made:
-        client = made.client()
-        owner = too_slow(made, client)
+    async with running_rig(data_dir, properties(2)) as rig:
+        client = rig.client()
+        owner = too_slow(rig, client)
 
         assert add_partitions(client, owner, version, TOPIC, verify=True) == TIMED_OUT
 
@@ -144,22 +144,22 @@ async def test_a_verification_is_told_as_a_request_of_that_version(version: int,
 async def test_the_same_producer_claims_the_next_epoch_and_goes_on(
     version: int, transaction_version: int, restarts: bool, data_dir: Path
 ) -> None:
-    async with rig(data_dir, properties(transaction_version)) as made:
-        client = made.client()
-        owner = too_slow(made, client, version)
+    async with running_rig(data_dir, properties(transaction_version)) as rig:
+        client = rig.client()
+        owner = too_slow(rig, client, version)
         if not restarts:
-            assert_goes_on(made, owner, version)
+            assert_goes_on(rig, owner, version)
     if restarts:
-        async with rig(data_dir, properties(transaction_version)) as made:
-            assert_goes_on(made, owner, version)
-        async with rig(data_dir, properties(transaction_version)) as made:
-            client = made.client()
+        async with running_rig(data_dir, properties(transaction_version)) as rig:
+            assert_goes_on(rig, owner, version)
+        async with running_rig(data_dir, properties(transaction_version)) as rig:
+            client = rig.client()
             assert committed(client) == ["again"]
             assert end(client, TXN, owner, version=4).error_code == FENCED
 
 
-def assert_goes_on(made: Rig, owner: Pair, version: int) -> None:
-    client = made.client()
+def assert_goes_on(rig: Rig, owner: Pair, version: int) -> None:
+    client = rig.client()
     following = owner[0], owner[1] + 1
     assert pair(init(client, TXN, owner=owner, version=version)) == following
     assert pair(init(client, TXN, owner=owner, version=version)) == following  # The answer was lost.
@@ -172,13 +172,13 @@ def assert_goes_on(made: Rig, owner: Pair, version: int) -> None:
 @pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
 async def test_who_was_replaced_is_fenced_and_not_timed_out(transaction_version: int, data_dir: Path) -> None:
     """PRODUCER_FENCED is 91, at the versions that know it."""
-    async with rig(data_dir, properties(transaction_version)) as made:
-        client = made.client()
-        owner = too_slow(made, client)
-        successor = pair(init(made.client(), TXN))
+    async with running_rig(data_dir, properties(transaction_version)) as rig:
+        client = rig.client()
+        owner = too_slow(rig, client)
+        successor = pair(init(rig.client(), TXN))
         assert successor == (owner[0], owner[1] + 2)
 
-        assert told(client, owner) == by_version(INVALID_EPOCH, FENCED)
+        assert described(client, owner) == by_version(INVALID_EPOCH, FENCED)
         codes = {version: init(client, TXN, owner=owner, version=version).error_code for version in range(3, 7)}
         assert codes == {3: INVALID_EPOCH, 4: FENCED, 5: FENCED, 6: FENCED}
         assert add_partitions(client, successor, 3) == OK
@@ -186,14 +186,14 @@ async def test_who_was_replaced_is_fenced_and_not_timed_out(transaction_version:
 
 @pytest.mark.parametrize("transaction_version", TRANSACTION_VERSIONS)
 async def test_without_a_time_out_a_take_over_is_a_fence(transaction_version: int, data_dir: Path) -> None:
-    async with rig(data_dir, properties(transaction_version)) as made:
-        made.topic("other")
-        client = made.client()
+    async with running_rig(data_dir, properties(transaction_version)) as rig:
+        rig.topic("other")
+        client = rig.client()
         owner = pair(init(client, TXN))
         assert add_partitions(client, owner, 3) == OK
-        pair(init(made.client(), TXN))
+        pair(init(rig.client(), TXN))
 
-        assert told(client, owner) == by_version(INVALID_EPOCH, FENCED)
+        assert described(client, owner) == by_version(INVALID_EPOCH, FENCED)
 
 
 KAFKA = [
@@ -209,29 +209,29 @@ KAFKA = [
 async def test_in_other_profiles_a_time_out_fences_as_in_kafka(
     transaction_version: int, recovered: tuple[int, int, int], profile: str, data_dir: Path
 ) -> None:
-    async with rig(data_dir, properties(transaction_version, profile)) as made:
-        client = made.client()
-        owner = too_slow(made, client)
+    async with running_rig(data_dir, properties(transaction_version, profile)) as rig:
+        client = rig.client()
+        owner = too_slow(rig, client)
 
-        found = told(client, owner)
+        actual = described(client, owner)
         expected = by_version(INVALID_EPOCH, ErrorCode.PRODUCER_FENCED)
         # EndTxn 5 knows its own way on (KIP-890), whatever the level of the cluster is.
-        del found["commit"][5], found["abort"][5], expected["commit"][5], expected["abort"][5]
-        assert found == expected
+        del actual["commit"][5], actual["abort"][5], expected["commit"][5], expected["abort"][5]
+        assert actual == expected
         answer: Any = init(client, TXN, owner=owner, version=4)
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == recovered
 
 
 async def test_a_time_out_that_was_remembered_is_a_fence_to_a_broker_without_the_profile(data_dir: Path) -> None:
-    async with rig(data_dir, properties(1)) as made:
-        owner = too_slow(made, made.client(), 3)
-    async with rig(data_dir, properties(1, "kafka")) as made:
-        found, expected = told(made.client(), owner), by_version(INVALID_EPOCH, ErrorCode.PRODUCER_FENCED)
+    async with running_rig(data_dir, properties(1)) as rig:
+        owner = too_slow(rig, rig.client(), 3)
+    async with running_rig(data_dir, properties(1, "kafka")) as rig:
+        actual, expected = described(rig.client(), owner), by_version(INVALID_EPOCH, ErrorCode.PRODUCER_FENCED)
         del expected["commit"][5], expected["abort"][5]
 
         # Of EndTxn v5 the epoch alone tells that it is a retry (KIP-890), as it does in Kafka.
-        assert (found["commit"].pop(5), found["abort"].pop(5)) == (ErrorCode.INVALID_TXN_STATE, OK)
-        assert found == expected
+        assert (actual["commit"].pop(5), actual["abort"].pop(5)) == (ErrorCode.INVALID_TXN_STATE, OK)
+        assert actual == expected
 
 
 @pytest.mark.parametrize("end_version", [4, 5])
@@ -245,15 +245,15 @@ async def test_behind_a_time_out_a_broker_that_left_the_profile_answers_as_one_t
         codes = told_by.setdefault("-".join(way), [])
         for step, commit in enumerate((True, False, None)):
             folder = data_dir / "-".join(way) / str(step)
-            async with rig(folder, properties(transaction_version, way[0])) as made:
-                client = made.client()
-                made.topic("other")
+            async with running_rig(folder, properties(transaction_version, way[0])) as rig:
+                client = rig.client()
+                rig.topic("other")
                 owner = pair(init(client, TXN, version=4))
                 assert add_partitions(client, owner, 3) == OK
-            async with rig(folder, properties(transaction_version, way[1])) as made:
-                made.pass_time(TIMEOUT_MS + 1_000)
-            async with rig(folder, properties(transaction_version, "kafka")) as made:
-                client = made.client()
+            async with running_rig(folder, properties(transaction_version, way[1])) as rig:
+                rig.pass_time(TIMEOUT_MS + 1_000)
+            async with running_rig(folder, properties(transaction_version, "kafka")) as rig:
+                client = rig.client()
                 if commit is None:
                     answer: Any = init(client, TXN, owner=owner, version=4)
                 else:
@@ -273,9 +273,9 @@ TWO_LISTENERS = {
 
 @pytest.mark.parametrize("came_by", [0, 1], ids=["kafka", "kip-588"])
 async def test_a_producer_gets_the_rules_of_the_listener_by_which_it_came(came_by: int) -> None:
-    async with rig(None, TWO_LISTENERS) as made:
-        client = Client(made.broker, listener=came_by)
-        owner = too_slow(made, client)
+    async with running_rig(None, TWO_LISTENERS) as rig:
+        client = Client(rig.broker, listener=came_by)
+        owner = too_slow(rig, client)
         assert end(client, TXN, owner, True, version=1).error_code == (UNKNOWN_ID if came_by else INVALID_EPOCH)
         after = init(client, TXN, owner=owner, version=4)
         expected = (OK, (owner[0], owner[1] + 1)) if came_by else (ErrorCode.PRODUCER_FENCED, (-1, -1))
@@ -284,9 +284,9 @@ async def test_a_producer_gets_the_rules_of_the_listener_by_which_it_came(came_b
 
 async def test_listeners_of_both_rules_have_the_codes_of_their_own_for_one_transactional_id() -> None:
     """What timed out is a plain fence for a client of the other listener."""
-    async with rig(None, TWO_LISTENERS) as made:
-        drafted, plain = Client(made.broker, listener=1), Client(made.broker, listener=0)
-        owner = too_slow(made, drafted)
+    async with running_rig(None, TWO_LISTENERS) as rig:
+        drafted, plain = Client(rig.broker, listener=1), Client(rig.broker, listener=0)
+        owner = too_slow(rig, drafted)
         assert end(plain, TXN, owner, True, version=1).error_code == INVALID_EPOCH
         assert end(drafted, TXN, owner, True, version=1).error_code == UNKNOWN_ID
 
@@ -297,5 +297,5 @@ async def test_listeners_of_both_rules_have_the_codes_of_their_own_for_one_trans
 ])  # fmt: skip
 async def test_a_profile_or_a_listener_that_is_not_known_is_refused(value: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
-        async with rig(None, {"stuntbroker.profile": value}):
+        async with running_rig(None, {"stuntbroker.profile": value}):
             pass

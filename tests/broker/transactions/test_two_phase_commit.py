@@ -13,7 +13,7 @@ from stuntbroker.protocol.messages.api_versions_request import ApiVersionsReques
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from tests.kit.disk_rig import Disk
-from tests.kit.rig import Client, decode, frame, rig
+from tests.kit.rig import Client, decode, frame, running_rig
 from tests.kit.two_phase import (
     NOBODY,
     OK,
@@ -37,9 +37,9 @@ async def test_version_6_is_served_while_two_phase_commit_is_enabled(data_dir: P
     """`transaction.two.phase.commit.enable`; else the newest is 5, and a request of 6 is one of a version not known."""
     for enabled, newest in ((True, 6), (False, 5)):
         name = "transaction.two.phase.commit.enable"
-        async with rig(data_dir / str(enabled), {name: str(enabled).lower()}) as made:
-            client = made.client()
-            offered = {one.api_key: one.max_version for one in client.ask(ApiVersionsRequest("c", "1"), 3).api_keys}
+        async with running_rig(data_dir / str(enabled), {name: str(enabled).lower()}) as rig:
+            client = rig.client()
+            offered = {each.api_key: each.max_version for each in client.ask(ApiVersionsRequest("c", "1"), 3).api_keys}
             client.feed(frame(InitProducerIdRequest(TXN, 60_000, -1, -1, True, False), 6))
             answered = len(client.answers())
 
@@ -48,10 +48,10 @@ async def test_version_6_is_served_while_two_phase_commit_is_enabled(data_dir: P
 
 
 async def test_a_new_instance_commits_what_the_one_before_it_prepared(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        _, first = prepared(made, "a", "b")
-        made.pass_time(CENTURY_MS)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        _, first = prepared(rig, "a", "b")
+        rig.pass_time(CENTURY_MS)
+        client = rig.client()
         answer = init(client, keep=True)
         assert kept(answer) == first
         assert described(client).transaction_state == "Ongoing"
@@ -70,13 +70,13 @@ async def test_a_new_instance_commits_what_the_one_before_it_prepared(data_dir: 
 
 
 async def test_a_new_instance_aborts_what_was_not_decided(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        prepared(made, "a")
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        prepared(rig, "a")
+        client = rig.client()
         assert end(client, pair(init(client, keep=True)), commit=False).error_code == OK
 
         assert committed(client) == []
-        log = made.log(TOPIC, 0)
+        log = rig.log(TOPIC, 0)
         assert log.last_stable_offset == log.next_offset == 2
 
 
@@ -85,23 +85,23 @@ async def test_the_instance_before_writes_no_more_into_a_transaction_that_was_ke
     version: int, data_dir: Path
 ) -> None:
     """Its partition need not ask the coordinator for more records of an open transaction: it must, once it is kept."""
-    async with rig(data_dir) as made:
-        zombie, first = prepared(made, "a")
-        answer = init(made.client(), keep=True)
+    async with running_rig(data_dir) as rig:
+        zombie, first = prepared(rig, "a")
+        answer = init(rig.client(), keep=True)
 
         assert write(zombie, first, "late", 1, version) == ErrorCode.INVALID_PRODUCER_EPOCH
         assert end(zombie, first).error_code == ErrorCode.PRODUCER_FENCED
         assert end(zombie, first, version=4).error_code == ErrorCode.PRODUCER_FENCED
         assert end(zombie, first, version=1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-        assert end(made.client(), pair(answer)).error_code == OK
+        assert end(rig.client(), pair(answer)).error_code == OK
         assert committed(zombie) == ["a"]
 
 
 async def test_the_new_instance_ends_the_transaction_and_adds_nothing(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        prepared(made, "a")
-        made.topic("other")
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        prepared(rig, "a")
+        rig.topic("other")
+        client = rig.client()
         owner = pair(init(client, keep=True))
 
         assert write(client, owner, "more") == ErrorCode.INVALID_TXN_STATE
@@ -110,14 +110,14 @@ async def test_the_new_instance_ends_the_transaction_and_adds_nothing(data_dir: 
 
 
 async def test_a_prepared_transaction_survives_restarts_and_stays_closed_to_records(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        _, first = prepared(made, "a")
-    async with rig(data_dir) as made:
-        made.pass_time(CENTURY_MS)
-        second = pair(init(made.client(), keep=True))
-    async with rig(data_dir) as made:
-        made.pass_time(CENTURY_MS)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        _, first = prepared(rig, "a")
+    async with running_rig(data_dir) as rig:
+        rig.pass_time(CENTURY_MS)
+        second = pair(init(rig.client(), keep=True))
+    async with running_rig(data_dir) as rig:
+        rig.pass_time(CENTURY_MS)
+        client = rig.client()
 
         assert write(client, first, "late", 1) == ErrorCode.INVALID_PRODUCER_EPOCH
         assert end(client, first).error_code == ErrorCode.PRODUCER_FENCED
@@ -126,53 +126,53 @@ async def test_a_prepared_transaction_survives_restarts_and_stays_closed_to_reco
         assert end(client, second).error_code == ErrorCode.PRODUCER_FENCED
         ended = end(client, pair(third))
         assert ended.error_code == OK
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
 
-        again = end(client, pair(third))  # The answer was lost.
-        assert pair(again) == pair(ended)
+        restarted = end(client, pair(third))  # The answer was lost.
+        assert pair(restarted) == pair(ended)
         assert committed(client) == ["a"]
 
 
 async def test_an_admin_terminates_a_prepared_transaction(data_dir: Path) -> None:
     """InitProducerId without flags, as `kafka-transactions forceTerminateTransaction` sends it; any version will do."""
-    async with rig(data_dir) as made:
-        client, first = prepared(made, "a")
-        owner = pair(init(made.client(), keep=True))
-        terminated = init(made.client(), two_phase=False, version=4)
+    async with running_rig(data_dir) as rig:
+        client, first = prepared(rig, "a")
+        owner = pair(init(rig.client(), keep=True))
+        terminated = init(rig.client(), two_phase=False, version=4)
 
         assert terminated.error_code == OK
         assert end(client, first).error_code == end(client, owner).error_code == ErrorCode.PRODUCER_FENCED
         assert committed(client) == []
-        log = made.log(TOPIC, 0)
+        log = rig.log(TOPIC, 0)
         assert log.last_stable_offset == log.next_offset
 
 
 async def test_the_time_out_is_checked_only_without_enable_2pc(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         for timeout_ms, two_phase, error in (
             (0, True, OK), (-1, True, OK), (TIMEOUT_NONE, True, OK),
             (0, False, ErrorCode.INVALID_TRANSACTION_TIMEOUT), (TIMEOUT_NONE, False, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ):  # fmt: skip
-            asked = InitProducerIdRequest(TXN, timeout_ms, -1, -1, two_phase, False)
+            request = InitProducerIdRequest(TXN, timeout_ms, -1, -1, two_phase, False)
 
-            assert client.ask(asked, 6).error_code == error
+            assert client.ask(request, 6).error_code == error
 
 
 async def test_flags_without_a_transactional_id_are_not_looked_at(data_dir: Path) -> None:
     """As in Kafka, where the coordinator gives a producer id before it looks at them."""
-    async with rig(data_dir) as made:
-        answer = made.client().ask(InitProducerIdRequest(None, 60_000, -1, -1, True, True), 6)
+    async with running_rig(data_dir) as rig:
+        answer = rig.client().ask(InitProducerIdRequest(None, 60_000, -1, -1, True, True), 6)
 
         assert (answer.error_code, answer.producer_epoch, kept(answer)) == (OK, 0, NOBODY)
 
 
 async def test_a_client_that_speaks_the_first_transaction_version_ends_what_was_kept(data_dir: Path) -> None:
     """EndTxn v4 bumps nothing: the client goes on with the pair that keeping gave it."""
-    async with rig(data_dir, {"transaction.version": "1"}) as made:
-        prepared(made, "a")
-        client = made.client()
+    async with running_rig(data_dir, {"transaction.version": "1"}) as rig:
+        prepared(rig, "a")
+        client = rig.client()
         owner = pair(init(client, keep=True))
         ended = end(client, owner, version=4)
 
@@ -198,13 +198,13 @@ async def test_a_produce_that_waits_for_the_coordinator_is_looked_at_again_when_
 ) -> None:
     """Of its two partitions one is open already. What it waits for ends or keeps the transaction there (power mode)."""
     disk = Disk()
-    async with rig(tmp_path, durability="power", executor=disk) as made:
-        made.topic(TOPIC, 2)
-        old, new = made.client(), made.client()
+    async with running_rig(tmp_path, durability="power", executor=disk) as rig:
+        rig.topic(TOPIC, 2)
+        old, new = rig.client(), rig.client()
 
         def ask(client: Client, request: Any, request_version: int, key: int) -> Any:
             client.feed(frame(request, request_version))
-            disk.rest()
+            disk.drain()
             (answer,) = client.answers()
             return decode(answer, key, request_version)
 
@@ -216,9 +216,9 @@ async def test_a_produce_that_waits_for_the_coordinator_is_looked_at_again_when_
         else:
             new.feed(frame(EndTxnRequest(TXN, *owner, True), int(under_way[-1])))
         old.feed(frame(produce(owner, b"late", (0, 1), (1, 0)), version))
-        disk.rest()
+        disk.drain()
         (answer,), (produced,) = new.answers(), old.answers()
-        codes = [one.error_code for one in decode(produced, 0, version).responses[0].partition_responses]
+        codes = [each.error_code for each in decode(produced, 0, version).responses[0].partition_responses]
         assert len(set(codes)) == 1 and codes[0] in errors
 
         if under_way == "keep":
@@ -226,5 +226,5 @@ async def test_a_produce_that_waits_for_the_coordinator_is_looked_at_again_when_
         else:
             ended = ask(new, EndTxnRequest(TXN, *owner, codes[0] == OK), int(under_way[-1]), 26)
             assert ended.error_code in (OK, ErrorCode.INVALID_TXN_STATE)
-        logs = made.logs(TOPIC)
+        logs = rig.logs(TOPIC)
         assert [log.last_stable_offset for log in logs] == [log.next_offset for log in logs]

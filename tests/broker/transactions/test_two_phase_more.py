@@ -21,7 +21,7 @@ from stuntbroker.protocol.messages.list_transactions_request import ListTransact
 from stuntbroker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.memory_disk import MemoryDisk
-from tests.kit.rig import START_MS, Client, rig
+from tests.kit.rig import START_MS, Client, running_rig
 from tests.kit.two_phase import NOBODY, OK, TXN, Pair, committed, described, end, init, kept, pair, prepared, write
 from tests.kit.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
 from tests.kit.valid_requests import TOPIC
@@ -61,8 +61,8 @@ def offset_of_group(client: Client) -> tuple[int, int]:
 
 
 def marker(client: Client, owner: Pair, commit: bool, version: int) -> int:
-    one = marking.WritableTxnMarker(*owner, commit, [marking.WritableTxnMarkerTopic(TOPIC, [0])], 0, version)
-    code: int = client.ask(marking.WriteTxnMarkersRequest([one]), 2).markers[0].topics[0].partitions[0].error_code
+    each = marking.WritableTxnMarker(*owner, commit, [marking.WritableTxnMarkerTopic(TOPIC, [0])], 0, version)
+    code: int = client.ask(marking.WriteTxnMarkersRequest([each]), 2).markers[0].topics[0].partitions[0].error_code
     return code
 
 
@@ -75,8 +75,10 @@ def marker(client: Client, owner: Pair, commit: bool, version: int) -> int:
 async def test_no_older_pair_gets_anything_before_or_after_the_end(
     level: str, first_epoch: str, keeps: int, data_dir: Path
 ) -> None:
-    async with rig(data_dir, {"transaction.version": level, "stuntbroker.initial.producer.epoch": first_epoch}) as made:
-        client, first = prepared(made, "a")
+    async with running_rig(
+        data_dir, {"transaction.version": level, "stuntbroker.initial.producer.epoch": first_epoch}
+    ) as rig:
+        client, first = prepared(rig, "a")
         pairs = [first]
         for _ in range(keeps):
             pairs.append(pair(init(client, keep=True)))
@@ -98,17 +100,17 @@ async def test_no_older_pair_gets_anything_before_or_after_the_end(
 
 
 async def test_an_end_that_comes_late_or_twice_ends_no_later_transaction(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client, first = prepared(made, "a")
+    async with running_rig(data_dir) as rig:
+        client, first = prepared(rig, "a")
         owner = pair(init(client, keep=True))
         following = pair(end(client, owner))
         assert [pair(end(client, owner)) for _ in range(2)] == [following, following]
         assert end(client, owner, commit=False).error_code == ErrorCode.INVALID_TXN_STATE
         assert write(client, following, "b") == OK
 
-        for late in (first, owner):
+        for delayed in (first, owner):
             for version in (1, 4, 5):
-                codes = {end(client, late, commit, version).error_code for commit in (True, False)}
+                codes = {end(client, delayed, commit, version).error_code for commit in (True, False)}
                 assert codes == {STALE if version < 2 else FENCED}
         assert end(client, following).error_code == OK
         assert committed(client) == ["a", "b"]
@@ -118,16 +120,16 @@ async def test_an_end_that_comes_late_or_twice_ends_no_later_transaction(data_di
 
 
 async def test_a_topic_that_is_deleted_and_made_again_is_closed_to_the_instance_before(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        zombie, first = prepared(made, "a")
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        zombie, first = prepared(rig, "a")
+        client = rig.client()
         owner = pair(init(client, keep=True))
         (deleted,) = client.ask(DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=1_000), 5).responses
         assert deleted.error_code == OK
-        made.topic(TOPIC)
+        rig.topic(TOPIC)
         assert refuses_late_records(zombie, first)
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert refuses_late_records(client, first)
         following = pair(end(client, owner))
         assert write(client, following, "b") == OK
@@ -137,45 +139,45 @@ async def test_a_topic_that_is_deleted_and_made_again_is_closed_to_the_instance_
 
 @pytest.mark.parametrize("gone", [TOPIC, OTHER])
 async def test_a_partition_that_is_gone_does_not_keep_its_marker_from_the_others(gone: str, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(OTHER)
-        client, first = prepared(made, "a")
+    async with running_rig(data_dir) as rig:
+        rig.topic(OTHER)
+        client, first = prepared(rig, "a")
         assert write_to(client, first, OTHER) == OK
         owner = pair(init(client, keep=True))
         client.ask(DeleteTopicsRequest(topic_names=[gone], timeout_ms=1_000), 5)
 
         assert end(client, owner).error_code == OK
-        assert stable(made, OTHER if gone == TOPIC else TOPIC)
+        assert stable(rig, OTHER if gone == TOPIC else TOPIC)
 
 
 async def test_deleted_records_open_nothing(data_dir: Path) -> None:
     """All of the transaction's records are deleted; it is still open, and closed to the instance before."""
-    async with rig(data_dir) as made:
-        client, first = prepared(made, "a", "b")
+    async with running_rig(data_dir) as rig:
+        client, first = prepared(rig, "a", "b")
         owner = pair(init(client, keep=True))
         whole = deleting.DeleteRecordsTopic(TOPIC, [deleting.DeleteRecordsPartition(0, -1)])
         assert client.ask(deleting.DeleteRecordsRequest([whole], 1_000), 2).topics[0].partitions[0].error_code == OK
     for _ in range(2):
-        async with rig(data_dir) as made:
-            assert refuses_late_records(made.client(), first)
-    async with rig(data_dir) as made:
-        assert end(made.client(), owner).error_code == OK
-        assert stable(made)
+        async with running_rig(data_dir) as rig:
+            assert refuses_late_records(rig.client(), first)
+    async with running_rig(data_dir) as rig:
+        assert end(rig.client(), owner).error_code == OK
+        assert stable(rig)
 
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("restarts", [False, True])
 async def test_pending_offsets_are_kept_with_the_transaction(restarts: bool, commit: bool, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client, first = prepared(made, "a")
+    async with running_rig(data_dir) as rig:
+        client, first = prepared(rig, "a")
         assert client.ask(AddOffsetsToTxnRequest(TXN, *first, GROUP), 3).error_code == OK
         assert commit_offset(client, first, 5) == OK
         owner = pair(init(client, keep=True))
         if not restarts:
             _ends_with_offsets(client, first, owner, commit)
             return
-    async with rig(data_dir) as made:
-        _ends_with_offsets(made.client(), first, owner, commit)
+    async with running_rig(data_dir) as rig:
+        _ends_with_offsets(rig.client(), first, owner, commit)
 
 
 def _ends_with_offsets(client: Client, first: Pair, owner: Pair, commit: bool) -> None:
@@ -193,20 +195,20 @@ async def test_an_admins_marker_ends_it_in_that_partition_and_nowhere_else(
     version: int, above: int, commit: bool, data_dir: Path
 ) -> None:
     """As of any transaction (KIP-664): its coordinator is not told, and its owner ends the rest."""
-    async with rig(data_dir) as made:
-        client, first = prepared(made, "a")
+    async with running_rig(data_dir) as rig:
+        client, first = prepared(rig, "a")
         owner = pair(init(client, keep=True))
         assert marker(client, (first[0], first[1] + above), commit, version) == OK
         assert refuses_late_records(client, first)
         assert described(client).transaction_state == "Ongoing"
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert refuses_late_records(client, first)
         following = pair(end(client, owner))
         assert write(client, following, "b") == OK
         assert end(client, following).error_code == OK
         assert committed(client) == (["a", "b"] if commit else ["b"])
-        assert stable(made)
+        assert stable(rig)
 
 
 # --- the broker changes
@@ -217,24 +219,24 @@ async def test_an_admins_marker_ends_it_in_that_partition_and_nowhere_else(
 async def test_the_level_of_the_feature_may_change_meanwhile(
     levels: tuple[int, ...], kept_before: bool, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        client, first = prepared(made, "a")
+    async with running_rig(data_dir) as rig:
+        client, first = prepared(rig, "a")
         if kept_before:
             second = pair(init(client, keep=True))
         for level in levels:
             set_level(client, level)
         if not kept_before:
             second = pair(init(client, keep=True))
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert refuses_late_records(client, first)
         answer = init(client, keep=True)
         assert kept(answer) == first
         assert end(client, second).error_code == FENCED
-    async with rig(data_dir) as made:
-        following = pair(end(made.client(), pair(answer)))
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        following = pair(end(rig.client(), pair(answer)))
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert pair(end(client, pair(answer))) == following
         assert write(client, following, "b") == OK
         assert end(client, following).error_code == OK
@@ -242,12 +244,12 @@ async def test_the_level_of_the_feature_may_change_meanwhile(
 
 
 async def test_what_was_kept_can_be_ended_when_version_6_is_no_longer_served(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client, first = prepared(made, "a")
+    async with running_rig(data_dir) as rig:
+        client, first = prepared(rig, "a")
         owner = pair(init(client, keep=True))
-    async with rig(data_dir, {"transaction.two.phase.commit.enable": "false"}) as made:
-        made.pass_time(10 * DAY_MS)
-        client = made.client()
+    async with running_rig(data_dir, {"transaction.two.phase.commit.enable": "false"}) as rig:
+        rig.pass_time(10 * DAY_MS)
+        client = rig.client()
         assert described(client).transaction_state == "Ongoing"
         assert refuses_late_records(client, first)
         assert init(client, owner=first, two_phase=False, version=5).error_code == FENCED
@@ -259,11 +261,11 @@ async def test_what_was_kept_can_be_ended_when_version_6_is_no_longer_served(dat
 @pytest.mark.parametrize("before", PROFILES)
 @pytest.mark.parametrize("after", PROFILES)
 async def test_the_profile_may_change_meanwhile(after: str, before: str, level: str, data_dir: Path) -> None:
-    async with rig(data_dir, {"stuntbroker.profile": before, "transaction.version": level}) as made:
-        client, first = prepared(made, "a")
+    async with running_rig(data_dir, {"stuntbroker.profile": before, "transaction.version": level}) as rig:
+        client, first = prepared(rig, "a")
         second = pair(init(client, keep=True))
-    async with rig(data_dir, {"stuntbroker.profile": after, "transaction.version": level}) as made:
-        client = made.client()
+    async with running_rig(data_dir, {"stuntbroker.profile": after, "transaction.version": level}) as rig:
+        client = rig.client()
         answer = init(client, keep=True)
         assert kept(answer) == first
         assert end(client, second).error_code == (91 if after == "kip-588" else FENCED)
@@ -274,32 +276,32 @@ async def test_the_profile_may_change_meanwhile(after: str, before: str, level: 
 @pytest.mark.parametrize("level", ["0", "1", "2"])
 async def test_a_time_out_is_remembered_of_who_came_before_the_profile(level: str, data_dir: Path) -> None:
     """Profile kip-588 on a folder with an open transaction: the owner claims the next epoch, after a restart too."""
-    async with rig(data_dir, {"transaction.version": level}) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, {"transaction.version": level}) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = pair(init(client, two_phase=False, version=4))
         assert add(client, owner) == OK
     profile = {"stuntbroker.profile": "kip-588", "transaction.version": level}
-    async with rig(data_dir, profile) as made:
-        made.pass_time(60_200)
-        assert described(made.client()).transaction_state == "CompleteAbort"
-    async with rig(data_dir, profile) as made:
-        assert pair(init(made.client(), two_phase=False, version=4, owner=owner)) == (owner[0], owner[1] + 1)
+    async with running_rig(data_dir, profile) as rig:
+        rig.pass_time(60_200)
+        assert described(rig.client()).transaction_state == "CompleteAbort"
+    async with running_rig(data_dir, profile) as rig:
+        assert pair(init(rig.client(), two_phase=False, version=4, owner=owner)) == (owner[0], owner[1] + 1)
 
 
 async def test_compaction_keeps_the_newest_pair(data_dir: Path) -> None:
-    async with rig(data_dir, {"transaction.state.log.num.partitions": "1"}) as made:
-        client, first = prepared(made, "a")
+    async with running_rig(data_dir, {"transaction.state.log.num.partitions": "1"}) as rig:
+        client, first = prepared(rig, "a")
         for _ in range(5):
             owner = pair(init(client, keep=True))
-        log = made.log("__transaction_state", 0)
+        log = rig.log("__transaction_state", 0)
         before = log.size
         log.roll()
-        for _ in Cleaning(log, made.clock.ms + HISTORY_MS).slices():
+        for _ in Cleaning(log, rig.clock.ms + HISTORY_MS).slices():
             pass
         assert log.size < before
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert refuses_late_records(client, first)
         answer = init(client, keep=True)
         assert (kept(answer), pair(answer)) == (first, (owner[0], owner[1] + 1))
@@ -312,26 +314,26 @@ async def test_compaction_keeps_the_newest_pair(data_dir: Path) -> None:
 
 async def test_a_transaction_that_is_kept_just_in_time_is_not_timed_out(data_dir: Path) -> None:
     """It was opened with a time-out; who keeps it has none."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         assert write(client, pair(init(client, two_phase=False)), "a") == OK
-        made.pass_time(60_000)
+        rig.pass_time(60_000)
         owner = pair(init(client, keep=True))
-        made.pass_time(DAY_MS)
-        client = made.client()
+        rig.pass_time(DAY_MS)
+        client = rig.client()
 
         assert end(client, owner).error_code == OK
         assert committed(client) == ["a"]
 
 
 async def test_one_that_is_kept_with_a_time_out_is_timed_out_and_its_owner_goes_on(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         assert write(client, pair(init(client, two_phase=False)), "a") == OK
         owner = pair(init(client, two_phase=False, keep=True))
-        made.pass_time(60_100)
+        rig.pass_time(60_100)
 
         assert end(client, owner).error_code == ErrorCode.INVALID_TXN_STATE
         following = pair(end(client, owner, commit=False))
@@ -347,21 +349,21 @@ async def test_neither_the_id_nor_its_producer_expires_while_it_is_open(data_dir
         "producer.id.expiration.ms": "1000",
         "producer.id.expiration.check.interval.ms": "100",
     }
-    async with rig(data_dir, soon) as made:
-        client, first = prepared(made, "a")
-        made.pass_time(60_000)
+    async with running_rig(data_dir, soon) as rig:
+        client, first = prepared(rig, "a")
+        rig.pass_time(60_000)
         owner = pair(init(client, keep=True))
-        made.pass_time(60_000)
+        rig.pass_time(60_000)
         assert refuses_late_records(client, first)
         following = pair(end(client, owner))
         assert committed(client) == ["a"]
-        made.pass_time(60_000)
+        rig.pass_time(60_000)
 
         assert described(client).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         assert end(client, owner).error_code == write(client, following, "b") == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        again = init(client, keep=True)
-        assert kept(again) == NOBODY
-        assert pair(again)[0] != first[0]
+        restarted = init(client, keep=True)
+        assert kept(restarted) == NOBODY
+        assert pair(restarted)[0] != first[0]
 
 
 @pytest.mark.parametrize("interval_ms", [100, 5_000])
@@ -374,30 +376,30 @@ async def test_time_outs_and_expiry_are_looked_for_as_often_as_the_properties_sa
         "transaction.remove.expired.transaction.cleanup.interval.ms": str(2 * interval_ms),
         "transactional.id.expiration.ms": "1",
     }
-    async with rig(data_dir, often) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, often) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         assert add(client, pair(init(client, two_phase=False))) == OK
-        actor = made.actor(TXN)
+        actor = rig.actor(TXN)
         actor.txn = Txn(**(actor.txn.as_dict() | {"started_at_ms": START_MS - DAY_MS}))  # It is over already.
-        made.pass_time(interval_ms - 1)
+        rig.pass_time(interval_ms - 1)
         assert described(client).transaction_state == "Ongoing"
-        made.pass_time(1)
+        rig.pass_time(1)
         assert described(client).transaction_state == "CompleteAbort"
-        made.pass_time(interval_ms - 1)
+        rig.pass_time(interval_ms - 1)
         assert described(client).error_code == OK
-        made.pass_time(1)
+        rig.pass_time(1)
         assert described(client).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 async def test_a_duration_is_passed_by_who_has_been_open_for_longer(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client, first = prepared(made, "a")
+    async with running_rig(data_dir) as rig:
+        client, first = prepared(rig, "a")
         init(client, keep=True)
-        made.pass_time(9_000)
+        rig.pass_time(9_000)
         for longer_than_ms, count in ((8_999, 1), (9_000, 0)):
-            asked = ListTransactionsRequest([], [first[0]], longer_than_ms, "pay.*")
-            assert len(client.ask(asked, 2).transaction_states) == count
+            request = ListTransactionsRequest([], [first[0]], longer_than_ms, "pay.*")
+            assert len(client.ask(request, 2).transaction_states) == count
 
 
 # --- a crash after any write
@@ -419,7 +421,7 @@ class Images:
             self.taken.append((self._disk.copy(), list(self.answered), self.asking))
         self._written = call == "write"
 
-    def asked(self, name: str, answer: Any) -> Any:
+    def requests(self, name: str, answer: Any) -> Any:
         self._before("", "")
         self.answered.append(name)
         self.asking = ""
@@ -439,13 +441,13 @@ async def test_a_crash_after_any_write_loses_nothing_that_was_answered(
     }
     disk = MemoryDisk()
     images = Images(disk)
-    async with rig(None, properties, disk=disk) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(None, properties, disk=disk) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
 
         def do(name: str, ask: Any, *arguments: Any, **more: Any) -> Any:
             images.asking = name
-            return images.asked(name, ask(client, *arguments, **more))
+            return images.requests(name, ask(client, *arguments, **more))
 
         first = pair(do("init", init))
         assert do("write", write, first, "a") == OK
@@ -456,8 +458,8 @@ async def test_a_crash_after_any_write_loses_nothing_that_was_answered(
     assert len(images.taken) >= 9 and {asking for *_, asking in images.taken} >= {"write", "keep", "end"}
     wanted = (["a"], (OK, 5)) if commit else ([], (OK, -1))
     for number, (image, answered, asking) in enumerate(images.taken):
-        async with rig(None, properties, disk=image) as made:
-            client, where = made.client(), f"{number}: {asking} after {answered}"
+        async with running_rig(None, properties, disk=image) as rig:
+            client, where = rig.client(), f"{number}: {asking} after {answered}"
             for zombie in [first] * ("keep" in answered) + [second] * ("keep again" in answered):
                 assert end(client, zombie, commit).error_code in (FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING), where
                 assert refuses_late_records(client, zombie), where
@@ -469,6 +471,6 @@ async def test_a_crash_after_any_write_loses_nothing_that_was_answered(
                 assert kept(answer) == first, where
             if kept(answer) != NOBODY:
                 assert end(client, pair(answer), commit).error_code == OK, where
-            assert stable(made), where
+            assert stable(rig), where
             if "offsets" in answered:
                 assert (committed(client), offset_of_group(client)) == wanted, where

@@ -40,7 +40,7 @@ from tests.kit.group_requests import (
     join,
     pair,
 )
-from tests.kit.rig import Client, Rig, SyncedAtOnce, decode, frame, rig, turn
+from tests.kit.rig import Client, Rig, SyncedAtOnce, decode, frame, running_rig, turn
 from tests.kit.valid_requests import TOPIC
 
 E = ErrorCode
@@ -53,9 +53,9 @@ TOO_LONG = "m" * 4_097
 UNSTABLE = (E.UNSTABLE_OFFSET_COMMIT, -1)
 
 
-def opened(made: Rig, client: Client) -> Pair:
+def opened(rig: Rig, client: Client) -> Pair:
     """The owner of a transaction that the group's offsets are in already."""
-    made.topic(TOPIC, 2)
+    rig.topic(TOPIC, 2)
     owner = pair(init(client, TXN))
     assert add_offsets(client, TXN, owner) == OK
     return owner
@@ -72,9 +72,9 @@ def several(client: Client, owner: Pair, version: int, *places: tuple[str, int, 
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_offsets_wait_for_the_end_of_their_transaction(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         assert commit_in_txn(client, TXN, owner, 5, version=version) == OK
         assert (fetch_offset(client), fetch_offset(client, stable=True)) == ((OK, -1), UNSTABLE)
 
@@ -84,9 +84,9 @@ async def test_offsets_wait_for_the_end_of_their_transaction(version: int, data_
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_places_that_cannot_be_are_told_apart_from_those_that_can(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         unknown = E.UNKNOWN_TOPIC_OR_PARTITION
         places = ((TOPIC, 0, None), ("none", 0, None), (TOPIC, 9, None), (TOPIC, -1, None), (TOPIC, 1, TOO_LONG))
 
@@ -110,10 +110,10 @@ def long_request(owner: Pair, count: int) -> bytes:
 async def test_a_long_request_is_written_in_parts_and_others_have_their_turn(durability: str, data_dir: Path) -> None:
     count = 2 * COMMITTED_AT_ONCE + 5
     executor = SyncedAtOnce() if durability == "power" else None
-    async with rig(data_dir, durability=durability, executor=executor) as made:
-        client, other = made.client(), made.client()
-        owner = opened(made, client)
-        made.topic(LONG, count)
+    async with running_rig(data_dir, durability=durability, executor=executor) as rig:
+        client, other = rig.client(), rig.client()
+        owner = opened(rig, client)
+        rig.topic(LONG, count)
         client.feed(long_request(owner, count))
         turns = 0
         while client.connection.open:
@@ -127,17 +127,17 @@ async def test_a_long_request_is_written_in_parts_and_others_have_their_turn(dur
         assert codes == [(LONG, [OK] * count + [E.UNKNOWN_TOPIC_OR_PARTITION]), (TOPIC, [OK])]
         assert turns > 2
         assert end(client, TXN, owner, version=3).error_code == OK
-        groups = made.broker.groups
+        groups = rig.broker.groups
         assert len(groups.fetch_all(GROUP, True)[0].partitions) == count
 
 
 async def test_what_is_left_of_a_long_request_is_refused_when_its_transaction_has_ended(data_dir: Path) -> None:
     """Written all the same, it would be in a transaction that nobody ends."""
     count = 2 * COMMITTED_AT_ONCE
-    async with rig(data_dir) as made:
-        client, other = made.client(), made.client()
-        owner = opened(made, client)
-        made.topic(LONG, count)
+    async with running_rig(data_dir) as rig:
+        client, other = rig.client(), rig.client()
+        owner = opened(rig, client)
+        rig.topic(LONG, count)
         client.feed(long_request(owner, count))
         assert client.connection.open
         assert end(other, TXN, owner, version=3).error_code == OK
@@ -147,13 +147,13 @@ async def test_what_is_left_of_a_long_request_is_refused_when_its_transaction_ha
         partitions = decode(answer, 28, 3).topics[0].partitions
         assert {part.error_code for part in partitions[:COMMITTED_AT_ONCE]} == {OK}
         assert {part.error_code for part in partitions[COMMITTED_AT_ONCE:count]} == {E.INVALID_TXN_STATE}
-        assert not any(made.broker.groups.pending_producers(GROUP, [(LONG, index)]) for index in range(count))
+        assert not any(rig.broker.groups.pending_producers(GROUP, [(LONG, index)]) for index in range(count))
 
 
 async def test_nobody_is_asked_when_no_place_is_known(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        opened(rig, client)
 
         assert several(client, (99, 9), 5, ("none", 0, None)) == [E.UNKNOWN_TOPIC_OR_PARTITION]
         assert several(client, (99, 9), 5) == []
@@ -171,9 +171,9 @@ async def test_version_5_adds_the_offsets_to_the_transaction_by_itself(
     version: int, code: ErrorCode, data_dir: Path
 ) -> None:
     """KIP-890; who comes with an older one must have sent AddOffsetsToTxn."""
-    async with rig(data_dir) as made:
-        made.topic(TOPIC, 2)
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        rig.topic(TOPIC, 2)
+        client = rig.client()
         owner = pair(init(client, TXN))
 
         assert commit_in_txn(client, TXN, owner, 5, version=version) == code
@@ -182,9 +182,9 @@ async def test_version_5_adds_the_offsets_to_the_transaction_by_itself(
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_only_the_owner_commits(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        first = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        first = opened(rig, client)
         assert commit_in_txn(client, TXN, first, 5, version=version) == OK
         owner = pair(init(client, TXN))
         assert add_offsets(client, TXN, owner) == OK
@@ -203,13 +203,13 @@ async def test_the_instance_before_commits_no_more_into_a_transaction_that_was_k
     version: int, verified: str, data_dir: Path
 ) -> None:
     """KIP-939: what was prepared is what is decided on, its offsets too."""
-    async with rig(data_dir, {"transaction.partition.verification.enable": verified}) as made:
-        made.topic(TOPIC, 2)
-        zombie = made.client()
+    async with running_rig(data_dir, {"transaction.partition.verification.enable": verified}) as rig:
+        rig.topic(TOPIC, 2)
+        zombie = rig.client()
         first = pair(init(zombie, TXN, two_phase=True, version=6))
         assert add_offsets(zombie, TXN, first) == OK
         assert commit_in_txn(zombie, TXN, first, 5, version=version) == OK
-        client = made.client()
+        client = rig.client()
         owner = pair(init(client, TXN, two_phase=True, version=6, keep=True))
 
         assert commit_in_txn(zombie, TXN, first, 9, version=version) == E.INVALID_PRODUCER_EPOCH
@@ -219,16 +219,16 @@ async def test_the_instance_before_commits_no_more_into_a_transaction_that_was_k
 
 
 async def test_an_offset_is_a_record_of_the_producer_without_a_sequence_number(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         for offset in (5, 6):
             assert commit_in_txn(client, TXN, owner, offset) == OK
-        log = made.log(OFFSETS, made.broker.groups.partition_of(GROUP))
-        found = [header for header, _ in log.batches()]
+        log = rig.log(OFFSETS, rig.broker.groups.partition_of(GROUP))
+        actual = [header for header, _ in log.batches()]
 
-        assert [(one.producer_id, one.producer_epoch, one.base_sequence) for one in found] == [(*owner, -1)] * 2
-        assert all(one.transactional and not one.control for one in found)
+        assert [(each.producer_id, each.producer_epoch, each.base_sequence) for each in actual] == [(*owner, -1)] * 2
+        assert all(each.transactional and not each.control for each in actual)
 
 
 GENERATIONS = [
@@ -247,20 +247,20 @@ async def test_a_generation_of_a_group_that_does_not_exist_is_illegal(
     generation: int, member_id: str, instance_id: str | None, code: ErrorCode, version: int, data_dir: Path
 ) -> None:
     """Without one a simple group comes to be, whoever says to be its member."""
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         more = {"generation": generation, "member_id": member_id, "instance_id": instance_id}
 
         assert commit_in_txn(client, TXN, owner, 5, version=version, **more) == code
-        group = made.broker.groups.group(GROUP)
+        group = rig.broker.groups.group(GROUP)
         assert (group is not None and group.protocol_type is None) == (code == OK)
 
 
 def another_joins(client: Client) -> None:
     """And the first member has not come back yet: a rebalance is under way."""
-    asked = JoinGroupRequest(GROUP, 30_000, 30_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
-    client.feed(frame(asked, 3))
+    request = JoinGroupRequest(GROUP, 30_000, 30_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+    client.feed(frame(request, 3))
     assert client.answers() == []
 
 
@@ -269,68 +269,68 @@ def another_joins(client: Client) -> None:
 async def test_a_member_is_fenced_by_its_generation_and_not_held_up_by_a_rebalance(
     version: int, rebalancing: bool, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         me, generation = join(client)
         if rebalancing:
-            another_joins(made.client())
+            another_joins(rig.client())
 
-        def told(**more: Any) -> int:
+        def described(**more: Any) -> int:
             return commit_in_txn(client, TXN, owner, 5, version=version, **more)
 
-        assert told(generation=generation, member_id=me) == OK
-        assert told(generation=generation - 1, member_id=me) == E.ILLEGAL_GENERATION
-        assert told(generation=generation + 1, member_id=me) == E.ILLEGAL_GENERATION
-        assert told(member_id=me) == E.ILLEGAL_GENERATION
-        assert told(generation=generation, member_id="z") == E.UNKNOWN_MEMBER_ID
-        assert told(generation=generation) == E.UNKNOWN_MEMBER_ID
-        assert told(generation=generation, member_id=me, instance_id="i") == E.UNKNOWN_MEMBER_ID
-        assert told() == OK  # An old producer that says nothing of its group.
+        assert described(generation=generation, member_id=me) == OK
+        assert described(generation=generation - 1, member_id=me) == E.ILLEGAL_GENERATION
+        assert described(generation=generation + 1, member_id=me) == E.ILLEGAL_GENERATION
+        assert described(member_id=me) == E.ILLEGAL_GENERATION
+        assert described(generation=generation, member_id="z") == E.UNKNOWN_MEMBER_ID
+        assert described(generation=generation) == E.UNKNOWN_MEMBER_ID
+        assert described(generation=generation, member_id=me, instance_id="i") == E.UNKNOWN_MEMBER_ID
+        assert described() == OK  # An old producer that says nothing of its group.
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
 async def test_a_static_member_is_fenced_by_the_one_that_took_its_name(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         before, generation = join(client, instance_id="i")
         after, generation = join(client, instance_id="i")
         assert after != before
 
-        def told(member_id: str, instance_id: str | None) -> int:
+        def described(member_id: str, instance_id: str | None) -> int:
             more = {"generation": generation, "member_id": member_id, "instance_id": instance_id}
             return commit_in_txn(client, TXN, owner, 5, version=version, **more)
 
-        assert told(after, "i") == OK
-        assert told(before, "i") == E.FENCED_INSTANCE_ID
-        assert told(after, "j") == E.UNKNOWN_MEMBER_ID
+        assert described(after, "i") == OK
+        assert described(before, "i") == E.FENCED_INSTANCE_ID
+        assert described(after, "j") == E.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 async def test_an_old_producer_is_not_asked_for_a_generation(version: int, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         join(client)
 
         assert commit_in_txn(client, TXN, owner, 5, version=version) == OK
 
 
-def removed_by_offset_delete(made: Rig, client: Client) -> None:
+def removed_by_offset_delete(rig: Rig, client: Client) -> None:
     topics = [OffsetDeleteRequestTopic(TOPIC, [OffsetDeleteRequestPartition(0)])]
     answer = client.ask(OffsetDeleteRequest(GROUP, topics), 0)
     assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (OK, OK)
 
 
-def removed_with_the_group(made: Rig, client: Client) -> None:
+def removed_with_the_group(rig: Rig, client: Client) -> None:
     assert client.ask(DeleteGroupsRequest([GROUP]), 2).results[0].error_code == OK
-    assert made.broker.groups.group(GROUP) is None
+    assert rig.broker.groups.group(GROUP) is None
 
 
-def removed_with_the_topic(made: Rig, client: Client) -> None:
+def removed_with_the_topic(rig: Rig, client: Client) -> None:
     assert client.ask(DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=10_000), 5).responses[0].error_code == OK
-    made.topic(TOPIC, 2)
+    rig.topic(TOPIC, 2)
 
 
 @pytest.mark.parametrize("remove", [removed_by_offset_delete, removed_with_the_group, removed_with_the_topic])
@@ -339,19 +339,19 @@ def removed_with_the_topic(made: Rig, client: Client) -> None:
 async def test_what_is_removed_during_a_transaction_does_not_come_back_with_its_commit(
     restarted: bool, with_committed: bool, remove: Any, data_dir: Path
 ) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         if with_committed:
             assert commit(client, 3) == OK
         assert commit_in_txn(client, TXN, owner, 5) == OK
-        remove(made, client)
+        remove(rig, client)
         assert fetch_offset(client, stable=True) == (OK, -1)
         if not restarted:
             assert end(client, TXN, owner).error_code == OK
             assert fetch_offset(client, stable=True) == (OK, -1)
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         if restarted:
             assert end(client, TXN, owner).error_code == OK
         assert fetch_offset(client, stable=True) == (OK, -1)
@@ -359,9 +359,9 @@ async def test_what_is_removed_during_a_transaction_does_not_come_back_with_its_
 
 @pytest.mark.parametrize("commits", [True, False])
 async def test_of_a_plain_commit_and_a_transactions_the_later_record_counts(commits: bool, data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         assert commit_in_txn(client, TXN, owner, 5) == OK
         assert commit(client, 3) == OK
         assert (fetch_offset(client), fetch_offset(client, stable=True)) == ((OK, 3), UNSTABLE)
@@ -373,25 +373,25 @@ async def test_of_a_plain_commit_and_a_transactions_the_later_record_counts(comm
 
 
 async def test_pending_offsets_outlive_a_restart_and_are_ended_after_it(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         assert commit(client, 3) == OK
         assert commit_in_txn(client, TXN, owner, 5) == OK
-    async with rig(data_dir) as made:
-        client = made.client()
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
         assert (fetch_offset(client), fetch_offset(client, stable=True)) == ((OK, 3), UNSTABLE)
         assert end(client, TXN, owner).error_code == OK
         assert fetch_offset(client, stable=True) == (OK, 5)
 
 
 async def test_a_time_out_drops_what_is_pending(data_dir: Path) -> None:
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         assert commit(client, 3) == OK
         assert commit_in_txn(client, TXN, owner, 5) == OK
-        made.pass_time(61_000)
+        rig.pass_time(61_000)
 
         assert fetch_offset(client, stable=True) == (OK, 3)
 
@@ -400,13 +400,13 @@ async def test_a_marker_of_an_administrator_ends_what_is_pending_and_one_for_not
     data_dir: Path,
 ) -> None:
     """`kafka-transactions abort` sends WriteTxnMarkers itself."""
-    async with rig(data_dir) as made:
-        client = made.client()
-        owner = opened(made, client)
+    async with running_rig(data_dir) as rig:
+        client = rig.client()
+        owner = opened(rig, client)
         assert commit(client, 3) == OK
         assert commit_in_txn(client, TXN, owner, 5) == OK
-        index = made.broker.groups.partition_of(GROUP)
-        log = made.log(OFFSETS, index)
+        index = rig.broker.groups.partition_of(GROUP)
+        log = rig.log(OFFSETS, index)
         written = log.next_offset
 
         def abort(producer_id: int) -> int:

@@ -9,7 +9,7 @@ import pytest
 from stuntbroker.protocol.errors import ErrorCode
 from tests.kit.group_requests import add_offsets, commit_in_txn
 from tests.kit.group_requests import init as init_one_phase
-from tests.kit.rig import rig
+from tests.kit.rig import running_rig
 from tests.kit.two_phase import OK, TXN, committed, end, init, pair, prepared, write
 from tests.kit.two_phase_more import OTHER, STALE, add, refuses_late_records, stable, write_to
 from tests.kit.valid_requests import TOPIC
@@ -18,39 +18,39 @@ VERIFICATION_OFF = {"transaction.partition.verification.enable": "false"}
 
 
 async def test_with_verification_off_a_partition_that_was_written_asks_all_the_same(data_dir: Path) -> None:
-    async with rig(data_dir, VERIFICATION_OFF) as made:
-        zombie, first = prepared(made, "a")
-        owner = pair(init(made.client(), keep=True))
+    async with running_rig(data_dir, VERIFICATION_OFF) as rig:
+        zombie, first = prepared(rig, "a")
+        owner = pair(init(rig.client(), keep=True))
 
         assert refuses_late_records(zombie, first)
-        assert end(made.client(), owner).error_code == OK
+        assert end(rig.client(), owner).error_code == OK
         assert committed(zombie) == ["a"]
 
 
 async def test_with_verification_off_no_partition_takes_records_of_a_kept_transaction(data_dir: Path) -> None:
     """Neither one that was announced, and had no record yet, nor one that was never announced."""
-    async with rig(data_dir, VERIFICATION_OFF) as made:
+    async with running_rig(data_dir, VERIFICATION_OFF) as rig:
         for topic in (OTHER, "third"):
-            made.topic(topic)
-        zombie, first = prepared(made, "a")
+            rig.topic(topic)
+        zombie, first = prepared(rig, "a")
         assert add(zombie, first, OTHER) == OK
-        owner = pair(init(made.client(), keep=True))
+        owner = pair(init(rig.client(), keep=True))
         assert [write_to(zombie, first, topic, 11) for topic in (OTHER, "third")] == [STALE, STALE]
-    async with rig(data_dir, VERIFICATION_OFF) as made:
-        zombie = made.client()
+    async with running_rig(data_dir, VERIFICATION_OFF) as rig:
+        zombie = rig.client()
         assert [write_to(zombie, first, topic, 11) for topic in (OTHER, "third")] == [STALE, STALE]
         assert end(zombie, owner).error_code == OK
-        assert all(stable(made, topic) for topic in (TOPIC, OTHER, "third"))
+        assert all(stable(rig, topic) for topic in (TOPIC, OTHER, "third"))
 
 
 async def test_with_verification_off_a_group_takes_no_offsets_of_a_kept_transaction(data_dir: Path) -> None:
-    async with rig(data_dir, VERIFICATION_OFF) as made:
-        zombie, first = prepared(made, "a")
+    async with running_rig(data_dir, VERIFICATION_OFF) as rig:
+        zombie, first = prepared(rig, "a")
         assert add_offsets(zombie, TXN, first) == OK
-        owner = pair(init(made.client(), keep=True))
+        owner = pair(init(rig.client(), keep=True))
 
         assert commit_in_txn(zombie, TXN, first, 9, version=3) == STALE
-        assert end(made.client(), owner).error_code == OK
+        assert end(rig.client(), owner).error_code == OK
 
 
 # --- who asked for a transaction's first batch, and had none appended (KIP-890)
@@ -61,9 +61,9 @@ async def test_a_batch_that_is_known_already_is_not_the_first_of_its_transaction
     verified: str, code: ErrorCode, data_dir: Path
 ) -> None:
     """As in Kafka: no later sequence number may come before the one that was announced. Where nobody asks, nobody knows."""
-    async with rig(data_dir, {"transaction.partition.verification.enable": verified}) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, {"transaction.partition.verification.enable": verified}) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = pair(init_one_phase(client, TXN))
         assert [add(client, owner), write(client, owner, "a", 0, 11)] == [OK, OK]
         assert end(client, owner, version=4).error_code == OK
@@ -78,9 +78,9 @@ async def test_a_batch_that_is_known_already_is_not_the_first_of_its_transaction
 async def test_what_a_request_that_announces_itself_was_refused_is_known_in_any_case(
     verified: str, data_dir: Path
 ) -> None:
-    async with rig(data_dir, {"transaction.partition.verification.enable": verified}) as made:
-        made.topic(TOPIC)
-        client = made.client()
+    async with running_rig(data_dir, {"transaction.partition.verification.enable": verified}) as rig:
+        rig.topic(TOPIC)
+        client = rig.client()
         owner = pair(init_one_phase(client, TXN))
         refused = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

@@ -21,12 +21,12 @@ def acls_without_an_authorizer(side: Side) -> None:
     of_filters = ("resource_type_filter", "pattern_type_filter", "operation", "permission_type")
     of_acls = ("resource_type", "resource_pattern_type", "operation", "permission_type")
     for version in (1, 2, 3):
-        for one in _filters(of_filters):
-            side.ask("DescribeAcls", version, f"{one}", on=f"{one}", **one)
-            side.ask("DeleteAcls", version, f"{one}", on=f"{one} delete", filters=[one])
-        for one in _filters(of_acls):
-            acl = {"resource_name": "t", "principal": "User:x", "host": "*", **one}
-            side.ask("CreateAcls", version, f"{one}", on=f"{one} create", creations=[acl])
+        for each in _filters(of_filters):
+            side.ask("DescribeAcls", version, f"{each}", on=f"{each}", **each)
+            side.ask("DeleteAcls", version, f"{each}", on=f"{each} delete", filters=[each])
+        for each in _filters(of_acls):
+            acl = {"resource_name": "t", "principal": "User:x", "host": "*", **each}
+            side.ask("CreateAcls", version, f"{each}", on=f"{each} create", creations=[acl])
         odd = [{**acl, **wrong} for wrong in ({"principal": "nobody"}, {"resource_name": ""}, {"host": ""})]
         side.ask("CreateAcls", version, "odd ones", creations=odd)
         for api, field in (("CreateAcls", "creations"), ("DeleteAcls", "filters")):
@@ -44,27 +44,29 @@ def what_everybody_may_do(side: Side) -> None:
         generation_id_or_member_epoch=-1,
         topics=[{"name": topic, "partitions": [part]}],
     )
-    for asked in (False, True):
+    for request in (False, True):
         for version in range(3, 7):
-            more = {"include_authorized_operations": asked}
-            side.ask("DescribeGroups", version, f"{asked}", groups=[group, side.name("none")], **more)
+            more = {"include_authorized_operations": request}
+            side.ask("DescribeGroups", version, f"{request}", groups=[group, side.name("none")], **more)
         for version in (8, 10, 13):
-            more = {"include_topic_authorized_operations": asked}
+            more = {"include_topic_authorized_operations": request}
             if version <= 10:
-                more["include_cluster_authorized_operations"] = asked
+                more["include_cluster_authorized_operations"] = request
             for name in (topic, side.name("none"), "__consumer_offsets", "bad name", ""):
                 side.ask(
                     "Metadata",
                     version,
-                    f"{name} {asked}",
+                    f"{name} {request}",
                     topics=[{"name": name}],
                     allow_auto_topic_creation=False,
                     **more,
                 )
             if version >= 12:
                 unknown = [{"name": None, "topic_id": UNKNOWN_TOPIC}]
-                side.ask("Metadata", version, f"{asked} by id", topics=unknown, allow_auto_topic_creation=False, **more)
+                side.ask(
+                    "Metadata", version, f"{request} by id", topics=unknown, allow_auto_topic_creation=False, **more
+                )
         for version in range(3):
-            reply = side.quiet("DescribeCluster", version, include_cluster_authorized_operations=asked)
-            side.table(f"DescribeCluster v{version} {asked}", {"": reply.cluster_authorized_operations})
+            reply = side.quiet("DescribeCluster", version, include_cluster_authorized_operations=request)
+            side.table(f"DescribeCluster v{version} {request}", {"": reply.cluster_authorized_operations})
     side.ask("DescribeTopicPartitions", 0, topics=[{"name": topic}, {"name": side.name("none")}])

@@ -49,20 +49,20 @@ def alter_replica_log_dirs(side: Side) -> None:
             "no topics": [(here, {})],
             "no partitions": [(here, {topic: []})],
         }.items():
-            asked = [
+            request = [
                 {"path": path, "topics": [{"name": name, "partitions": indexes} for name, indexes in topics.items()]}
                 for path, topics in dirs
             ]
-            reply = side.quiet("AlterReplicaLogDirs", version, dirs=asked)
+            reply = side.quiet("AlterReplicaLogDirs", version, dirs=request)
             side.table(
                 f"v{version} {note}",
                 {
-                    f"{one.topic_name} {partition.partition_index}": partition.error_code
-                    for one in reply.results
-                    for partition in one.partitions
+                    f"{each.topic_name} {partition.partition_index}": partition.error_code
+                    for each in reply.results
+                    for partition in each.partitions
                 },
             )
-            side.note(f"v{version} {note}, topics", sorted(one.topic_name for one in reply.results))
+            side.note(f"v{version} {note}, topics", sorted(each.topic_name for each in reply.results))
 
 
 def elect_leaders(side: Side) -> None:
@@ -76,18 +76,18 @@ def elect_leaders(side: Side) -> None:
         for kind in (0, 1, 2, -1) if version else (0,):
             for timeout_ms in (5_000, 0, -1):
                 for note, topics in wanted.items():
-                    asked = topics and [{"topic": name, "partitions": indexes} for name, indexes in topics]
+                    request = topics and [{"topic": name, "partitions": indexes} for name, indexes in topics]
                     reply = side.quiet(
-                        "ElectLeaders", version, election_type=kind, topic_partitions=asked, timeout_ms=timeout_ms
+                        "ElectLeaders", version, election_type=kind, topic_partitions=request, timeout_ms=timeout_ms
                     )
                     label = f"v{version} type {kind} in {timeout_ms} ms: {note}"
                     side.note(f"{label}, error", reply.error_code)
-                    found = [
-                        [one.topic, *([p.partition_id, p.error_code, p.error_message] for p in one.partition_result)]
-                        for one in reply.replica_election_results
-                        if topics is not None or one.topic in (topic, other)
+                    actual = [
+                        [each.topic, *([p.partition_id, p.error_code, p.error_message] for p in each.partition_result)]
+                        for each in reply.replica_election_results
+                        if topics is not None or each.topic in (topic, other)
                     ]
-                    side.note(label, found if topics is not None else sorted(found))
+                    side.note(label, actual if topics is not None else sorted(actual))
 
 
 def alter_partition_reassignments(side: Side) -> None:
@@ -108,18 +108,18 @@ def alter_partition_reassignments(side: Side) -> None:
         for allow in (True, False) if version else (True,):
             for timeout_ms in (5_000, 0):
                 for note, topics in wanted.items():
-                    asked = [
+                    request = [
                         {"name": name, "partitions": [{"partition_index": at, "replicas": to} for at, to in partitions]}
                         for name, partitions in topics
                     ]
                     reply = side.quiet(
                         "AlterPartitionReassignments", version,
-                        timeout_ms=timeout_ms, allow_replication_factor_change=allow, topics=asked,
+                        timeout_ms=timeout_ms, allow_replication_factor_change=allow, topics=request,
                     )  # fmt: skip
                     side.note(f"v{version} {allow} in {timeout_ms} ms: {note}", [
                         str(reply.allow_replication_factor_change), str(reply.error_code), str(reply.error_message),
-                        *([one.name, *([p.partition_index, p.error_code, p.error_message] for p in one.partitions)]
-                          for one in reply.responses),
+                        *([each.name, *([p.partition_index, p.error_code, p.error_message] for p in each.partitions)]
+                          for each in reply.responses),
                     ])  # fmt: skip
 
 
@@ -128,9 +128,9 @@ def list_partition_reassignments(side: Side) -> None:
     for timeout_ms in (5_000, 0):
         for names in (None, [], [topic], [side.name("none")], [topic, topic]):
             for indexes in ([0], [], [9]):
-                asked = None if names is None else [{"name": name, "partition_indexes": indexes} for name in names]
+                request = None if names is None else [{"name": name, "partition_indexes": indexes} for name in names]
                 reply = side.ask(
-                    "ListPartitionReassignments", 0, f"{names} {indexes}", timeout_ms=timeout_ms, topics=asked
+                    "ListPartitionReassignments", 0, f"{names} {indexes}", timeout_ms=timeout_ms, topics=request
                 )
                 side.note("message", str(reply.error_message))
 
@@ -147,11 +147,11 @@ def describe_quorum(side: Side) -> None:
     ]  # fmt: skip
     for version in range(3):
         for number, topics in enumerate(wanted):
-            asked = [
+            sent = [
                 {"topic_name": name, "partitions": [{"partition_index": at} for at in at_all]}
                 for name, at_all in topics
             ]
-            reply = side.ask("DescribeQuorum", version, f"request {number}", topics=asked)
+            reply = side.ask("DescribeQuorum", version, f"request {number}", topics=sent)
             side.note(
                 "messages", [str(reply.error_message), *(p.error_message for t in reply.topics for p in t.partitions)]
             )
@@ -180,9 +180,9 @@ def list_config_resources(side: Side) -> None:
     for types in kinds:
         reply = side.quiet("ListConfigResources", 1, resource_types=types)
         side.note(f"{types} error", reply.error_code)
-        found = [(one.resource_type, one.resource_name) for one in reply.config_resources]
-        side.note(f"{types} others", [f"{kind} {name}" for kind, name in found if kind != 2])
-        side.note(f"{types} topics", sorted(name for kind, name in found if kind == 2 and name in topics))
+        actual = [(each.resource_type, each.resource_name) for each in reply.config_resources]
+        side.note(f"{types} others", [f"{kind} {name}" for kind, name in actual if kind != 2])
+        side.note(f"{types} topics", sorted(name for kind, name in actual if kind == 2 and name in topics))
 
 
 # --- client quotas
@@ -200,8 +200,8 @@ class _Quotas:
 
     def alter(self, note: str, *entries: tuple[Entity, Ops], version: int = 1, only: bool = False) -> None:
         reply = self.side.quiet("AlterClientQuotas", version, entries=_entries(entries), validate_only=only)
-        told = {_shown(one.entity): f"{one.error_code} {one.error_message}" for one in reply.entries}
-        self.side.table(f"v{version} {note}{', only validated' if only else ''}", told)
+        messages = {_shown(each.entity): f"{each.error_code} {each.error_message}" for each in reply.entries}
+        self.side.table(f"v{version} {note}{', only validated' if only else ''}", messages)
         self.side.note("answers", len(reply.entries))
 
     def describe(
@@ -212,8 +212,8 @@ class _Quotas:
         reply = self._ask(version, components, strict)
         label = f"v{version} {note}{', strictly' if strict else ''}"
         self.side.note(f"{label}, error", f"{reply.error_code} {reply.error_message} {reply.entries is None}")
-        found = {
-            _shown(entry.entity): {one.key: repr(one.value) for one in entry.values}
+        actual = {
+            _shown(entry.entity): {each.key: repr(each.value) for each in entry.values}
             for entry in reply.entries or ()
             if all(
                 part.entity_name is None or part.entity_type == "ip" or part.entity_name.startswith(self.side.own)
@@ -221,7 +221,7 @@ class _Quotas:
             )
             and not any((part.entity_name or "").startswith(self.side.name("settled")) for part in entry.entity)
         }
-        self.side.table(label, found)
+        self.side.table(label, actual)
 
     def _settle(self) -> None:
         """Kafka's broker hears of a change some time after the answer: a later change that it knows is waited for."""
@@ -229,14 +229,14 @@ class _Quotas:
         self.side.quiet(
             "AlterClientQuotas", 1, entries=_entries([([("user", last)], [(PRODUCE, 1.0)])]), validate_only=False
         )
-        asked = [{"entity_type": "user", "match_type": 0, "match": last}]
-        self.side.until(lambda reply: bool(reply.entries), "DescribeClientQuotas", 1, components=asked, strict=True)
+        request = [{"entity_type": "user", "match_type": 0, "match": last}]
+        self.side.until(lambda reply: bool(reply.entries), "DescribeClientQuotas", 1, components=request, strict=True)
 
     def _ask(self, version: int, components: tuple[tuple[str, int, str | None], ...], strict: bool) -> Any:
-        asked = [
+        request = [
             {"entity_type": kind, "match_type": match_type, "match": match} for kind, match_type, match in components
         ]
-        return self.side.quiet("DescribeClientQuotas", version, components=asked, strict=strict)
+        return self.side.quiet("DescribeClientQuotas", version, components=request, strict=strict)
 
 
 def _entries(entries: Any) -> list[dict[str, Any]]:
@@ -288,13 +288,13 @@ def client_quotas_that_are_described(side: Side) -> None:
         )
         quotas.describe("what is left", version=version)
         quotas.alter(
-            "remove all", *(([one], [(CONNECTIONS, None)]) for one in (any_ip, ("ip", "10.0.0.1"))), version=version
+            "remove all", *(([each], [(CONNECTIONS, None)]) for each in (any_ip, ("ip", "10.0.0.1"))), version=version
         )
         every = [(key, None) for key in (PRODUCE, CONSUME, PERCENTAGE, MUTATIONS)]
-        rest: list[Entity] = [
+        remaining: list[Entity] = [
             [any_user], [client], [any_client], [alice, client], [alice, any_client], [any_client, any_user], [any_user, client],
         ]  # fmt: skip
-        quotas.alter("remove the rest", *((entity, every) for entity in rest), version=version)
+        quotas.alter("remove the rest", *((entity, every) for entity in remaining), version=version)
         quotas.describe("nothing is left", version=version)
 
 

@@ -29,7 +29,7 @@ def commit_at_every_version(side: Side) -> None:
             **more: Any,
         ) -> None:
             fields: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": ""} | more
-            told = [
+            messages = [
                 {"partition_index": at, "committed_offset": offset, "committed_metadata": text}
                 for at, offset, text in parts
             ]
@@ -38,7 +38,7 @@ def commit_at_every_version(side: Side) -> None:
                 version,
                 note,
                 group_id=group,
-                topics=[{"name": name, "topic_id": topic_id, "partitions": told}],
+                topics=[{"name": name, "topic_id": topic_id, "partitions": messages}],
                 **fields,
             )
 
@@ -101,12 +101,12 @@ def _fetch(side: Side, version: int, group: str, topic: str, known: bytes) -> No
                         {"name": side.name("none"), "topic_id": UNKNOWN_ID, "partition_indexes": [0]},
                     ]},
                 ]  # fmt: skip
-                for one in groups:
+                for each in groups:
                     side.ask(
                         "OffsetFetch",
                         at,
-                        f"{str(one['topics'])[:9]} of {version}, stable {stable}",
-                        groups=[one],
+                        f"{str(each['topics'])[:9]} of {version}, stable {stable}",
+                        groups=[each],
                         require_stable=stable,
                     )
 
@@ -126,8 +126,8 @@ def fetch_for_members(side: Side) -> None:
     where = [{"name": topic, "topic_id": known, "partition_indexes": [0]}]
     for version in (9, 10):
         for member, epoch in ((None, -1), ("", -1), ("x", -1), ("x", 0), ("x", 5), (None, 5)):
-            one = {"group_id": group, "member_id": member, "member_epoch": epoch, "topics": where}
-            side.ask("OffsetFetch", version, f"{member!r} {epoch}", groups=[one])
+            each = {"group_id": group, "member_id": member, "member_epoch": epoch, "topics": where}
+            side.ask("OffsetFetch", version, f"{member!r} {epoch}", groups=[each])
         other = {"group_id": side.name("h"), "topics": where}
         side.ask("OffsetFetch", version, "two groups", groups=[{"group_id": group, "topics": where}, other])
         side.ask(
@@ -157,7 +157,7 @@ def commit_as_a_member(side: Side) -> None:
 
         def ask(note: str, generation: int, member: str, version: int = version, group: str = group) -> None:
             part = {"partition_index": 0, "committed_offset": 4}
-            told = [{"name": topic, "topic_id": known, "partitions": [part]}]
+            messages = [{"name": topic, "topic_id": known, "partitions": [part]}]
             side.ask(
                 "OffsetCommit",
                 version,
@@ -165,7 +165,7 @@ def commit_as_a_member(side: Side) -> None:
                 group_id=group,
                 generation_id_or_member_epoch=generation,
                 member_id=member,
-                topics=told,
+                topics=messages,
             )
 
         ask("before the sync", generation, member)

@@ -44,17 +44,17 @@ def describe_configs_by_key(side: Side) -> None:
                 note,
                 resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": keys}],
             )
-        one = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["retention.ms"]}
-        side.ask("DescribeConfigs", version, "a resource twice", resources=[one, one])
+        each = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["retention.ms"]}
+        side.ask("DescribeConfigs", version, "a resource twice", resources=[each, each])
         side.ask("DescribeConfigs", version, "nothing", resources=[])
         for name in (side.name("none"), "a b", "", "x" * 250):
-            side.ask("DescribeConfigs", version, f"topic {name[:9]!r}", resources=[{**one, "resource_name": name}])
+            side.ask("DescribeConfigs", version, f"topic {name[:9]!r}", resources=[{**each, "resource_name": name}])
         for kind in (0, 1, 3, 8, 9, 16, 32, -1, 99):
             side.ask(
                 "DescribeConfigs",
                 version,
                 f"type {kind}",
-                resources=[{**one, "resource_type": kind, "resource_name": "x"}],
+                resources=[{**each, "resource_type": kind, "resource_name": "x"}],
             )
         for kind in (8, 16, 32):
             ask_of = {"resource_type": kind, "configuration_keys": ["no.such.config"]}
@@ -196,14 +196,14 @@ def incremental_alter_configs(side: Side) -> None:
         ask("broker x", (SET, "message.max.bytes", "1000000"), kind=BROKER, name="x")
         ask("broker read-only", (SET, "node.id", "7"), kind=BROKER, name="1")
         side.ask("IncrementalAlterConfigs", version, "nothing", resources=[])
-        one = {
+        each = {
             "resource_type": TOPIC,
             "resource_name": topic,
             "configs": [{"config_operation": 0, "name": "retention.ms", "value": "1"}],
         }
-        side.ask("IncrementalAlterConfigs", version, "a topic twice", resources=[one, one])
-        bad = {"resource_type": TOPIC, "resource_name": side.name("none"), "configs": one["configs"]}
-        side.ask("IncrementalAlterConfigs", version, "one good, one bad", resources=[one, bad])
+        side.ask("IncrementalAlterConfigs", version, "a topic twice", resources=[each, each])
+        bad = {"resource_type": TOPIC, "resource_name": side.name("none"), "configs": each["configs"]}
+        side.ask("IncrementalAlterConfigs", version, "one good, one bad", resources=[each, bad])
 
 
 def configs_in_force(side: Side) -> None:
@@ -223,10 +223,10 @@ def _show(side: Side, topic: str, reply: Any) -> None:
     if errors_of(reply) != {0}:
         return
     _apply(side)
-    told = side.quiet(
+    messages = side.quiet(
         "DescribeConfigs", 1, resources=[{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": None}]
     )
-    side.table("set now", {c.name: c.value for c in told.results[0].configs if c.config_source == 1})
+    side.table("set now", {c.name: c.value for c in messages.results[0].configs if c.config_source == 1})
 
 
 def _apply(side: Side) -> None:
@@ -237,5 +237,5 @@ def _apply(side: Side) -> None:
     if errors_of(side.quiet("IncrementalAlterConfigs", 1, resources=later)) != {0}:
         side.topic("later")
         side.quiet("IncrementalAlterConfigs", 1, resources=later)
-    asked = [{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["retention.ms"]}]
-    side.until(lambda reply: reply.results[0].configs[0].value == value, "DescribeConfigs", 1, resources=asked)
+    request = [{"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ["retention.ms"]}]
+    side.until(lambda reply: reply.results[0].configs[0].value == value, "DescribeConfigs", 1, resources=request)

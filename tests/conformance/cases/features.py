@@ -20,11 +20,11 @@ OTHERS: Final = (
 
 def _update(side: Side, version: int, note: str, *updates: tuple[str, int, int], validate_only: bool = False) -> Any:
     """Each update is (feature, level, upgrade type); in version 0 any type above UPGRADE allows a downgrade."""
-    made = [
+    created = [
         {"feature": name, "max_version_level": level, "allow_downgrade": kind > UPGRADE, "upgrade_type": kind}
         for name, level, kind in updates
     ]
-    return side.ask("UpdateFeatures", version, note, feature_updates=made, validate_only=validate_only)
+    return side.ask("UpdateFeatures", version, note, feature_updates=created, validate_only=validate_only)
 
 
 def _level(reply: Any) -> int:
@@ -49,8 +49,8 @@ def _show(side: Side, note: str) -> None:
     """What ApiVersions says of the feature, in the versions that say it."""
     for version in (3, 4):
         reply = side.quiet("ApiVersions", version, **CLIENT)
-        found = [(f.min_version_level, f.max_version_level) for f in reply.finalized_features if f.name == FEATURE]
-        side.note(f"{note}, finalized, ApiVersions v{version}", found)
+        actual = [(f.min_version_level, f.max_version_level) for f in reply.finalized_features if f.name == FEATURE]
+        side.note(f"{note}, finalized, ApiVersions v{version}", actual)
         supported = [(f.min_version, f.max_version) for f in reply.supported_features if f.name == FEATURE]
         side.note(f"{note}, supported, ApiVersions v{version}", supported)
 
@@ -111,7 +111,7 @@ def several_features_at_once(side: Side) -> None:
             "a bad one between unknown ones": [("bogus", 1, 1), (FEATURE, 3, 1), ("dubious", 2, 1)],
         }.items():
             reply = _update(side, version, note, *updates)
-            if not any((reply.error_code, *(one.error_code for one in reply.results))):
+            if not any((reply.error_code, *(each.error_code for each in reply.results))):
                 _epoch_at(side, updates[-1][1])  # The broker hears of it some time after the answer.
             _show(side, f"v{version} {note}")
             _set_level(side, NEWEST)
@@ -165,12 +165,21 @@ def transactions_after_a_change(side: Side) -> None:
             _end(side, name, pid, epoch, end_version, f"{note}: end of nothing", commit=False)
             _describe(side, f"{note}: after the end of nothing", name)
             _init(side, name, 5, f"{note}: init again", producer_id=pid, producer_epoch=epoch)
-            again = _init(side, name, 5, f"{note}: and again")
-            _add(side, name, again.producer_id, again.producer_epoch, 3, f"{note}: a zombie begins", (topic, [0]))
+            restarted = _init(side, name, 5, f"{note}: and again")
+            _add(
+                side, name, restarted.producer_id, restarted.producer_epoch, 3, f"{note}: a zombie begins", (topic, [0])
+            )
             _init(side, name, 5, f"{note}: it is fenced", timeout=MINUTE_MS)
             _describe(side, f"{note}: fenced", name)
-            _end(side, name, again.producer_id, again.producer_epoch, end_version, f"{note}: zombie")
-            _init(side, name, 5, f"{note}: zombie", producer_id=again.producer_id, producer_epoch=again.producer_epoch)
+            _end(side, name, restarted.producer_id, restarted.producer_epoch, end_version, f"{note}: zombie")
+            _init(
+                side,
+                name,
+                5,
+                f"{note}: zombie",
+                producer_id=restarted.producer_id,
+                producer_epoch=restarted.producer_epoch,
+            )
     _read(side, topic, "all")
 
 

@@ -28,8 +28,8 @@ def fetch_at_many_versions(side: Side) -> None:
     for version in (4, 6, 7, 9, 11, 12, 13, 14, 15, 16, 18):
 
         def ask(note: str, *parts: dict[str, Any], topics: Any = None, version: int = version, **more: Any) -> None:
-            asked = [{"topic": topic, "topic_id": known, "partitions": list(parts)}] if topics is None else topics
-            side.ask("Fetch", version, note, topics=asked, **more)
+            request = [{"topic": topic, "topic_id": known, "partitions": list(parts)}] if topics is None else topics
+            side.ask("Fetch", version, note, topics=request, **more)
 
         ask("both", _part(0), _part(1))
         for offset in (1, 3, 5, 6, 7, -1, -2, 2**62):
@@ -164,8 +164,8 @@ def fetch_from_the_middle(side: Side) -> None:
 def _session(
     side: Side, version: int, topic: str, known: bytes, note: str, session: int, epoch: int, parts: Any, **more: Any
 ) -> Any:
-    asked = [{"topic": topic, "topic_id": known, "partitions": parts}] if parts else []
-    return side.ask("Fetch", version, note, session_id=session, session_epoch=epoch, topics=asked, **more)
+    request = [{"topic": topic, "topic_id": known, "partitions": parts}] if parts else []
+    return side.ask("Fetch", version, note, session_id=session, session_epoch=epoch, topics=request, **more)
 
 
 def fetch_sessions(side: Side) -> None:
@@ -189,8 +189,8 @@ def fetch_sessions(side: Side) -> None:
 
         forget = {"topic": topic, "topic_id": known, "partitions": [1]}
         ask("no session", 0, -1, [_part(0)])
-        one = ask("new", 0, 0, [_part(0), _part(1), _part(2)])
-        number = one.session_id
+        each = ask("new", 0, 0, [_part(0), _part(1), _part(2)])
+        number = each.session_id
         side.note("there is a session", number != 0)
         ask("nothing moved", number, 1)
         ask("one moved", number, 2, [_part(0, 3)])
@@ -229,9 +229,9 @@ def fetch_sessions(side: Side) -> None:
 
 
 def fetch_sessions_and_other_topics(side: Side) -> None:
-    one, two = side.topic("a"), side.topic("b")
-    ids = {name: side.topic_id(name) for name in (one, two)}
-    _fill(side, one, some(1))
+    each, two = side.topic("a"), side.topic("b")
+    ids = {name: side.topic_id(name) for name in (each, two)}
+    _fill(side, each, some(1))
     _fill(side, two, some(2))
     for version in (7, 12, 13, 16):
 
@@ -244,13 +244,13 @@ def fetch_sessions_and_other_topics(side: Side) -> None:
                 forgotten_topics_data=[{"topic": n, "topic_id": ids[n], "partitions": [0]} for n in gone],
             )  # fmt: skip
 
-        number = ask("one", 0, 0, one).session_id
+        number = ask("one", 0, 0, each).session_id
         ask("two more", number, 1, two)
-        ask("without the first", number, 2, gone=(one,))
+        ask("without the first", number, 2, gone=(each,))
         ask("an unknown one", number, 3, side.name("none"))
         ask("still", number, 4)
-        ask("forget and add the same", number, 5, one, gone=(one,))
-        ask("all gone", number, 6, gone=(one, two))
+        ask("forget and add the same", number, 5, each, gone=(each,))
+        ask("all gone", number, 6, gone=(each, two))
     gone = side.topic("c")
     ids[gone] = side.topic_id(gone)
     for version in (12, 13):
@@ -271,7 +271,7 @@ def fetch_sessions_and_other_topics(side: Side) -> None:
         side.ask("Fetch", version, "deleted", topics=topics)
     ids[gone] = UNKNOWN_ID
     mixed = side.ask(
-        "Fetch", 13, "by id", session_id=0, session_epoch=0, topics=[{"topic_id": ids[one], "partitions": [_part(0)]}]
+        "Fetch", 13, "by id", session_id=0, session_epoch=0, topics=[{"topic_id": ids[each], "partitions": [_part(0)]}]
     )
     side.ask(
         "Fetch",
@@ -279,5 +279,5 @@ def fetch_sessions_and_other_topics(side: Side) -> None:
         "then by name",
         session_id=mixed.session_id,
         session_epoch=1,
-        topics=[{"topic": one, "partitions": [_part(0)]}],
+        topics=[{"topic": each, "partitions": [_part(0)]}],
     )

@@ -79,11 +79,11 @@ def _beat(
     )
 
 
-def _leave(side: Side, version: int, note: str, group: str, *members: str | dict[str, Any]) -> Any:
+def _leave_group(side: Side, version: int, note: str, group: str, *members: str | dict[str, Any]) -> Any:
     if version < 3:
         return side.ask("LeaveGroup", version, note, group_id=group, member_id=members[0])
-    told = [{"member_id": member} if isinstance(member, str) else member for member in members]
-    return side.ask("LeaveGroup", version, note, group_id=group, members=told)
+    messages = [{"member_id": member} if isinstance(member, str) else member for member in members]
+    return side.ask("LeaveGroup", version, note, group_id=group, members=messages)
 
 
 def _tell(side: Side, version: int, note: str, *groups: str) -> None:
@@ -112,8 +112,8 @@ def one_member(side: Side) -> None:
     for version in range(10):
         group = side.name(f"g{version}")
         others = min(version, 4), min(version, 5)
-        made = _join(side, version, "joins", group)
-        member, generation = made.member_id, made.generation_id
+        created = _join(side, version, "joins", group)
+        member, generation = created.member_id, created.generation_id
         _tell(side, min(version, 5), "joined", group)
         _beat(side, others[0], "before the sync", group, generation, member)
         _sync(side, others[1], "wrong generation", group, generation + 1, member, {member: b"x"})
@@ -166,11 +166,11 @@ def one_member(side: Side) -> None:
         _beat(side, others[0], "empty group", "", generation, member)
         _join(side, version, "joins once more, the same", group, member=member)
         _join(side, version, "unknown member", group, member="nobody")
-        _leave(side, others[1], "unknown member", group, "nobody")
-        _leave(side, others[1], "unknown group", side.name("none"), member)
-        _leave(side, others[1], "empty group", "", member)
-        _leave(side, others[1], "leaves", group, member)
-        _leave(side, others[1], "again", group, member)
+        _leave_group(side, others[1], "unknown member", group, "nobody")
+        _leave_group(side, others[1], "unknown group", side.name("none"), member)
+        _leave_group(side, others[1], "empty group", "", member)
+        _leave_group(side, others[1], "leaves", group, member)
+        _leave_group(side, others[1], "again", group, member)
         _beat(side, others[0], "left", group, generation, member)
         _tell(side, min(version, 6), "empty", group)
         side.ask("DeleteGroups", min(version, 2), "deletes", groups_names=[group, side.name("none")])
@@ -192,22 +192,22 @@ def join_wrongly(side: Side) -> None:
         ask("no kind", kind="")
         ask("unknown member", member="nobody")
         ask("unknown member of no group", group=side.name(f"none{version}"), member="nobody")
-        made = _join(side, version, "right", group)
+        created = _join(side, version, "right", group)
         ask("another kind", kind="connect")
         ask("another protocol", protocols=({"name": "other", "metadata": b""},))
         # Not asked: a protocol twice. Kafka never answers that one.
-        _leave(side, min(version, 5), "leaves", group, made.member_id)
-        made = _join(side, version, "another kind when empty", group, kind="connect")
-        _leave(side, min(version, 5), "leaves", group, made.member_id)
+        _leave_group(side, min(version, 5), "leaves", group, created.member_id)
+        created = _join(side, version, "another kind when empty", group, kind="connect")
+        _leave_group(side, min(version, 5), "leaves", group, created.member_id)
 
 
 def two_members(side: Side) -> None:
     for version in (0, 2, 4, 5, 6, 9):
         group = side.name(f"g{version}")
         others = min(version, 4), min(version, 5)
-        one = _join(side, version, "first", group, protocols=BOTH)
-        first = one.member_id
-        _sync(side, others[1], "first", group, one.generation_id, first, {first: b"all"})
+        each = _join(side, version, "first", group, protocols=BOTH)
+        first = each.member_id
+        _sync(side, others[1], "first", group, each.generation_id, first, {first: b"all"})
         member = ""
         if version >= 4:
             member = side.ask("JoinGroup", version, "second asks", on="b", **_join_fields(version, group)).member_id
@@ -217,19 +217,19 @@ def two_members(side: Side) -> None:
             "Heartbeat",
             0,
             group_id=group,
-            generation_id=one.generation_id,
+            generation_id=each.generation_id,
             member_id=first,
         )
-        _beat(side, others[0], "rebalance", group, one.generation_id, first)
-        _sync(side, others[1], "during the rebalance", group, one.generation_id, first, {})
+        _beat(side, others[0], "rebalance", group, each.generation_id, first)
+        _sync(side, others[1], "during the rebalance", group, each.generation_id, first, {})
         _tell(side, 5, "rebalance", group)
-        again = side.ask(
+        restarted = side.ask(
             "JoinGroup", version, "first again", **_join_fields(version, group, member=first, protocols=BOTH)
         )
         other = side.hear_and_note("second", on="b")
         second, generation = other.member_id, other.generation_id
-        side.note("the same generation", again.generation_id == generation)
-        side.note("the first leads", again.leader == first == other.leader)
+        side.note("the same generation", restarted.generation_id == generation)
+        side.note("the first leads", restarted.leader == first == other.leader)
         side.send(
             "SyncGroup", others[1], on="b", group_id=group, generation_id=generation, member_id=second, assignments=[]
         )
@@ -238,22 +238,22 @@ def two_members(side: Side) -> None:
         _tell(side, 5, "stable", group)
         _beat(side, others[0], "first", group, generation, first)
         _beat(side, others[0], "second", group, generation, second)
-        _leave(side, others[1], "second leaves", group, second)
+        _leave_group(side, others[1], "second leaves", group, second)
         _beat(side, others[0], "first", group, generation, first)
         last = side.ask(
             "JoinGroup", version, "first alone", **_join_fields(version, group, member=first, protocols=BOTH)
         )
         _sync(side, others[1], "without itself", group, last.generation_id, first, {})
         side.ask("DeleteGroups", 2, "not empty", groups_names=[group])
-        _leave(side, others[1], "first leaves", group, first)
+        _leave_group(side, others[1], "first leaves", group, first)
         side.drop("b")
 
 
 def static_members(side: Side) -> None:
     for version in (5, 7, 9):
         group = side.name(f"g{version}")
-        one = _join(side, version, "joins", group, instance="i")
-        member, generation = one.member_id, one.generation_id
+        each = _join(side, version, "joins", group, instance="i")
+        member, generation = each.member_id, each.generation_id
         _sync(
             side,
             5 if version > 5 else 3,
@@ -286,9 +286,9 @@ def static_members(side: Side) -> None:
                 topics=[],
             )
         _join(side, version, "old id with instance", group, member=member, instance="i")
-        _leave(side, 4, "unknown instance", group, {"member_id": "", "group_instance_id": "j"})
-        _leave(side, 4, "wrong id", group, {"member_id": member, "group_instance_id": "i"})
-        _leave(
+        _leave_group(side, 4, "unknown instance", group, {"member_id": "", "group_instance_id": "j"})
+        _leave_group(side, 4, "wrong id", group, {"member_id": member, "group_instance_id": "i"})
+        _leave_group(
             side,
             5,
             "twice, and another",
@@ -297,13 +297,13 @@ def static_members(side: Side) -> None:
             {"member_id": "", "group_instance_id": "i"},
             {"member_id": "nobody"},
         )
-        _leave(side, 5, "nobody", group)
+        _leave_group(side, 5, "nobody", group)
         _tell(side, 5, "then", group)
 
 
 def list_groups(side: Side) -> None:
     group = side.name("g")
-    made = _join(side, 9, "joins", group)
+    created = _join(side, 9, "joins", group)
     side.quiet(
         "OffsetCommit",
         8,
@@ -325,7 +325,7 @@ def list_groups(side: Side) -> None:
                 f"v{version} {states} {types} groups",
                 sorted((g for g in reply.groups if g.group_id.startswith(side.own)), key=lambda g: str(g.group_id)),
             )
-    _leave(side, 5, "leaves", group, made.member_id)
+    _leave_group(side, 5, "leaves", group, created.member_id)
 
 
 def delete_groups(side: Side) -> None:

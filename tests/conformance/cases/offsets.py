@@ -53,27 +53,27 @@ def list_offsets_wrongly(side: Side) -> None:
                 **({"replica_id": -1} | more),
             )
 
-        one = {"partition_index": 0, "timestamp": -1}
-        ask("unknown topic", side.name("none"), one)
-        ask("bad topic", "a b", one)
+        each = {"partition_index": 0, "timestamp": -1}
+        ask("unknown topic", side.name("none"), each)
+        ask("bad topic", "a b", each)
         ask(
             "unknown partition",
             topic,
             {"partition_index": 1, "timestamp": -1},
             {"partition_index": -1, "timestamp": -1},
         )
-        ask("twice", topic, one, one)
+        ask("twice", topic, each, each)
         ask("no partitions", topic)
         side.ask("ListOffsets", version, "nothing", topics=[], replica_id=-1)
         for epoch in (0, 1, 5, -2):
-            ask(f"leader epoch {epoch}", topic, {**one, "current_leader_epoch": epoch})
+            ask(f"leader epoch {epoch}", topic, {**each, "current_leader_epoch": epoch})
         for replica in (-2, 1, 2, -3):
-            ask(f"replica {replica}", topic, one, replica_id=replica)
+            ask(f"replica {replica}", topic, each, replica_id=replica)
         for isolation in (2, -1):
-            ask(f"isolation {isolation}", topic, one, isolation_level=isolation)
-            ask(f"isolation {isolation} and an unknown topic", side.name("none"), one, isolation_level=isolation)
-            ask(f"isolation {isolation} twice", topic, one, one, isolation_level=isolation)
-            ask(f"isolation {isolation} at -77", topic, {**one, "timestamp": -77}, isolation_level=isolation)
+            ask(f"isolation {isolation}", topic, each, isolation_level=isolation)
+            ask(f"isolation {isolation} and an unknown topic", side.name("none"), each, isolation_level=isolation)
+            ask(f"isolation {isolation} twice", topic, each, each, isolation_level=isolation)
+            ask(f"isolation {isolation} at -77", topic, {**each, "timestamp": -77}, isolation_level=isolation)
             ask(f"isolation {isolation} and no partitions", topic, isolation_level=isolation)
 
 

@@ -79,8 +79,8 @@ def produce_nowhere(side: Side) -> None:
             timeout_ms=99,
             topic_data=[{"name": topic, "partition_data": [part, part]}],
         )
-        one = {"name": topic, "partition_data": [part]}
-        side.ask("Produce", version, "a topic twice", acks=-1, timeout_ms=99, topic_data=[one, one])
+        each = {"name": topic, "partition_data": [part]}
+        side.ask("Produce", version, "a topic twice", acks=-1, timeout_ms=99, topic_data=[each, each])
         side.ask("Produce", version, "nothing", acks=-1, timeout_ms=99, topic_data=[])
         side.ask(
             "Produce",
@@ -96,7 +96,7 @@ def produce_nowhere(side: Side) -> None:
             "good and bad",
             acks=-1,
             timeout_ms=99,
-            topic_data=[one, {"name": side.name("no"), "partition_data": [part]}],
+            topic_data=[each, {"name": side.name("no"), "partition_data": [part]}],
         )
     for unknown in (UNKNOWN_ID, bytes(16)):
         data = [{"topic_id": unknown, "partition_data": [{"index": 0, "records": some(1)}]}]

@@ -152,15 +152,15 @@ def delete_topics(side: Side) -> None:
 
 
 def delete_topics_by_id(side: Side) -> None:
-    one, two, three = side.topic("a"), side.topic("b"), side.topic("c")
-    by_id = {"topic_id": side.topic_id(one)}
+    each, two, three = side.topic("a"), side.topic("b"), side.topic("c")
+    by_id = {"topic_id": side.topic_id(each)}
 
     def ask(note: str, *topics: dict[str, Any]) -> None:
         side.ask("DeleteTopics", 6, note, topics=list(topics), timeout_ms=9_000)
 
     ask("unknown id", {"topic_id": UNKNOWN_ID})
     ask("neither", {"name": None, "topic_id": ZERO_UUID})
-    ask("both", {"name": one, **by_id})
+    ask("both", {"name": each, **by_id})
     ask("name and id", {"name": two}, {"topic_id": side.topic_id(two)})
     ask("an id twice", by_id, by_id)
     ask("unknown name", {"name": side.name("none")})
@@ -282,7 +282,7 @@ def internal_topics(side: Side) -> None:
 
 
 def describe_topic_partitions(side: Side) -> None:
-    one, two, three = side.topic("a", 3), side.topic("b", 1), side.topic("c", 4)
+    each, two, three = side.topic("a", 3), side.topic("b", 1), side.topic("c", 4)
 
     def ask(note: str, *names: str, limit: int = 2_000, cursor: dict[str, Any] | None = None) -> Any:
         return side.ask(
@@ -294,26 +294,26 @@ def describe_topic_partitions(side: Side) -> None:
             cursor=cursor,
         )
 
-    ask("three", three, one, two)
-    ask("twice", one, one)
-    ask("unknown", side.name("none"), one)
+    ask("three", three, each, two)
+    ask("twice", each, each)
+    ask("unknown", side.name("none"), each)
     ask("bad names", *BAD_NAMES)
     for bad in BAD_NAMES:
         ask(f"bad name {bad[:9]!r}", bad)
         ask(f"bad name {bad[:9]!r} and an unknown one", side.name("none"), bad)
     for limit in (1, 2, 3, 4, 7, 8, 0, -1, 2_001):
-        ask(f"at most {limit}", one, two, three, limit=limit)
-    for name in (one, two, three, side.name("none"), "zzz", "aaa"):
+        ask(f"at most {limit}", each, two, three, limit=limit)
+    for name in (each, two, three, side.name("none"), "zzz", "aaa"):
         for index in (0, 2, 5, -1):
             ask(
                 f"from {name[-5:]} {index}",
-                one,
+                each,
                 two,
                 three,
                 cursor={"topic_name": name, "partition_index": index},
                 limit=4,
             )
-    ask("unknown and a limit", one, side.name("aa"), two, limit=2)
+    ask("unknown and a limit", each, side.name("aa"), two, limit=2)
 
 
 def describe_cluster(side: Side) -> None:

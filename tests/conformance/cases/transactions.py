@@ -25,8 +25,8 @@ def _add(side: Side, name: str, pid: int, epoch: int, version: int, note: str, *
             "AddPartitionsToTxn", version, note, retry=BUSY, v3_and_below_transactional_id=name, v3_and_below_producer_id=pid,
             v3_and_below_producer_epoch=epoch, v3_and_below_topics=topics,
         )  # fmt: skip
-    one = {"transactional_id": name, "producer_id": pid, "producer_epoch": epoch, "topics": topics}
-    return side.ask("AddPartitionsToTxn", version, note, retry=BUSY, transactions=[one])
+    each = {"transactional_id": name, "producer_id": pid, "producer_epoch": epoch, "topics": topics}
+    return side.ask("AddPartitionsToTxn", version, note, retry=BUSY, transactions=[each])
 
 
 def _end(side: Side, name: str, pid: int, epoch: int, version: int, note: str, commit: bool = True) -> Any:
@@ -117,8 +117,8 @@ def transactions_of_version_one(side: Side) -> None:
     """The rules of clients before KIP-890: partitions are added by request, the epoch stays."""
     for version in range(5):
         topic, name = side.topic(f"v{version}", 2), side.name(f"x{version}")
-        made = _init(side, name, 4)
-        pid, epoch = made.producer_id, made.producer_epoch
+        created = _init(side, name, 4)
+        pid, epoch = created.producer_id, created.producer_epoch
         _end(side, name, pid, epoch, version, "nothing to end")
         _put(side, name, topic, pid, epoch, 0, 11, "not added")
         _add(side, name, pid, epoch, min(version, 3), "add", (topic, [0, 1]))
@@ -163,8 +163,8 @@ def transactions_of_version_two(side: Side) -> None:
     for version in (12, 13):
         topic, name = side.topic(f"v{version}"), side.name(f"x{version}")
         known = side.topic_id(topic)
-        made = _init(side, name, 5)
-        pid, epoch = made.producer_id, made.producer_epoch
+        created = _init(side, name, 5)
+        pid, epoch = created.producer_id, created.producer_epoch
 
         def put(
             at: int,
@@ -214,9 +214,9 @@ def transactions_of_version_two(side: Side) -> None:
         _describe(side, "aborted", name)
         _read(side, topic, "aborted")
         side.ask("DescribeProducers", 0, "ended", topics=[{"name": topic, "partition_indexes": [0]}])
-        again = _init(side, name, 5, "takes over")
+        restarted = _init(side, name, 5, "takes over")
         put(now + 1, 0, "after the take-over")
-        put(again.producer_epoch, 0, "newest")
+        put(restarted.producer_epoch, 0, "newest")
         _init(side, name, 5, "takes over while one is open")
         _describe(side, "taken over", name)
         _read(side, topic, "taken over")
@@ -226,8 +226,8 @@ def add_partitions_at_every_version(side: Side) -> None:
     topic = side.topic("t", 2)
     for version in range(6):
         name = side.name(f"x{version}")
-        made = _init(side, name, 4)
-        pid, epoch = made.producer_id, made.producer_epoch
+        created = _init(side, name, 4)
+        pid, epoch = created.producer_id, created.producer_epoch
         _add(side, name, pid, epoch, version, "nothing")
         _add(side, name, pid, epoch, version, "unknown topic", (side.name("none"), [0]))
         _add(side, name, pid, epoch, version, "one unknown", (topic, [0]), (side.name("none"), [0, 1]))
@@ -242,28 +242,29 @@ def add_partitions_at_every_version(side: Side) -> None:
         _end(side, name, pid, epoch, 3, "abort", commit=False)
     for version in (4, 5):
         name = side.name(f"m{version}")
-        made = _init(side, name, 4)
-        pid, epoch = made.producer_id, made.producer_epoch
+        created = _init(side, name, 4)
+        pid, epoch = created.producer_id, created.producer_epoch
         where = [{"name": topic, "partitions": [0]}]
-        one = {"transactional_id": name, "producer_id": pid, "producer_epoch": epoch, "topics": where}
+        item = {"transactional_id": name, "producer_id": pid, "producer_epoch": epoch, "topics": where}
 
         def ask(note: str, *transactions: dict[str, Any], version: int = version) -> None:
             side.ask("AddPartitionsToTxn", version, note, retry=BUSY, transactions=list(transactions))
 
-        ask("verify, not there", {**one, "verify_only": True})
+        ask("verify, not there", {**item, "verify_only": True})
         # Not asked: no transaction at all. Kafka never answers that one.
-        ask("two", one, {**one, "transactional_id": side.name("none")})
-        ask("verify, there", {**one, "verify_only": True})
+        ask("two", item, {**item, "transactional_id": side.name("none")})
+        ask("verify, there", {**item, "verify_only": True})
         ask(
-            "verify, another partition", {**one, "verify_only": True, "topics": [{"name": topic, "partitions": [0, 1]}]}
+            "verify, another partition",
+            {**item, "verify_only": True, "topics": [{"name": topic, "partitions": [0, 1]}]},
         )
-        ask("verify, old epoch", {**one, "verify_only": True, "producer_epoch": epoch - 1})
-        ask("verify, new epoch", {**one, "verify_only": True, "producer_epoch": epoch + 1})
-        ask("verify, another producer", {**one, "verify_only": True, "producer_id": NOBODY})
-        ask("twice", one, one)
-        again = {**one, "topics": [{"name": topic, "partitions": [0, 0, 1]}, {"name": topic, "partitions": [0]}]}
-        absent = {**one, "topics": [{"name": topic, "partitions": [0, 0, 9, 9]}]}
-        for note, each in (("there", again), ("not there", absent)):
+        ask("verify, old epoch", {**item, "verify_only": True, "producer_epoch": epoch - 1})
+        ask("verify, new epoch", {**item, "verify_only": True, "producer_epoch": epoch + 1})
+        ask("verify, another producer", {**item, "verify_only": True, "producer_id": NOBODY})
+        ask("twice", item, item)
+        restarted = {**item, "topics": [{"name": topic, "partitions": [0, 0, 1]}, {"name": topic, "partitions": [0]}]}
+        absent = {**item, "topics": [{"name": topic, "partitions": [0, 0, 9, 9]}]}
+        for note, each in (("there", restarted), ("not there", absent)):
             ask(f"a partition twice, {note}", each)
             ask(f"verify a partition twice, {note}", {**each, "verify_only": True})
         _end(side, name, pid, epoch, 3, "abort", commit=False)
@@ -272,8 +273,8 @@ def add_partitions_at_every_version(side: Side) -> None:
 def add_offsets(side: Side) -> None:
     for version in range(5):
         name = side.name(f"x{version}")
-        made = _init(side, name, 4)
-        pid, epoch = made.producer_id, made.producer_epoch
+        created = _init(side, name, 4)
+        pid, epoch = created.producer_id, created.producer_epoch
         for own, who, at, group, note in (
             (name, pid, epoch, "g", "right"), (name, pid, epoch, "g", "again"),
             (name, pid, epoch, "", "empty group"), (name, pid, epoch - 1, "g", "epoch before"),
@@ -304,8 +305,8 @@ def commit_offsets(side: Side) -> None:
     topic = side.topic("t", 2)
     for version in range(6):
         name, group = side.name(f"x{version}"), side.name(f"g{version}")
-        made = _init(side, name, 4)
-        pid, epoch = made.producer_id, made.producer_epoch
+        created = _init(side, name, 4)
+        pid, epoch = created.producer_id, created.producer_epoch
 
         def commit(
             note: str, own: str = name, group: str = group, who: int = pid, at: int = epoch, offset: int = 5,
@@ -400,30 +401,30 @@ def _unstable(reply: Any) -> bool:
 
 def tell_of_transactions(side: Side) -> None:
     topic, name = side.topic("t"), side.name("x")
-    made = _init(side, name, 4)
+    created = _init(side, name, 4)
     _describe(side, "empty", name)
     side.ask("DescribeTransactions", 0, "unknown, empty, known", transactional_ids=[side.name("none"), "", name])
     side.ask("DescribeTransactions", 0, "twice", transactional_ids=[name, name])
     side.ask("DescribeTransactions", 0, "nothing", transactional_ids=[])
-    _add(side, name, made.producer_id, made.producer_epoch, 3, "add", (topic, [0]))
+    _add(side, name, created.producer_id, created.producer_epoch, 3, "add", (topic, [0]))
     for version in range(3):
         for note, fields in {
-            "mine": {"producer_id_filters": [made.producer_id]},
-            "mine and ongoing": {"producer_id_filters": [made.producer_id], "state_filters": ["Ongoing"]},
-            "mine and empty": {"producer_id_filters": [made.producer_id], "state_filters": ["Empty"]},
+            "mine": {"producer_id_filters": [created.producer_id]},
+            "mine and ongoing": {"producer_id_filters": [created.producer_id], "state_filters": ["Ongoing"]},
+            "mine and empty": {"producer_id_filters": [created.producer_id], "state_filters": ["Empty"]},
             "unknown states": {
-                "producer_id_filters": [made.producer_id],
+                "producer_id_filters": [created.producer_id],
                 "state_filters": ["Ongoing", "Nonsense", "", "ongoing"],
             },
             "nobody": {"producer_id_filters": [NOBODY]},
-            "young": {"producer_id_filters": [made.producer_id], "duration_filter": 0},
-            "old": {"producer_id_filters": [made.producer_id], "duration_filter": 100_000},
-            "duration -2": {"producer_id_filters": [made.producer_id], "duration_filter": -2},
-            "pattern": {"producer_id_filters": [made.producer_id], "transactional_id_pattern": ".*-x"},
-            "part of a name": {"producer_id_filters": [made.producer_id], "transactional_id_pattern": "x"},
-            "other pattern": {"producer_id_filters": [made.producer_id], "transactional_id_pattern": "zzz.*"},
-            "empty pattern": {"producer_id_filters": [made.producer_id], "transactional_id_pattern": ""},
-            "bad pattern": {"producer_id_filters": [made.producer_id], "transactional_id_pattern": "(["},
+            "young": {"producer_id_filters": [created.producer_id], "duration_filter": 0},
+            "old": {"producer_id_filters": [created.producer_id], "duration_filter": 100_000},
+            "duration -2": {"producer_id_filters": [created.producer_id], "duration_filter": -2},
+            "pattern": {"producer_id_filters": [created.producer_id], "transactional_id_pattern": ".*-x"},
+            "part of a name": {"producer_id_filters": [created.producer_id], "transactional_id_pattern": "x"},
+            "other pattern": {"producer_id_filters": [created.producer_id], "transactional_id_pattern": "zzz.*"},
+            "empty pattern": {"producer_id_filters": [created.producer_id], "transactional_id_pattern": ""},
+            "bad pattern": {"producer_id_filters": [created.producer_id], "transactional_id_pattern": "(["},
         }.items():
             side.ask("ListTransactions", version, note, **fields)
     for parts in ([0], [], [1], [-1], [0, 0]):
@@ -435,7 +436,7 @@ def tell_of_transactions(side: Side) -> None:
         topics=[{"name": side.name("none"), "partition_indexes": [0]}, {"name": "a b", "partition_indexes": [0]}],
     )
     side.ask("DescribeProducers", 0, "nothing", topics=[])
-    _end(side, name, made.producer_id, made.producer_epoch, 3, "abort", commit=False)
+    _end(side, name, created.producer_id, created.producer_epoch, 3, "abort", commit=False)
 
 
 def write_markers(side: Side) -> None:
@@ -456,11 +457,11 @@ def write_markers(side: Side) -> None:
             topic: str = topic,
             **more: Any,
         ) -> None:
-            one = {
+            each = {
                 "producer_id": producer, "producer_epoch": epoch, "transaction_result": commit, "coordinator_epoch": coordinator,
                 "topics": [{"name": topic, "partition_indexes": list(parts)}], **more,
             }  # fmt: skip
-            side.ask("WriteTxnMarkers", version, note, markers=[one])
+            side.ask("WriteTxnMarkers", version, note, markers=[each])
 
         side.ask(
             "Produce",

@@ -78,11 +78,11 @@ def frames_of_odd_sizes(side: Side) -> None:
 
 def client_ids(side: Side) -> None:
     start = struct.pack(">hhi", 18, 0, 7)
-    for length, rest, note in (
+    for length, remaining, note in (
         (-1, b"", "null"), (0, b"", "empty"), (-2, b"", "-2"), (-32_768, b"", "-32768"), (5, b"ab", "longer than the frame"),
         (2, b"\xff\xfe", "not UTF-8"), (2, b"ab", "ab"), (1, b"ab", "one byte too many behind it"),
     ):  # fmt: skip
-        side.raw_prefix(start + struct.pack(">h", length) + rest, f"client id {note}")
+        side.raw_prefix(start + struct.pack(">h", length) + remaining, f"client id {note}")
     start = struct.pack(">hhi", 18, 3, 7)
     body = b"\x02x\x02y\x00"
     for tail, note in (
@@ -131,10 +131,10 @@ def bodies_that_lie(side: Side) -> None:
 
 def two_requests_at_once(side: Side) -> None:
     """Answers come in the order of the requests."""
-    one = header(18, 0, 1, flexible=False)
+    each = header(18, 0, 1, flexible=False)
     two = header(16, 0, 2, flexible=False)
     link = side.link("both")
-    link.send(struct.pack(">i", len(one)) + one + struct.pack(">i", len(two)) + two)
+    link.send(struct.pack(">i", len(each)) + each + struct.pack(">i", len(two)) + two)
     for _ in range(2):
         answer = link.receive()
         side.note("correlation", answer[:4].hex() if isinstance(answer, bytes) else answer)

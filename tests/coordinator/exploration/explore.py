@@ -37,13 +37,13 @@ def explore_all() -> bool:
     states = steps = 0
     for name, scene in (SCENES | DEEP).items():
         started = time.monotonic()
-        found = explore(*scene, states_max=STATES_MAX)
+        actual = explore(*scene, states_max=STATES_MAX)
         seconds = f"{time.monotonic() - started:.1f}"
-        say(LINE.format(name, found.states, found.depth, found.steps, seconds))
-        states, steps = states + found.states, steps + found.steps
-        if found.broken:
+        say(LINE.format(name, actual.states, actual.depth, actual.steps, seconds))
+        states, steps = states + actual.states, steps + actual.steps
+        if actual.broken:
             whole = False
-            say("\n    ".join([found.broken, *found.path]))
+            say("\n    ".join([actual.broken, *actual.path]))
     say(LINE.format("all", states, "", steps, f"{time.monotonic() - began:.1f}"))
     return whole
 
@@ -66,9 +66,9 @@ def explore_faults() -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--faults", action="store_true", help="then break every rule on purpose, scene by scene")
-    wish = parser.parse_args()
+    wanted = parser.parse_args()
     whole = explore_all()
-    if wish.faults:
+    if wanted.faults:
         whole = explore_faults() and whole
     return 0 if whole else 1
 

@@ -18,9 +18,9 @@ from txn_scenes import DEEP, LAST, ONCE, REMEMBERED, SCENES, TROUBLE, TV1, TV2, 
 from txn_world import Budget, Log, Rules
 
 
-def told(found: Found) -> str:
-    counts = f"{found.states} states, {found.steps} steps, {found.depth} deep {found.broken}"
-    return "\n    ".join([counts, *found.path])
+def described(actual: Found) -> str:
+    counts = f"{actual.states} states, {actual.steps} steps, {actual.depth} deep {actual.broken}"
+    return "\n    ".join([counts, *actual.path])
 
 
 def tell(text: str) -> None:
@@ -31,11 +31,11 @@ def tell(text: str) -> None:
 def test_every_interleaving_keeps_the_promises(scene: str) -> None:
     """One outcome, kept when it was answered, and for a prepared transaction the one that its producer's database has;
     nothing of the aborted and the fenced; no id stuck; epochs that never go back; a producer alone."""
-    found = explore(*SCENES[scene])
-    tell(f"{scene}: {told(found)}")
+    actual = explore(*SCENES[scene])
+    tell(f"{scene}: {described(actual)}")
 
-    assert not found.broken, told(found)
-    assert found.states > 1_000 and found.depth > 30
+    assert not actual.broken, described(actual)
+    assert actual.states > 1_000 and actual.depth > 30
 
 
 def test_there_are_scenes_of_both_protocols_under_every_transaction_version_and_deeper_ones() -> None:
@@ -48,16 +48,16 @@ def test_there_are_scenes_of_both_protocols_under_every_transaction_version_and_
 def test_a_partition_is_open_to_whom_it_is_open_in_the_broker() -> None:
     """What Produce need not ask the coordinator about: the explored partitions tell it as the real ones do."""
     deeds = frozenset({("A", 1)})
-    for stored, asked, is_open, is_sealed in product((0, 1), (0, 1, 2), (False, True), (False, True)):
+    for stored, request, is_open, is_sealed in product((0, 1), (0, 1, 2), (False, True), (False, True)):
         log = Log(((1, stored),), ((1, deeds),) if is_open else ())
         states = log.producers()
         states.open_txns = {1: 0} if is_open else {}
         if is_sealed:
             log = log.seal(1)
             states.seal(1)
-        header: Any = SimpleNamespace(producer_id=1, producer_epoch=asked)
+        header: Any = SimpleNamespace(producer_id=1, producer_epoch=request)
 
-        assert states.is_open(header) == log.takes((1, asked))
+        assert states.is_open(header) == log.takes((1, request))
 
 
 # --- what Kafka's rules let happen: the explorer must see it
@@ -65,26 +65,26 @@ def test_a_partition_is_open_to_whom_it_is_open_in_the_broker() -> None:
 
 def test_under_tv1_a_late_copy_of_end_txn_ends_the_wrong_transaction() -> None:
     """What KIP-890 was made for; the explorer must see it, as Kafka has it."""
-    found = explore(Rules(1, (2, 1)), TV1, Budget(0, 0, 0, copies=1))
-    tell(told(found))
+    actual = explore(Rules(1, (2, 1)), TV1, Budget(0, 0, 0, copies=1))
+    tell(described(actual))
 
-    assert found.broken == "('A', 2) is committed, which nobody asked for"
+    assert actual.broken == "('A', 2) is committed, which nobody asked for"
 
 
 def test_a_fenced_producer_of_tv2_is_let_in_again_by_the_abort_of_a_successor_of_tv1() -> None:
     """As in Kafka: an epoch one behind looks like a retry, if the successor ends transactions without a bump."""
-    found = explore(Rules(2, (2, 2)), two(2, 1), Budget(0, 0, 0))
-    tell(told(found))
+    actual = explore(Rules(2, (2, 2)), two(2, 1), Budget(0, 0, 0))
+    tell(described(actual))
 
-    assert found.broken == "two producers go on as (1, 1)"
+    assert actual.broken == "two producers go on as (1, 1)"
 
 
 def test_behind_the_last_epoch_a_claim_may_be_repeated_more_than_once() -> None:
     """Profile kip-588; in Kafka the producer id before is forgotten with the first InitProducerId that names it."""
-    found = explore(Rules(2, ONCE, LAST, True), TV2, Budget(0, 1, 1))
-    tell(told(found))
+    actual = explore(Rules(2, ONCE, LAST, True), TV2, Budget(0, 1, 1))
+    tell(described(actual))
 
-    assert found.broken == ""
+    assert actual.broken == ""
 
 
 def test_states_are_counted_and_a_limit_is_kept() -> None:
@@ -92,10 +92,10 @@ def test_states_are_counted_and_a_limit_is_kept() -> None:
         explore(Rules(2, ONCE), TV2, TROUBLE, states_max=500)
 
 
-@pytest.mark.parametrize(("seed", "scene", "breaks"), FAULTS, ids=lambda one: getattr(one, "__name__", None))
+@pytest.mark.parametrize(("seed", "scene", "breaks"), FAULTS, ids=lambda each: getattr(each, "__name__", None))
 def test_a_seeded_fault_is_found(seed: Seed, scene: str, breaks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seed(monkeypatch)
-    found = explore(*SCENES[scene])
-    tell(f"{seed.__name__}: {told(found)}")
+    actual = explore(*SCENES[scene])
+    tell(f"{seed.__name__}: {described(actual)}")
 
-    assert breaks in found.broken
+    assert breaks in actual.broken

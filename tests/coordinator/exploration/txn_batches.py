@@ -73,11 +73,13 @@ def is_stale(world: World, at: int, index: int) -> bool:
 def heard(rules: Rules, world: World, at: int, errors: dict[int, int]) -> World:
     """What the coordinator says of the partitions that it was asked about."""
     client = world.clients[at]
-    asked = client.enlisting
-    assert asked is not None
-    bad = asked.bad + tuple((index, AGAIN if error in TRY_AGAIN else ERROR) for index, error in errors.items() if error)
+    request = client.enlisting
+    assert request is not None
+    bad = request.bad + tuple(
+        (index, AGAIN if error in TRY_AGAIN else ERROR) for index, error in errors.items() if error
+    )
     good = [index for index in client.left if index not in dict(bad)]
-    if has_lapsed(world, at, [index for index in good if index not in asked.to_add]):
+    if has_lapsed(world, at, [index for index in good if index not in request.to_add]):
         return with_client(world, at, enlisting=Enlisting(tuple(good), bad))
     return write_batch(rules, world, at, bad)
 
@@ -103,13 +105,13 @@ def write_batch(rules: Rules, world: World, at: int, bad: tuple[tuple[int, str],
 def settled(world: World, at: int, bad: tuple[tuple[int, str], ...]) -> World:
     """The client hears how its batches fared; what was refused for now it sends again."""
     client, kinds = world.clients[at], {kind for _, kind in bad}
-    again = tuple(sorted(index for index, kind in bad if kind == AGAIN))
-    world = with_client(world, at, acking=False, enlisting=None, left=again if kinds == {AGAIN} else ())
+    restarted = tuple(sorted(index for index, kind in bad if kind == AGAIN))
+    world = with_client(world, at, acking=False, enlisting=None, left=restarted if kinds == {AGAIN} else ())
     if STALE in kinds:
         return gives_up(world, at)
     if ERROR in kinds:
         return with_client(world, at, step="abort" if client.version == 2 else "dead")
-    return world if again else wrote_all(world, at)
+    return world if restarted else wrote_all(world, at)
 
 
 def gives_up(world: World, at: int) -> World:

@@ -81,18 +81,18 @@ def ask(rules: Rules, world: World, client: int, request: Request | VerifyAll) -
         world = world._replace(txn=txn, spare=spare)
     if isinstance(request, VerifyAll):
         work: tuple[Any, ...] = (verified(rules, world, txn, request),)
-        return world._replace(work=work, asked=(client, request))
+        return world._replace(work=work, requests=(client, request))
     decision = machine.decide(txn, request, rules.context(world))
     return world._replace(
-        spare=world.spare + decision.allocated_producer_id, work=decision.effects, asked=(client, request)
+        spare=world.spare + decision.allocated_producer_id, work=decision.effects, requests=(client, request)
     )
 
 
 def verified(rules: Rules, world: World, txn: Txn, request: VerifyAll) -> Verified:
     producer_id, epoch, partitions = request
-    asked = {index: Verify(producer_id, epoch, PARTITIONS[index]) for index in partitions}
-    said = {index: machine.decide(txn, one, rules.context(world)).effects[-1] for index, one in asked.items()}
-    return Verified(tuple((index, one.error) for index, one in said.items() if isinstance(one, Reply)))
+    sent = {index: Verify(producer_id, epoch, PARTITIONS[index]) for index in partitions}
+    said = {index: machine.decide(txn, each, rules.context(world)).effects[-1] for index, each in sent.items()}
+    return Verified(tuple((index, each.error) for index, each in said.items() if isinstance(each, Reply)))
 
 
 def perform(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
@@ -100,18 +100,18 @@ def perform(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
     if isinstance(effect, Synced):
         return
     world = world._replace(work=world.work[1:])
-    assert world.asked is not None
-    client, request = world.asked
+    assert world.requests is not None
+    client, request = world.requests
     if not world.work:
-        world = world._replace(asked=None)
+        world = world._replace(requests=None)
     match effect:
         case Append(txn):
-            world = world._replace(txn=txn, durable=txn, late=None)
+            world = world._replace(txn=txn, durable=txn, delayed=None)
             if rules.power:
-                world = world._replace(work=behind_sync(world.work), asked=(client, request))
+                world = world._replace(work=behind_sync(world.work), requests=(client, request))
             yield f"append {txn.phase.name}", world
         case WriteMarkers(txn):
-            world = world._replace(work=finishing(rules, txn, world.work), asked=(client, request))
+            world = world._replace(work=finishing(rules, txn, world.work), requests=(client, request))
             yield from perform(rules, world)
         case Mark(txn, partition):
             yield f"marker in {partition}", with_log(world, partition, world.logs[partition].marked(txn))
@@ -121,7 +121,7 @@ def perform(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
             if rules.power:  # It may be lost as anything else that was not synced.
                 world = world._replace(txn=after, durable=after)
             else:
-                world = world._replace(txn=after, late=after)
+                world = world._replace(txn=after, delayed=after)
             yield f"append {after.phase.name}", world
         case RejectNewRecords(txn):
             yield "seal", sealed(world, txn)
@@ -142,7 +142,7 @@ def perform(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
 
 def finishing(rules: Rules, txn: Txn, behind: tuple[Any, ...]) -> tuple[Any, ...]:
     """Markers and Complete. The disk must have the markers before Complete is written; who asked need not wait for that."""
-    marks = tuple(Mark(txn, PARTITIONS.index(one)) for one in sorted(txn.partitions))
+    marks = tuple(Mark(txn, PARTITIONS.index(each)) for each in sorted(txn.partitions))
     if not rules.power:
         return *marks, Complete(), *behind
     reply = behind[:1] if behind and isinstance(behind[0], Reply) else ()
@@ -161,21 +161,21 @@ def crashed(rules: Rules, world: World, kept: Txn | None) -> World:
     txn = None
     if kept is not None:
         value = value_of(kept, min(1, rules.transaction_version))
-        found = read_record(Record(0, 0, key_of(ID), value))
-        assert found is not None
-        txn = found[1]
+        actual = read_record(Record(0, 0, key_of(ID), value))
+        assert actual is not None
+        txn = actual[1]
     budget = world.budget._replace(crashes=world.budget.crashes - 1)
     logs = world.logs[0]._replace(sealed=frozenset()), world.logs[1]._replace(sealed=frozenset())
     clients = tuple(client._replace(enlisting=None, acking=False) for client in world.clients)
     world = world._replace(
-        clients=clients, txn=txn, durable=kept, late=None, work=(), asked=None, budget=budget, logs=logs
+        clients=clients, txn=txn, durable=kept, delayed=None, work=(), requests=None, budget=budget, logs=logs
     )
     if rules.power:
         world = blank(world)
     if txn is not None and txn.is_recovered:
         world = sealed(world, txn)
     if txn is not None and txn.phase in PREPARED:
-        world = world._replace(work=(WriteMarkers(txn),), asked=(-1, TimeOut()))
+        world = world._replace(work=(WriteMarkers(txn),), requests=(-1, TimeOut()))
         while rules.power and world.work and not waits(world):  # Its markers are written before anybody is let in.
             ((_, world),) = perform(rules, world)
     return world
@@ -233,8 +233,8 @@ def steps(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
     budget = world.budget
     if world.work:
         yield from perform(rules, world)
-    if budget.crashes and not rules.power and (world.work or world.late is not None):
-        for kept in {world.durable, world.late or world.durable}:
+    if budget.crashes and not rules.power and (world.work or world.delayed is not None):
+        for kept in {world.durable, world.delayed or world.durable}:
             yield f"crash after {kept.phase.name if kept else 'nothing'}", crashed(rules, world, kept)
     for at, client in enumerate(world.clients):
         if client.step.startswith("write"):
@@ -245,8 +245,8 @@ def steps(rules: Rules, world: World) -> Iterator[tuple[str, World]]:
             continue
         if client.step == "batch":
             yield from batch_steps(rules, world, at)
-            if not world.work and (asked := to_ask(world, at)) is not None:
-                yield f"for {client.name} is asked {asked}", ask(rules, world, at, asked)
+            if not world.work and (question := to_ask(world, at)) is not None:
+                yield f"for {client.name} is asked {question}", ask(rules, world, at, question)
             continue
         yield from decides(world, at)
         if not world.work and not (at > 1 and client.step == world.clients[at - 1].step == "off"):
@@ -327,9 +327,9 @@ def check(rules: Rules, world: World) -> None:
     for deed in world.committed:
         if not all((deed, COMMIT) in log.outcomes for log in world.logs):
             raise Broken(f"{deed} is told to be committed, and is not there")
-    for one, other in combinations(world.clients, 2):
-        if one.pair == other.pair != NO_PAIR and not {"off", "dead", "done"} & {one.step, other.step}:
-            raise Broken(f"two producers go on as {one.pair}")
+    for each, other in combinations(world.clients, 2):
+        if each.pair == other.pair != NO_PAIR and not {"off", "dead", "done"} & {each.step, other.step}:
+            raise Broken(f"two producers go on as {each.pair}")
     for log in world.logs:
         if log.open and any(log.takes(pair) for pair in world.fenced):
             raise Broken("a record of a fenced producer is taken into an open transaction")
@@ -349,11 +349,11 @@ def check(rules: Rules, world: World) -> None:
 
 def _check_prepared(world: World, deed: Deed, pair: Pair) -> None:
     """KIP-939: it ends as was decided, or as an admin had it, and is there until then."""
-    found = {commit for one, commit in outcomes(world) if one == deed}
-    for commit in found:
+    actual = {commit for each, commit in outcomes(world) if each == deed}
+    for commit in actual:
         if (pair, commit) not in world.store and (commit or deed not in world.forced):
             raise Broken(f"{deed} was prepared, and {'committed' if commit else 'aborted'} against its database")
-    if found or world.work or deed in world.forced:
+    if actual or world.work or deed in world.forced:
         return
     there = all(deed in dict(log.open).get(pair[0], ()) for log in world.logs)
     txn = world.txn
@@ -372,18 +372,18 @@ def refused(rules: Rules, txn: Txn, fenced: frozenset[Pair], *versions: int) -> 
     the time-out of one that has none."""
     at = rules.context(World((), Budget(), spare=1_000))
     for pair in fenced:
-        asked: list[Request] = [AddPartitions(*pair, frozenset(PARTITIONS), version) for version in (0, 2)]
-        asked += [Verify(*pair, partition) for partition in PARTITIONS]
-        asked += [InitProducerId(TIMEOUT_NONE, *pair, keep_prepared=keep) for keep in (True, False)]
-        asked += [EndTxn(*pair, commit, version) for version in versions for commit in (COMMIT, ABORT)]
-        for request in asked:
+        sent: list[Request] = [AddPartitions(*pair, frozenset(PARTITIONS), version) for version in (0, 2)]
+        sent += [Verify(*pair, partition) for partition in PARTITIONS]
+        sent += [InitProducerId(TIMEOUT_NONE, *pair, keep_prepared=keep) for keep in (True, False)]
+        sent += [EndTxn(*pair, commit, version) for version in versions for commit in (COMMIT, ABORT)]
+        for request in sent:
             last = machine.decide(txn, request, at).effects[-1]
             # Whatever epoch it names, who once had the id aborts what is open before it is refused, as in Kafka (KIP-360).
             aborts = isinstance(last, Redecide) and not txn.is_recovered
             if not aborts and not (isinstance(last, Reply) and last.error):
                 return f"{pair} is fenced and succeeds with {request}"
     if txn.is_recovered and txn.phase is Phase.ONGOING:
-        grows: list[Request] = [AddPartitions(*txn.client_pair, frozenset({one}), 2) for one in PARTITIONS]
+        grows: list[Request] = [AddPartitions(*txn.client_pair, frozenset({each}), 2) for each in PARTITIONS]
         for request in (*grows, Verify(*txn.client_pair, PARTITIONS[0])):
             if not machine.decide(txn, request, at).effects[-1].error:  # type: ignore[union-attr]
                 return "a transaction that was kept takes more records"
@@ -413,7 +413,7 @@ def _not_found(rules: Rules, txn: Txn, logs: tuple[Log, Log]) -> str:
     new, before = world.clients[0], still_open(world)
     if new.pair == NO_PAIR:
         return "a new instance cannot keep what was prepared"
-    pairs = {(one, dict(log.epochs)[one]) for log in world.logs for one, deeds in log.open if deeds}
+    pairs = {(each, dict(log.epochs)[each]) for log in world.logs for each, deeds in log.open if deeds}
     if new.ending == NO_PAIR:
         return "what was prepared is not found" if pairs else ""
     if not pairs <= {new.ending}:

@@ -86,8 +86,8 @@ def markers_with_the_old_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(before: Txn, decision: Decision) -> tuple[Effect, ...]:
         old = before.producer_epoch
         return tuple(
-            WriteMarkers(with_fields(one.txn, producer_epoch=old)) if isinstance(one, WriteMarkers) else one
-            for one in decision.effects
+            WriteMarkers(with_fields(each.txn, producer_epoch=old)) if isinstance(each, WriteMarkers) else each
+            for each in decision.effects
         )
 
     rewritten(monkeypatch, (EndTxn, InitProducerId, TimeOut), change)
@@ -97,7 +97,7 @@ def an_end_that_is_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is right, but a crash forgets it."""
 
     def change(_: Txn, decision: Decision) -> tuple[Effect, ...]:
-        return tuple(one for one in decision.effects if isinstance(one, Reply)) or decision.effects
+        return tuple(each for each in decision.effects if isinstance(each, Reply)) or decision.effects
 
     rewritten(monkeypatch, (EndTxn,), change)
 
@@ -116,10 +116,10 @@ def a_new_instance_that_the_old_one_may_follow(monkeypatch: pytest.MonkeyPatch) 
 
     def change(before: Txn, decision: Decision) -> tuple[Effect, ...]:
         return tuple(
-            Append(with_fields(one.txn, last_producer_epoch=before.producer_epoch - 1))
-            if isinstance(one, Append) and one.txn.phase is Phase.EMPTY
-            else one
-            for one in decision.effects
+            Append(with_fields(each.txn, last_producer_epoch=before.producer_epoch - 1))
+            if isinstance(each, Append) and each.txn.phase is Phase.EMPTY
+            else each
+            for each in decision.effects
         )
 
     rewritten(monkeypatch, (InitProducerId,), change)
@@ -176,14 +176,14 @@ def a_keep_that_does_not_bump_the_pair(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def a_keep_that_forgets_the_seal(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(_: Txn, decision: Decision) -> tuple[Effect, ...]:
-        return tuple(one for one in decision.effects if not isinstance(one, RejectNewRecords))
+        return tuple(each for each in decision.effects if not isinstance(each, RejectNewRecords))
 
     rewritten(monkeypatch, (InitProducerId,), change)
 
 
 def a_keep_sealed_after_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(_: Txn, decision: Decision) -> tuple[Effect, ...]:
-        return tuple(sorted(decision.effects, key=lambda one: isinstance(one, RejectNewRecords)))
+        return tuple(sorted(decision.effects, key=lambda each: isinstance(each, RejectNewRecords)))
 
     rewritten(monkeypatch, (InitProducerId,), change)
 
@@ -193,8 +193,8 @@ def a_restart_that_forgets_the_seal(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def changed(rules: Rules, world: World, kept: Txn | None) -> World:
         after = crashed(rules, world, kept)
-        one, other = after.logs
-        return after._replace(logs=(one._replace(sealed=frozenset()), other._replace(sealed=frozenset())))
+        each, other = after.logs
+        return after._replace(logs=(each._replace(sealed=frozenset()), other._replace(sealed=frozenset())))
 
     monkeypatch.setattr(txn_explorer, "crashed", changed)
 
@@ -213,10 +213,10 @@ def markers_with_the_clients_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(before: Txn, decision: Decision) -> tuple[Effect, ...]:
         producer_id, epoch = before.client_pair
         return tuple(
-            WriteMarkers(with_fields(one.txn, producer_id=producer_id, producer_epoch=epoch))
-            if isinstance(one, WriteMarkers) and before.is_recovered
-            else one
-            for one in decision.effects
+            WriteMarkers(with_fields(each.txn, producer_id=producer_id, producer_epoch=epoch))
+            if isinstance(each, WriteMarkers) and before.is_recovered
+            else each
+            for each in decision.effects
         )
 
     rewritten(monkeypatch, (EndTxn,), change)
@@ -321,7 +321,7 @@ def a_complete_before_the_sync_of_its_markers(monkeypatch: pytest.MonkeyPatch) -
     finishing = txn_explorer.finishing
 
     def changed(rules: Rules, txn: Txn, behind: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(one for one in finishing(rules, txn, behind) if not isinstance(one, Synced))
+        return tuple(each for each in finishing(rules, txn, behind) if not isinstance(each, Synced))
 
     monkeypatch.setattr(txn_explorer, "finishing", changed)
 

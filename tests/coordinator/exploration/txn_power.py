@@ -44,7 +44,7 @@ def written(world: World) -> tuple[Any, ...]:
 
 
 def blank(world: World) -> World:
-    return world._replace(disk=Disk(tuple((one,) for one in written(world))))
+    return world._replace(disk=Disk(tuple((each,) for each in written(world))))
 
 
 def kept_up(world: World) -> World:
@@ -53,9 +53,9 @@ def kept_up(world: World) -> World:
     if disk is None:
         return world
     now = written(world)
-    if all(file[-1] == one for file, one in zip(disk.files, now, strict=True)):
+    if all(file[-1] == each for file, each in zip(disk.files, now, strict=True)):
         return world
-    files = tuple(file if file[-1] == one else (*file, one) for file, one in zip(disk.files, now, strict=True))
+    files = tuple(file if file[-1] == each else (*file, each) for file, each in zip(disk.files, now, strict=True))
     return world._replace(disk=disk._replace(files=files))
 
 
@@ -75,7 +75,7 @@ def syncs(world: World) -> Iterator[tuple[str, World]]:
     files = tuple(file[until:] for file, until in zip(disk.files, disk.sync.until, strict=True))
     after = world._replace(disk=Disk(files))
     if disk.sync.actor:
-        after = after._replace(work=world.work[1:], asked=world.asked if world.work[1:] else None)
+        after = after._replace(work=world.work[1:], requests=world.requests if world.work[1:] else None)
     for at in disk.sync.clients:
         after = heard_ack(after, at)
     yield "a sync ends", after

@@ -124,8 +124,8 @@ def written(rules: Rules, world: World, at: int) -> World:
     return with_client(world, at, acking=True) if rules.power else acknowledged(world, at)
 
 
-def errors_of(asked: Enlisting, reply: Reply | Verified) -> dict[int, int]:
-    return dict(reply.errors) if isinstance(reply, Verified) else dict.fromkeys(asked.to_add, reply.error)
+def errors_of(request: Enlisting, reply: Reply | Verified) -> dict[int, int]:
+    return dict(reply.errors) if isinstance(reply, Verified) else dict.fromkeys(request.to_add, reply.error)
 
 
 def answer(rules: Rules, world: World, at: int, request: Request | VerifyAll, reply: Reply | Verified) -> World:

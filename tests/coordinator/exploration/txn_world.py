@@ -144,11 +144,11 @@ class World(NamedTuple):
     logs: tuple[Log, Log] = (Log(), Log())
     txn: Txn | None = None
     durable: Txn | None = None
-    late: Txn | None = None
+    delayed: Txn | None = None
     """A Complete record that is written, but not for sure."""
     work: tuple[Any, ...] = ()
     """Effects that are still to be performed; other requests wait for them."""
-    asked: tuple[int, Request] | None = None
+    requests: tuple[int, Request] | None = None
     """Which client the work is for, and what it asked; client -1 for nobody who listens."""
     copy: Request | None = None
     spare: int = FIRST_PRODUCER + 1

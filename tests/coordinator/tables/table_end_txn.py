@@ -134,13 +134,13 @@ ROWS_V5: list[tuple[Any, ...]] = [
     (ALL,               "rotated", "newer",          ALL,    stays(FENCED)),
     (ALL,               ALL,    "stranger",          ALL,    stays(NOT_MAPPED)),
 ]  # fmt: skip
-for one in STORED:
+for each in STORED:
     ROWS_V5 += [
-        (P.ONGOING,         one, "current", COMMIT, ends(P.PREPARE_COMMIT, one)),
-        (P.ONGOING,         one, "current", ABORT,  ends(P.PREPARE_ABORT, one)),
-        (SETTLED,           one, "current", ABORT,  ends(P.PREPARE_ABORT, one)),  # Empty.
-        (P.COMPLETE_COMMIT, one, "retry",   COMMIT, answers(one)),
-        (P.COMPLETE_ABORT,  one, "retry",   ABORT,  answers(one)),
+        (P.ONGOING,         each, "current", COMMIT, ends(P.PREPARE_COMMIT, each)),
+        (P.ONGOING,         each, "current", ABORT,  ends(P.PREPARE_ABORT, each)),
+        (SETTLED,           each, "current", ABORT,  ends(P.PREPARE_ABORT, each)),  # Empty.
+        (P.COMPLETE_COMMIT, each, "retry",   COMMIT, answers(each)),
+        (P.COMPLETE_ABORT,  each, "retry",   ABORT,  answers(each)),
     ]  # fmt: skip
 
 END_TXN_V5 = Table(

@@ -63,7 +63,7 @@ class Kept(NamedTuple):
     client_version: int = 2
     phases: tuple[Phase, ...] = (P.ONGOING,)
 
-    def made(self, phase: Phase, **changes: Any) -> Txn:
+    def created(self, phase: Phase, **changes: Any) -> Txn:
         txn = txn_in(phase, self.txn[1], self.last, previous_producer_id=self.previous_id)
         return with_fields(txn,
             next_producer_id=self.client[0], next_producer_epoch=self.client[1], timeout_ms=TIMEOUT_NONE,
@@ -113,8 +113,8 @@ KEPT = {
 }  # fmt: skip
 WHO = ("client", "retry", "transaction", "older", "mixed", "newer", "known", "stranger")
 OUTSIDERS = ("transaction", "older", "newer", "known")
-OPEN = tuple(name for name, one in KEPT.items() if one.phases == (P.ONGOING,))
-CLOSING = tuple(name for name, one in KEPT.items() if one.phases == ENDING)
+OPEN = tuple(name for name, each in KEPT.items() if each.phases == (P.ONGOING,))
+CLOSING = tuple(name for name, each in KEPT.items() if each.phases == ENDING)
 NAMED = tuple(name for name in OPEN if KEPT[name].last != -1)
 MIXED = tuple(name for name in OPEN if KEPT[name].who["mixed"] != NO_PAIR)
 
@@ -124,7 +124,7 @@ def asks(stored: str, asker: str) -> Pair:
     return kept.client if asker == "client" else NO_PAIR if asker == "anyone" else kept.who[asker]
 
 
-def impossible(phase: Phase, stored: str, asker: str, *rest: Any) -> bool:
+def impossible(phase: Phase, stored: str, asker: str, *remaining: Any) -> bool:
     if phase not in KEPT[stored].phases:
         return True
     if asker in ("anyone", "client"):
@@ -142,7 +142,7 @@ def spare_of(stored: str) -> bool:
 
 
 def ask_init(phase: Phase, stored: str, asker: str, version: int, keep: bool) -> Asked:
-    before = KEPT[stored].made(phase)
+    before = KEPT[stored].created(phase)
     return before, InitProducerId(ASKED_TIMEOUT_MS, *asks(stored, asker), keep_prepared=keep), context(version)
 
 
@@ -182,16 +182,16 @@ INIT_ROWS: list[tuple[Any, ...]] = [
     (ENDING,    CLOSING, (*OUTSIDERS, "stranger"),                ALL, ALL,   stays(FENCED)),
     (ENDING,    CLOSING, "mixed",                                 ALL, False, stays(FENCED)),
 ]  # fmt: skip
-for one in KEPT:
+for each in KEPT:
     # A retry is told by the whole pair: that of another producer id, fenced or never given, does not pass for it.
-    INIT_ROWS.append((KEPT[one].phases, one, "mixed", ALL, True, stays(FENCED)))
-for one in OPEN:
+    INIT_ROWS.append((KEPT[each].phases, each, "mixed", ALL, True, stays(FENCED)))
+for each in OPEN:
     INIT_ROWS += [
-        (P.ONGOING, one, "anyone", ALL,    True,  keeps(one, -1)),
-        (P.ONGOING, one, "client", ALL,    True,  keeps(one, KEPT[one].client[1])),
-        (P.ONGOING, one, "retry",  ALL,    True,  stays(OK, *KEPT[one].client, KEPT[one].txn)),
-        (P.ONGOING, one, ("anyone", "client"), (0, 1), False, fences(one, "append markers again", 1)),
-        (P.ONGOING, one, ("anyone", "client"), 2, False, fences(one, "append markers again", 2)),
+        (P.ONGOING, each, "anyone", ALL,    True,  keeps(each, -1)),
+        (P.ONGOING, each, "client", ALL,    True,  keeps(each, KEPT[each].client[1])),
+        (P.ONGOING, each, "retry",  ALL,    True,  stays(OK, *KEPT[each].client, KEPT[each].txn)),
+        (P.ONGOING, each, ("anyone", "client"), (0, 1), False, fences(each, "append markers again", 1)),
+        (P.ONGOING, each, ("anyone", "client"), 2, False, fences(each, "append markers again", 2)),
     ]  # fmt: skip
 
 INIT_KEPT = Table(
@@ -204,17 +204,17 @@ INIT_KEPT = Table(
 PARTITIONS = {"known": frozenset({ORDERS}), "new": frozenset({AUDIT})}
 
 
-def refusals(*rest: Any) -> list[tuple[Any, ...]]:
+def refusals(*remaining: Any) -> list[tuple[Any, ...]]:
     """Every pair but the client's."""
     everybody = ("retry", "mixed", *OUTSIDERS)
     return [
-        (KEPT_PHASES, ALL, everybody, *rest, stays(FENCED)),
-        (KEPT_PHASES, ALL, "stranger", *rest, stays(NOT_MAPPED)),
+        (KEPT_PHASES, ALL, everybody, *remaining, stays(FENCED)),
+        (KEPT_PHASES, ALL, "stranger", *remaining, stays(NOT_MAPPED)),
     ]
 
 
 def ask_add(phase: Phase, stored: str, asker: str, which: str, version: int) -> Asked:
-    return KEPT[stored].made(phase), AddPartitions(*asks(stored, asker), PARTITIONS[which], version), context()
+    return KEPT[stored].created(phase), AddPartitions(*asks(stored, asker), PARTITIONS[which], version), context()
 
 
 ADD_KEPT = Table(
@@ -230,7 +230,7 @@ ADD_KEPT = Table(
 
 def ask_verify(phase: Phase, stored: str, asker: str, which: str) -> Asked:
     (partition,) = PARTITIONS[which]
-    return KEPT[stored].made(phase), Verify(*asks(stored, asker), partition), context()
+    return KEPT[stored].created(phase), Verify(*asks(stored, asker), partition), context()
 
 
 VERIFY_KEPT = Table(
@@ -247,7 +247,7 @@ VERIFY_KEPT = Table(
 
 
 def ask_end(phase: Phase, stored: str, asker: str, commit: bool, version: int) -> Asked:
-    return KEPT[stored].made(phase), EndTxn(*asks(stored, asker), commit, version), context()
+    return KEPT[stored].created(phase), EndTxn(*asks(stored, asker), commit, version), context()
 
 
 def ends(stored: str, phase: Phase, version: int) -> Outcome:
@@ -282,11 +282,11 @@ END_ROWS: list[tuple[Any, ...]] = [
     (P.PREPARE_ABORT,  CLOSING, "client",           COMMIT, 0,   stays(INVALID_STATE)),
     (ENDING,           CLOSING, "retry",            ALL,    0,   stays(FENCED)),
 ]  # fmt: skip
-for one in OPEN:
+for each in OPEN:
     for version in (0, 2):
         END_ROWS += [
-            (P.ONGOING, one, "client", COMMIT, version, ends(one, P.PREPARE_COMMIT, version)),
-            (P.ONGOING, one, "client", ABORT,  version, ends(one, P.PREPARE_ABORT, version)),
+            (P.ONGOING, each, "client", COMMIT, version, ends(each, P.PREPARE_COMMIT, version)),
+            (P.ONGOING, each, "client", ABORT,  version, ends(each, P.PREPARE_ABORT, version)),
         ]  # fmt: skip
 
 END_KEPT = Table(
@@ -301,14 +301,14 @@ LATE = ("after", "years after")
 
 
 def ask_time_out(phase: Phase, stored: str, moment: str, version: int, limited: bool, remembers: bool) -> Asked:
-    before = KEPT[stored].made(phase)
+    before = KEPT[stored].created(phase)
     if limited:  # It was opened with a time-out.
         before = with_fields(before, timeout_ms=ASKED_TIMEOUT_MS)
     before = with_fields(before, init_version=6 if remembers else -1)
     return before, TimeOut(), context(version, MOMENTS[moment])
 
 
-def always_time_out(phase: Phase, stored: str, moment: str, version: int, *rest: bool) -> dict[str, Any]:
+def always_time_out(phase: Phase, stored: str, moment: str, version: int, *remaining: bool) -> dict[str, Any]:
     return {"updated_at_ms": MOMENTS[moment], "client_version": 2 if version == 2 else 0}
 
 
@@ -318,17 +318,17 @@ TIME_OUT_ROWS: list[tuple[Any, ...]] = [
     (P.ONGOING, OPEN,    ALL,        ALL, False,  ALL,   NOTHING),
     (P.ONGOING, OPEN,    "deadline", ALL, True,   ALL,   NOTHING),
 ]  # fmt: skip
-for one in OPEN:
-    told = {"timed_out_epoch": KEPT[one].client[1]}
+for each in OPEN:
+    messages = {"timed_out_epoch": KEPT[each].client[1]}
     TIME_OUT_ROWS += [
-        (P.ONGOING, one, LATE, (0, 1), True, False, fences(one, "append markers", 1)),
-        (P.ONGOING, one, LATE, 2,      True, False, fences(one, "append markers", 2)),
-        (P.ONGOING, one, LATE, ALL,    True, True,  fences(one, "append markers", 2, **told)),
+        (P.ONGOING, each, LATE, (0, 1), True, False, fences(each, "append markers", 1)),
+        (P.ONGOING, each, LATE, 2,      True, False, fences(each, "append markers", 2)),
+        (P.ONGOING, each, LATE, ALL,    True, True,  fences(each, "append markers", 2, **messages)),
     ]  # fmt: skip
 
 TIME_OUT_KEPT = Table(
     "TimeOut, kept", TimeOut, (KEPT_PHASES, tuple(KEPT), tuple(MOMENTS), (0, 1, 2), (True, False), (False, True)),
-    TIME_OUT_ROWS, ask_time_out, always_time_out, lambda phase, stored, *rest: phase not in KEPT[stored].phases,
+    TIME_OUT_ROWS, ask_time_out, always_time_out, lambda phase, stored, *remaining: phase not in KEPT[stored].phases,
 )  # fmt: skip
 
 
@@ -346,7 +346,7 @@ MARKERS_KEPT = Table(
             (P.PREPARE_ABORT, stored, completes(stored, P.COMPLETE_ABORT)),
         )
     ],
-    lambda phase, stored: (KEPT[stored].made(phase), MarkersWritten(), context()),
+    lambda phase, stored: (KEPT[stored].created(phase), MarkersWritten(), context()),
     lambda *cell: {
         "updated_at_ms": NOW, "partitions": frozenset(), "next_producer_id": -1, "next_producer_epoch": -1,
     },

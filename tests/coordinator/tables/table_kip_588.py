@@ -64,7 +64,7 @@ class TimedOut(NamedTuple):
     """Who had the id before."""
     changes: dict[str, Any]
 
-    def made(self, init_version: int = 4) -> Txn:
+    def created(self, init_version: int = 4) -> Txn:
         producer_id, epoch = self.stored
         return with_fields(txn_in(self.phase, epoch, self.slow[1], producer_id=producer_id),
             partitions=frozenset({ORDERS}) if self.phase in ENDING else frozenset(),
@@ -92,19 +92,19 @@ CAME: dict[str, TimedOut] = {
 WHO = ("owner", "slow", "before", "stranger")
 ENDED = ("ending", "ending, TV1 last", "ending, TV2 last")
 KEPT = ("ending, kept", "ending, kept, other id")
-OVER = tuple(name for name, one in CAME.items() if one.phase is P.COMPLETE_ABORT)
+OVER = tuple(name for name, each in CAME.items() if each.phase is P.COMPLETE_ABORT)
 ROTATED = ("over, TV2 last", "over, kept, other id")
 SAME_ID = tuple(name for name in OVER if name not in ROTATED)
 
 
 def asks(came: str, asker: str) -> Pair:
-    one = CAME[came]
+    each = CAME[came]
     if asker == "owner":
-        return one.made().client_pair
-    return {"anyone": NO_PAIR, "slow": one.slow, "before": one.before, "stranger": (STRANGER, one.slow[1])}[asker]
+        return each.created().client_pair
+    return {"anyone": NO_PAIR, "slow": each.slow, "before": each.before, "stranger": (STRANGER, each.slow[1])}[asker]
 
 
-def impossible(phase: Phase, came: str, asker: str, *rest: Any) -> bool:
+def impossible(phase: Phase, came: str, asker: str, *remaining: Any) -> bool:
     return CAME[came].phase is not phase
 
 
@@ -116,8 +116,8 @@ def at(version: int = 2) -> Any:
 
 
 def ask_init(phase: Phase, came: str, asker: str, init_version: int, keep: bool) -> Asked:
-    asked = InitProducerId(ASKED_TIMEOUT_MS, *asks(came, asker), keep_prepared=keep, version=6 if keep else 4)
-    return CAME[came].made(init_version), asked, at()
+    request = InitProducerId(ASKED_TIMEOUT_MS, *asks(came, asker), keep_prepared=keep, version=6 if keep else 4)
+    return CAME[came].created(init_version), request, at()
 
 
 def always_init(phase: Phase, came: str, asker: str, init_version: int, keep: bool) -> dict[str, Any]:
@@ -170,19 +170,19 @@ INIT_588 = Table(
 # --- AddPartitions, Verify, EndTxn: the seed's three, and the one that a partition asks
 
 
-def told(*rest: Any) -> list[tuple[Any, ...]]:
+def described(*remaining: Any) -> list[tuple[Any, ...]]:
     """To everybody but the owner of the stored pair."""
     return [
-        (REMEMBERED, (*ENDED, *OVER), "slow", *rest, stays(TIMED_OUT)),
-        (P.PREPARE_ABORT, KEPT, "slow", *rest, stays(TIMED_OUT)),
-        (REMEMBERED, (*ENDED, *KEPT, *SAME_ID), "before", *rest, stays(FENCED)),
-        (P.COMPLETE_ABORT, ROTATED, "before", *rest, stays(NOT_MAPPED)),
-        (REMEMBERED, ALL, "stranger", *rest, stays(NOT_MAPPED)),
+        (REMEMBERED, (*ENDED, *OVER), "slow", *remaining, stays(TIMED_OUT)),
+        (P.PREPARE_ABORT, KEPT, "slow", *remaining, stays(TIMED_OUT)),
+        (REMEMBERED, (*ENDED, *KEPT, *SAME_ID), "before", *remaining, stays(FENCED)),
+        (P.COMPLETE_ABORT, ROTATED, "before", *remaining, stays(NOT_MAPPED)),
+        (REMEMBERED, ALL, "stranger", *remaining, stays(NOT_MAPPED)),
     ]
 
 
 def ask_add(phase: Phase, came: str, asker: str, init_version: int, version: int) -> Asked:
-    return CAME[came].made(init_version), AddPartitions(*asks(came, asker), frozenset({AUDIT}), version), at()
+    return CAME[came].created(init_version), AddPartitions(*asks(came, asker), frozenset({AUDIT}), version), at()
 
 
 def always_add(phase: Phase, came: str, asker: str, init_version: int, version: int) -> dict[str, Any]:
@@ -197,7 +197,7 @@ ADD_588 = Table(
     [
         (P.PREPARE_ABORT,  (*ENDED, *KEPT), "owner", ALL, ALL, stays(CONCURRENT)),
         (P.COMPLETE_ABORT, OVER, "owner", ALL, ALL, becomes("append reply", P.ONGOING, NO_PAIR)),
-        *told(ALL, ALL),
+        *described(ALL, ALL),
     ],
     ask_add, always_add, impossible,
 )  # fmt: skip
@@ -207,17 +207,17 @@ VERIFY_588 = Table(
     [
         (P.PREPARE_ABORT,  (*ENDED, *KEPT), "owner", ALL, stays(CONCURRENT)),
         (P.COMPLETE_ABORT, OVER, "owner", ALL, stays(ABORTABLE)),
-        *told(ALL),
+        *described(ALL),
     ],
     lambda phase, came, asker, init_version: (
-        CAME[came].made(init_version), Verify(*asks(came, asker), ORDERS), at()
+        CAME[came].created(init_version), Verify(*asks(came, asker), ORDERS), at()
     ),
     lambda *cell: {}, impossible,
 )  # fmt: skip
 
 
 def ask_end(phase: Phase, came: str, asker: str, init_version: int, commit: bool, version: int) -> Asked:
-    return CAME[came].made(init_version), EndTxn(*asks(came, asker), commit, version), at()
+    return CAME[came].created(init_version), EndTxn(*asks(came, asker), commit, version), at()
 
 
 def empty_abort(came: str) -> Outcome:
@@ -249,7 +249,7 @@ END_588 = Table(
         (P.PREPARE_ABORT,  (*ENDED, *KEPT), "owner", ALL, ABORT,  0,   stays(CONCURRENT)),
         (P.PREPARE_ABORT,  (*ENDED, *KEPT), "owner", ALL, ALL,    2,   stays(FENCED)),
         *OVER_OWNER,
-        *told(ALL, ALL, ALL),
+        *described(ALL, ALL, ALL),
     ],
     ask_end, lambda *cell: {}, impossible,
 )  # fmt: skip
@@ -266,7 +266,7 @@ MARKERS_588 = Table(
         (P.PREPARE_ABORT, "ending, kept, other id", ALL,
          becomes("append", P.COMPLETE_ABORT, producer_id=NEXT, producer_epoch=1)),
     ],
-    lambda phase, came, init_version: (CAME[came].made(init_version), MarkersWritten(), at()),
+    lambda phase, came, init_version: (CAME[came].created(init_version), MarkersWritten(), at()),
     lambda *cell: {
         "updated_at_ms": NOW, "partitions": frozenset(), "next_producer_id": -1, "next_producer_epoch": -1,
     },
@@ -274,7 +274,7 @@ MARKERS_588 = Table(
 
 AGAIN_588 = Table(
     "TimeOut of what timed out, KIP-588", TimeOut, (REMEMBERED, tuple(CAME)), [(REMEMBERED, ALL, NOTHING)],
-    lambda phase, came: (CAME[came].made(), TimeOut(), at()._replace(now_ms=10**15)), lambda *cell: {},
+    lambda phase, came: (CAME[came].created(), TimeOut(), at()._replace(now_ms=10**15)), lambda *cell: {},
     lambda phase, came: CAME[came].phase is not phase,
 )  # fmt: skip
 
@@ -306,7 +306,7 @@ TIME_OUT_588 = Table(
     [
         (NOT_ONGOING, ALL, ALL, ALL,   ALL, NOTHING),
         (P.ONGOING,   ALL, ALL, False, ALL, NOTHING),
-        *[(P.ONGOING, one, version, True, ALL, remembers(version, one)) for one in EPOCHS for version in (0, 1, 2)],
+        *[(P.ONGOING, each, version, True, ALL, remembers(version, each)) for each in EPOCHS for version in (0, 1, 2)],
     ],
     ask_time_out, lambda *cell: {},
 )  # fmt: skip

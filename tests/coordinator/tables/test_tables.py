@@ -21,7 +21,7 @@ from stuntbroker.protocol.errors import ErrorCode
 
 
 def cell_name(table: Table, cell: Cell) -> str:
-    return "-".join([table.name, *(one.name if isinstance(one, Phase) else str(one) for one in cell)])
+    return "-".join([table.name, *(each.name if isinstance(each, Phase) else str(each) for each in cell)])
 
 
 CELLS = [
@@ -66,7 +66,7 @@ def kept_class(txn: Txn) -> tuple[int, bool]:
     return (0 if txn.next_producer_id == txn.producer_id else len(ids) - 1), txn.next_producer_epoch >= EPOCH_LAST
 
 
-def asked(table: Table) -> Iterator[tuple[Asked, Txn]]:
+def request_of(table: Table) -> Iterator[tuple[Asked, Txn]]:
     for cell in table.all_cells():
         txn, request, _ = table.ask(*cell)
         keep, version = getattr(request, "keep_prepared", None), getattr(request, "client_version", None)
@@ -90,19 +90,19 @@ def must_be_asked() -> set[Asked]:
 
 def test_every_request_has_cells_in_every_state_kept_or_not_and_timed_out_or_not() -> None:
     assert set(RULES) == set(get_args(Request))
-    assert {one for table in TABLES for one, _ in asked(table)} == must_be_asked()
+    assert {each for table in TABLES for each, _ in request_of(table)} == must_be_asked()
 
 
 @pytest.mark.parametrize("kind", RULES, ids=lambda kind: kind.__name__)
 def test_every_request_has_cells_for_every_way_to_the_pair_of_a_client(kind: type) -> None:
     """KIP-939: of the transaction's own producer id, of another one, of a third one; at the last epoch."""
-    found: dict[Phase, set[tuple[int, bool]]] = {}
-    for one, txn in (each for table in TABLES if table.kind is kind for each in asked(table)):
-        if one.kept:
-            found.setdefault(one.phase, set()).add(kept_class(txn))
+    actual: dict[Phase, set[tuple[int, bool]]] = {}
+    for item, txn in (each for table in TABLES if table.kind is kind for each in request_of(table)):
+        if item.kept:
+            actual.setdefault(item.phase, set()).add(kept_class(txn))
     phases = ENDING if kind is MarkersWritten else table_kept.KEPT_PHASES
 
-    assert {phase for phase in phases if not found[phase] >= {(0, False), (0, True), (1, False), (2, False)}} == set()
+    assert {phase for phase in phases if not actual[phase] >= {(0, False), (0, True), (1, False), (2, False)}} == set()
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if phase not in ENDING])
@@ -136,13 +136,13 @@ TAKE_OVERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("version", "epoch", "asked", "answer", "last"), TAKE_OVERS)
+@pytest.mark.parametrize(("version", "epoch", "pair", "answer", "last"), TAKE_OVERS)
 def test_take_over_of_an_open_transaction_aborts_it_and_is_answered_by_the_rules_for_the_aborted_one(
-    version: int, epoch: int, asked: tuple[int, int], answer: Reply, last: int
+    version: int, epoch: int, pair: tuple[int, int], answer: Reply, last: int
 ) -> None:
     """KIP-98, KIP-360; under TV2 the owner keeps its claim (KIP-890)."""
     before = txn_in(Phase.ONGOING, epoch)
-    after, effects = play(before, InitProducerId(ASKED_TIMEOUT_MS, *asked), context(version))
+    after, effects = play(before, InitProducerId(ASKED_TIMEOUT_MS, *pair), context(version))
     kinds = [type(effect).__name__ for effect in effects]
     ending: list[Any] = ["Append", "Reply"] if answer.error == ErrorCode.NONE else ["Reply"]
 
@@ -182,7 +182,7 @@ def test_by_which_version_the_owner_came_is_known_until_another_one_comes(versio
     prepared = decide(txn, EndTxn(PRODUCER, txn.producer_epoch, commit, version), context()).txn
     completed = decide(prepared, MarkersWritten(), context()).txn
     added = AddPartitions(PRODUCER, completed.producer_epoch, frozenset({("orders", 7)}), version)
-    again = decide(completed, added, context()).txn
+    restarted = decide(completed, added, context()).txn
 
-    assert [one.init_version for one in (prepared, completed, again)] == [6, 6, 6]
-    assert (completed.phase in COMPLETED, again.phase) == (True, Phase.ONGOING)
+    assert [each.init_version for each in (prepared, completed, restarted)] == [6, 6, 6]
+    assert (completed.phase in COMPLETED, restarted.phase) == (True, Phase.ONGOING)

@@ -50,11 +50,11 @@ class Outcome(NamedTuple):
 
     def decision(self, before: Txn, always: dict[str, Any]) -> Decision:
         after = before if self.changes is None else with_fields(before, **(always | self.changes))
-        made: dict[str, Effect | None] = {
+        created: dict[str, Effect | None] = {
             "append": Append(after), "markers": WriteMarkers(after), "seal": RejectNewRecords(after), "reply": self.reply,
             "again": Redecide(),
         }  # fmt: skip
-        effects = tuple(made[name] for name in self.effects.split())
+        effects = tuple(created[name] for name in self.effects.split())
         return Decision(after, effects, self.allocated_producer_id)  # type: ignore[arg-type]
 
 
@@ -98,15 +98,15 @@ class Table:
     impossible: Callable[..., bool] = lambda *cell: False
 
     def expanded(self) -> list[tuple[Cell, Outcome]]:
-        found = []
+        actual = []
         for *entries, outcome in self.rows:
             assert len(entries) == len(self.axes), f"{self.name}: {entries}"
             choices = [
                 axis if entry is ALL else entry if isinstance(entry, tuple) else (entry,)
                 for entry, axis in zip(entries, self.axes, strict=True)
             ]
-            found += [(cell, outcome) for cell in product(*choices) if not self.impossible(*cell)]
-        return found
+            actual += [(cell, outcome) for cell in product(*choices) if not self.impossible(*cell)]
+        return actual
 
     def all_cells(self) -> set[Cell]:
         return {cell for cell in product(*self.axes) if not self.impossible(*cell)}

@@ -115,10 +115,10 @@ class Log:
         self, pairs: Iterable[tuple[Any, Any]], pid: int = -1, epoch: int = -1, seq: int = -1, at: int = NOW_MS,
         txn: bool = False,
     ) -> int:  # fmt: skip
-        made = build_batch(
+        created = build_batch(
             pairs, at, producer_id=pid, producer_epoch=epoch, base_sequence=seq, attributes=TRANSACTIONAL if txn else 0
         )
-        return self.append(made)
+        return self.append(created)
 
     def mark(self, commit: bool, pid: int, epoch: int, at: int = NOW_MS, coordinator_epoch: int = 0) -> int:
         return self.append(bytes(8) + marker_body(commit, pid, epoch, coordinator_epoch, at, 0))
@@ -130,7 +130,7 @@ def segment_at(path: Path, base_offset: int = 0, active: bool = True) -> Segment
 
 def batches_of(folder: Folder | Path) -> pa.Table:
     folder = folder if isinstance(folder, Folder) else read_folder(str(folder))
-    return pa.Table.from_batches([found for segment in folder.segments() for found in scan(segment)])
+    return pa.Table.from_batches([actual for segment in folder.segments() for actual in scan(segment)])
 
 
 def records_of(segment: Segment, rows_max: int = 65_536) -> tuple[list[dict[str, Any]], list[Any]]:
@@ -180,7 +180,7 @@ class World:
             producer_id=pid, producer_epoch=epoch, transaction_timeout_ms=timeout_ms,
             transaction_status=STATES.index(status), transaction_start_timestamp_ms=start_ms,
             transaction_last_update_timestamp_ms=self.tick(),
-            transaction_partitions=[PartitionsSchema(*one) for one in topics.items()] if status != "Empty" else None,
+            transaction_partitions=[PartitionsSchema(*each) for each in topics.items()] if status != "Empty" else None,
             **({"previous_producer_id": pid} | more if version else more),
         ).encode(value, version)  # fmt: skip
         self.states.put([(key, value)], at=self.now_ms)
@@ -224,7 +224,7 @@ class World:
     def audit(self) -> Audit:
         return audit(read_folder(str(self.folder)))
 
-    def found(self, *, information: bool = True) -> list[tuple[Any, ...]]:
+    def findings(self, *, information: bool = True) -> list[tuple[Any, ...]]:
         """(kind, topic, partition, transactional id) of every finding."""
         rows = self.audit().findings().to_pylist()
         return sorted(

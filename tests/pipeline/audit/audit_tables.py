@@ -12,7 +12,7 @@ from stuntbroker.pipeline.audit.result import Audit
 
 
 def written(folder: Path) -> dict[str, pa.Table]:
-    return {one.name: parquet.read_table(one, partitioning=None) for one in sorted(folder.iterdir())}
+    return {each.name: parquet.read_table(each, partitioning=None) for each in sorted(folder.iterdir())}
 
 
 FIELDS = (
@@ -21,5 +21,5 @@ FIELDS = (
 )  # fmt: skip
 
 
-def everything(found: Audit) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in FIELDS} | {"findings": found.findings()}
+def everything(actual: Audit) -> dict[str, Any]:
+    return {name: getattr(actual, name) for name in FIELDS} | {"findings": actual.findings()}

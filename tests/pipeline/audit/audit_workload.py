@@ -53,15 +53,15 @@ class Storyteller:
         return answer
 
     def find(self, key: str, kind: int) -> None:
-        asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-        self.retrying(lambda: self.peer.ask(asked, 4), lambda answer: answer.coordinators[0].error_code)
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        self.retrying(lambda: self.peer.ask(request, 4), lambda answer: answer.coordinators[0].error_code)
 
     def init(self, name: str | None, timeout_ms: int = 60_000, *, two_phase: bool = False) -> Pair:
         if name is not None:
             self.find(name, 1)
-        asked = InitProducerIdRequest(name, timeout_ms, enable_2pc=two_phase)
-        made = self.retrying(lambda: self.peer.ask(asked, 6 if two_phase else 5), lambda answer: answer.error_code)
-        return made.producer_id, made.producer_epoch
+        request = InitProducerIdRequest(name, timeout_ms, enable_2pc=two_phase)
+        created = self.retrying(lambda: self.peer.ask(request, 6 if two_phase else 5), lambda answer: answer.error_code)
+        return created.producer_id, created.producer_epoch
 
     def produce(
         self, name: str | None, owner: Pair, place: tuple[str, int], pairs: Any, seq: int = 0, version: int = 12
@@ -71,38 +71,39 @@ class Storyteller:
             attributes=TRANSACTIONAL if name else 0,
         )  # fmt: skip
         topics = [TopicProduceData(place[0], partition_data=[PartitionProduceData(place[1], bytes(data))])]
-        asked = ProduceRequest(name, -1, 10_000, topics)
+        request = ProduceRequest(name, -1, 10_000, topics)
         self.retrying(
-            lambda: self.peer.ask(asked, version), lambda answer: answer.responses[0].partition_responses[0].error_code
+            lambda: self.peer.ask(request, version),
+            lambda answer: answer.responses[0].partition_responses[0].error_code,
         )
 
     def add(self, name: str, owner: Pair, *places: tuple[str, int]) -> None:
         topics = [AddPartitionsToTxnTopic(topic, [index]) for topic, index in places]
-        asked = AddPartitionsToTxnRequest((), name, *owner, topics)
+        request = AddPartitionsToTxnRequest((), name, *owner, topics)
         self.retrying(
-            lambda: self.peer.ask(asked, 3),
+            lambda: self.peer.ask(request, 3),
             lambda answer: answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
         )
 
     def commit_offset(self, name: str, owner: Pair, place: tuple[str, int], offset: int) -> None:
         parts = [TxnOffsetCommitRequestPartition(place[1], offset)]
-        asked = TxnOffsetCommitRequest(
+        request = TxnOffsetCommitRequest(
             name, GROUP, *owner, topics=[TxnOffsetCommitRequestTopic(place[0], partitions=parts)]
         )
-        self.retrying(lambda: self.peer.ask(asked, 5), lambda answer: answer.topics[0].partitions[0].error_code)
+        self.retrying(lambda: self.peer.ask(request, 5), lambda answer: answer.topics[0].partitions[0].error_code)
 
     def end(self, name: str, owner: Pair, commit: bool, version: int = 5) -> Pair:
-        asked = EndTxnRequest(name, *owner, commit)
-        ended = self.retrying(lambda: self.peer.ask(asked, version), lambda answer: answer.error_code)
+        request = EndTxnRequest(name, *owner, commit)
+        ended = self.retrying(lambda: self.peer.ask(request, version), lambda answer: answer.error_code)
         return (ended.producer_id, ended.producer_epoch) if version >= 5 else owner
 
     def wait_for(self, name: str, state: str) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            (found,) = self.peer.ask(DescribeTransactionsRequest([name]), 0).transaction_states
-            if found.transaction_state == state:
+            (actual,) = self.peer.ask(DescribeTransactionsRequest([name]), 0).transaction_states
+            if actual.transaction_state == state:
                 return
-            assert time.monotonic() < deadline, found.transaction_state
+            assert time.monotonic() < deadline, actual.transaction_state
             time.sleep(0.02)
 
 

@@ -43,22 +43,22 @@ def kafkas(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def audited(folder: Path) -> Audit:
-    found = read_folder(str(folder))
-    assert not found.in_use
-    return audit(found)
+    actual = read_folder(str(folder))
+    assert not actual.in_use
+    return audit(actual)
 
 
-def names_of(found: Audit) -> dict[int, str]:
+def names_of(actual: Audit) -> dict[int, str]:
     """Producer ids by whose they are: brokers give out different ones."""
     pairs = zip(
-        found.txn_state["producer_id"].to_pylist(), found.txn_state["transactional_id"].to_pylist(), strict=True
+        actual.txn_state["producer_id"].to_pylist(), actual.txn_state["transactional_id"].to_pylist(), strict=True
     )
     return {pid: name for pid, name in pairs if pid >= 0} | {-1: "nobody"}
 
 
-def view(found: Audit) -> dict[str, list[tuple[Any, ...]]]:
+def view(actual: Audit) -> dict[str, list[tuple[Any, ...]]]:
     """The tables without what differs from run to run: producer ids, times, sizes by the length of a varint."""
-    names = names_of(found)
+    names = names_of(actual)
     who = lambda pid: names.get(pid, "idempotent")  # noqa: E731
     return {
         "batches": [
@@ -67,7 +67,7 @@ def view(found: Audit) -> dict[str, list[tuple[Any, ...]]]:
                 who(b["producer_id"]), b["producer_epoch"], b["base_sequence"], b["count"], b["is_transactional"],
                 b["is_control"], b["marker"],
             )
-            for b in found.batches.sort_by([(n, "ascending") for n in ("topic", "partition", "base_offset")]).to_pylist()
+            for b in actual.batches.sort_by([(n, "ascending") for n in ("topic", "partition", "base_offset")]).to_pylist()
             if b["topic"] in TOPICS
         ],
         "txn_state": sorted(
@@ -77,32 +77,32 @@ def view(found: Audit) -> dict[str, list[tuple[Any, ...]]]:
                 s["client_transaction_version"], sorted((p["topic"], p["partition"]) for p in s["partitions"]),
                 s["start_ms"] >= 0,
             )
-            for s in found.txn_state.to_pylist()
+            for s in actual.txn_state.to_pylist()
         ),
         "offsets": [
             (
                 o["log_partition"], o["group_id"], o["topic"], o["partition"], o["committed_offset"], o["metadata"],
                 who(o["producer_id"]), o["producer_epoch"],
             )
-            for o in found.offsets.to_pylist()
+            for o in actual.offsets.to_pylist()
         ],
         "transactions": [
             (
                 t["topic"], t["partition"], t["transactional_id"], t["producer_epoch"], t["first_offset"],
                 t["last_offset"], t["records"], t["marker"], t["marker_offset"], t["marker_epoch"],
             )
-            for t in found.transactions.to_pylist()
+            for t in actual.transactions.to_pylist()
             if t["topic"] in TOPICS
         ],
         "fencing": [
             (f["transactional_id"], f["state"], f["producer_epoch"], f["before_producer_epoch"], f["reason"])
-            for f in fencing_of(found.txn_state, found.bounds).to_pylist()
+            for f in fencing_of(actual.txn_state, actual.bounds).to_pylist()
         ],
-        "aborted": aborted_of(found.transactions).select(
+        "aborted": aborted_of(actual.transactions).select(
             ["topic", "partition", "transactions", "aborted_transactions", "aborted_records"]
         ).to_pylist(),
         "last stable offsets": [
-            tuple(row.values()) for row in last_stable_offsets(found.transactions, found.bounds).to_pylist()
+            tuple(row.values()) for row in last_stable_offsets(actual.transactions, actual.bounds).to_pylist()
             if row["topic"] in TOPICS
         ],
     }  # fmt: skip
@@ -117,15 +117,17 @@ def test_what_kafka_leaves_is_without_findings(kafkas: Path) -> None:
 
 
 def test_the_tables_tell_the_story(ours: Path) -> None:
-    found = audited(ours)
+    actual = audited(ours)
     ended = {
         name: pc.value_counts(
-            found.transactions.filter(pc.equal(found.transactions["transactional_id"], name))["marker"]
+            actual.transactions.filter(pc.equal(actual.transactions["transactional_id"], name))["marker"]
         )
         for name in (COPY, OLD, SLOW, TWO_PHASE, FENCED)
     }
 
-    assert {name: {one["values"]: one["counts"] for one in counts.to_pylist()} for name, counts in ended.items()} == {
+    assert {
+        name: {each["values"]: each["counts"] for each in counts.to_pylist()} for name, counts in ended.items()
+    } == {
         COPY: {"commit": 9, "abort": 9},
         OLD: {"commit": 4, "abort": 2},
         SLOW: {"abort": 1},
@@ -133,7 +135,7 @@ def test_the_tables_tell_the_story(ours: Path) -> None:
         FENCED: {"commit": 1, "abort": 1},
     }
     reasons: dict[str, list[str]] = {}
-    for row in fencing_of(found.txn_state, found.bounds).to_pylist():
+    for row in fencing_of(actual.txn_state, actual.bounds).to_pylist():
         reasons.setdefault(row["transactional_id"], []).append(row["reason"])
     assert reasons == {
         COPY: ["first", *["end"] * 6],
@@ -142,7 +144,7 @@ def test_the_tables_tell_the_story(ours: Path) -> None:
         TWO_PHASE: ["first", "end"],
         FENCED: ["first", "end_or_fence", "init", "end"],
     }
-    assert dict(zip(*latencies_of(found.txn_state).select([0, 1]).to_pydict().values(), strict=True)) == {
+    assert dict(zip(*latencies_of(actual.txn_state).select([0, 1]).to_pydict().values(), strict=True)) == {
         COPY: 6, OLD: 3, SLOW: 1, TWO_PHASE: 1, FENCED: 2,
     }  # fmt: skip
 
@@ -157,13 +159,13 @@ def test_kafka_and_we_leave_the_same_tables(ours: Path, kafkas: Path) -> None:
 @pytest.mark.parametrize("which", ["ours", "kafkas"])
 def test_everything_was_copied_exactly_once(which: str, request: pytest.FixtureRequest) -> None:
     folder = read_folder(str(request.getfixturevalue(which)))
-    found = audit(folder)
-    committed = found.committed.drop_columns(["commit_ms"])
+    actual = audit(folder)
+    committed = actual.committed.drop_columns(["commit_ms"])
 
     assert committed.to_pylist() == [{"group_id": GROUP, "topic": "in", "partition": 0, "committed_offset": 9}]
-    assert run.compare(folder, found, Chain(GROUP, ("in",), ("out",))) == []
+    assert run.compare(folder, actual, Chain(GROUP, ("in",), ("out",))) == []
     # And of what was not copied it is told.
-    kinds = [one["kind"] for one in run.compare(folder, found, Chain(GROUP, ("in",), ("other",)))]
+    kinds = [each["kind"] for each in run.compare(folder, actual, Chain(GROUP, ("in",), ("other",)))]
     assert (kinds.count("output_missing"), kinds.count("output_unexpected")) == (9, 4)
 
 

@@ -37,23 +37,23 @@ ATTRIBUTES = st.sampled_from([0, TRANSACTIONAL, LOG_APPEND_TIME, TRANSACTIONAL |
 
 @st.composite
 def batches(draw: st.DrawFn) -> bytes:
-    found = draw(st.lists(ONE, max_size=12))
-    gaps = draw(st.lists(st.integers(1, 200), min_size=len(found), max_size=len(found)))
+    actual = draw(st.lists(ONE, max_size=12))
+    gaps = draw(st.lists(st.integers(1, 200), min_size=len(actual), max_size=len(actual)))
     deltas = [sum(gaps[: n + 1]) for n in range(len(gaps))]
-    made = batch_with_headers(found, attributes=draw(ATTRIBUTES), deltas=deltas, pid=7, epoch=3)
-    if not found:  # Kafka keeps the header of a producer's last batch when compaction has taken the records.
-        made[23:27] = (5).to_bytes(4, "big")
-        seal(made)
-    return compressed(made, draw(st.sampled_from(sorted(CODECS))) if found else 0)
+    created = batch_with_headers(actual, attributes=draw(ATTRIBUTES), deltas=deltas, pid=7, epoch=3)
+    if not actual:  # Kafka keeps the header of a producer's last batch when compaction has taken the records.
+        created[23:27] = (5).to_bytes(4, "big")
+        seal(created)
+    return compressed(created, draw(st.sampled_from(sorted(CODECS))) if actual else 0)
 
 
 def one_by_one(data: bytes) -> list[dict[str, Any]]:
-    found, at = [], 0
+    actual, at = [], 0
     while at < len(data):
         header = read_header(data, at)
         payload = data[at + HEADER_SIZE : at + header.size]
         opened = decompress(header.codec, payload, 1 << 20) if header.codec else payload
-        found += [
+        actual += [
             {
                 "topic": "t", "partition": 0, "segment_base_offset": 0, "offset": record.offset,
                 "timestamp": record.timestamp, "key": record.key, "value": record.value,
@@ -64,7 +64,7 @@ def one_by_one(data: bytes) -> list[dict[str, Any]]:
             for record in read_records(header, opened)
         ]  # fmt: skip
         at += header.size
-    return found
+    return actual
 
 
 def in_lanes_from(patch: pytest.MonkeyPatch, lanes: int) -> None:
@@ -87,10 +87,10 @@ def test_all_at_once_is_one_by_one(
     with pytest.MonkeyPatch.context() as patch:
         in_lanes_from(patch, lanes)
         patch.setattr(records, "CHUNK_BYTES", chunk)
-        found, faults = records_of(segment_at(log.path), rows_max=4)
+        actual, faults = records_of(segment_at(log.path), rows_max=4)
 
     assert faults == []
-    assert found == one_by_one(log.path.read_bytes())
+    assert actual == one_by_one(log.path.read_bytes())
 
 
 @given(at=st.integers(HEADER_SIZE, 10_000), byte=st.integers(0, 255), lanes=st.sampled_from([1, 1_000]))
@@ -107,15 +107,15 @@ def test_a_batch_that_is_not_as_it_declares_is_left_out_and_told(
         log.append(batch)
     data = log.path.read_bytes()
     try:
-        expected, told = one_by_one(data), 0
+        expected, messages = one_by_one(data), 0
     except DecodeError:
         expected = one_by_one(data[: len(good)]) + one_by_one(data[-len(good) :])
-        told = 1
+        messages = 1
     with pytest.MonkeyPatch.context() as patch:
         in_lanes_from(patch, lanes)
-        found, faults = records_of(segment_at(log.path))
+        actual, faults = records_of(segment_at(log.path))
 
-    assert (found, len(faults)) == (expected, told)
+    assert (actual, len(faults)) == (expected, messages)
     assert all(fault.position == len(good) for fault in faults)
 
 
@@ -156,9 +156,9 @@ def test_malformed_batches_are_left_out_and_told(
     log = Log(tmp_path, "t")
     for batch in (batch_with_headers(GOOD), broken, batch_with_headers(GOOD)):
         log.append(batch)
-    found, faults = records_of(segment_at(log.path))
+    actual, faults = records_of(segment_at(log.path))
 
-    assert (len(found), len(faults)) == (6, 1)
+    assert (len(actual), len(faults)) == (6, 1)
 
 
 def test_batches_that_open_to_very_much_are_opened_a_few_at_a_time(
@@ -171,7 +171,7 @@ def test_batches_that_open_to_very_much_are_opened_a_few_at_a_time(
     segment = segment_at(log.path)
     (scanned,) = scan(segment)
 
-    assert [one.records.num_rows for one in records.decode_records(segment, scanned)] == [2, 2, 2]
+    assert [each.records.num_rows for each in records.decode_records(segment, scanned)] == [2, 2, 2]
 
 
 def test_varints_of_any_length_are_read() -> None:
@@ -182,9 +182,9 @@ def test_varints_of_any_length_are_read() -> None:
         at.append(len(log))
         zigzag(log, number)
 
-    found, behind = varints(np.frombuffer(bytes(log), np.uint8), np.array(at))
+    actual, behind = varints(np.frombuffer(bytes(log), np.uint8), np.array(at))
 
-    assert found.tolist() == numbers
+    assert actual.tolist() == numbers
     assert behind.tolist() == [*at[1:], len(log)]
 
 

@@ -23,7 +23,7 @@ def test_a_clean_folder_has_no_findings(tmp_path: Path) -> None:
     world = World(tmp_path)
     clean(world)
 
-    assert world.found() == []
+    assert world.findings() == []
 
 
 @pytest.mark.parametrize(("plant", "expected"), CASES, ids=[plant.__name__ for plant, _ in CASES])
@@ -34,7 +34,7 @@ def test_what_was_planted_is_found_and_nothing_else(
     clean(world)
     plant(world)
 
-    assert world.found() == expected
+    assert world.findings() == expected
 
 
 def test_what_retention_has_taken_is_unknown_and_never_missing(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_what_retention_has_taken_is_unknown_and_never_missing(tmp_path: Path) -
     world.transact("two", OTHER, 5, True, A, B, bump=0)
     world.log[B].produce(99, 0, 9, 3, txn=False)
 
-    assert world.found() == [("unknown_before", *A, None), ("unknown_before", *B, None)]
+    assert world.findings() == [("unknown_before", *A, None), ("unknown_before", *B, None)]
     rows = world.audit().findings().to_pylist()
     assert [row["last_offset"] for row in rows] == [cut - 1 for cut in cuts]
     assert [row["evidence"].split(",")[0] for row in rows] == [f"{n} decisions list the partition" for n in (7, 4)]
@@ -69,7 +69,7 @@ def test_what_is_missing_after_the_cut_is_missing(tmp_path: Path) -> None:
     world.decide("one", PID, 6, True, A, start_ms=start_ms)
     world.complete("one", PID, 6, True, start_ms)
 
-    assert world.found() == [("marker_missing", *A, "one"), ("unknown_before", *A, None)]
+    assert world.findings() == [("marker_missing", *A, "one"), ("unknown_before", *A, None)]
 
 
 def test_a_batch_that_compaction_has_thinned_out_makes_what_is_before_it_unknown(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_batch_that_compaction_has_thinned_out_makes_what_is_before_it_unknown
     world.log[A].produce(99, 0, 4, txn=False)
     known = {(row["topic"], row["partition"]): row["known_from"] for row in world.audit().bounds.to_pylist()}
 
-    assert (known[A], known[B], world.found()) == (4, 0, [])
+    assert (known[A], known[B], world.findings()) == (4, 0, [])
 
 
 def test_what_compaction_has_taken_is_unknown_and_never_missing(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_compaction_has_taken_is_unknown_and_never_missing(tmp_path: Path) 
     rewritten(world, A, drop=lambda offset: 3 <= offset < 12)
     rewritten(world, B, drop=lambda offset: offset in (0, 2))
 
-    assert world.found() == [("unknown_before", *A, None), ("unknown_before", *B, None)]
+    assert world.findings() == [("unknown_before", *A, None), ("unknown_before", *B, None)]
 
 
 def test_a_partition_that_is_not_there_is_not_missed(tmp_path: Path) -> None:
@@ -98,4 +98,4 @@ def test_a_partition_that_is_not_there_is_not_missed(tmp_path: Path) -> None:
     world.log[B].path.unlink()
     world.log[B].folder.rmdir()
 
-    assert world.found() == []
+    assert world.findings() == []

@@ -28,12 +28,14 @@ def test_partitions_are_found_and_what_is_none_is_skipped_with_a_reason(tmp_path
         (tmp_path / "a-b-9" / name).touch()
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\na-b 9 3\n")
 
-    found = read_folder(str(tmp_path))
+    actual = read_folder(str(tmp_path))
 
-    places = [(p.topic, p.partition, p.log_start_offset, [s.base_offset for s in p.segments]) for p in found.partitions]
+    places = [
+        (p.topic, p.partition, p.log_start_offset, [s.base_offset for s in p.segments]) for p in actual.partitions
+    ]
     assert places == [("__consumer_offsets", 0, 0, [0, 5]), ("a-b", 9, 3, [0, 5]), ("a-b", 10, 0, [0, 5])]
-    assert [s.active for s in found.partitions[0].segments] == [False, True]
-    assert {one.name: one.reason for one in found.skipped} == {
+    assert [s.active for s in actual.partitions[0].segments] == [False, True]
+    assert {each.name: each.reason for each in actual.skipped} == {
         "t-0.c0ffee-delete": "its topic was deleted",
         "t-1.c0ffee-future": "a copy on its way from another folder",
         "t-2.c0ffee-stray": "no topic claimed it",
@@ -42,9 +44,9 @@ def test_partitions_are_found_and_what_is_none_is_skipped_with_a_reason(tmp_path
         "a-b-9/00000000000000000000-00000000000000000005.swap": UNFINISHED,
         "a-b-9/x.log": "not the name of a segment",
     }
-    assert all(isinstance(one, Skipped) for one in found.skipped)
-    assert {s.topic for s in found.segments("a-b")} == {"a-b"}
-    assert [s.size for s in found.segments()] == sorted((s.size for s in found.segments()), reverse=True)
+    assert all(isinstance(each, Skipped) for each in actual.skipped)
+    assert {s.topic for s in actual.segments("a-b")} == {"a-b"}
+    assert [s.size for s in actual.segments()] == sorted((s.size for s in actual.segments()), reverse=True)
 
 
 def test_a_folder_that_cannot_be_read_is_refused_with_what_to_do(tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ def test_a_scan_in_small_pieces_is_the_same(tmp_path: Path) -> None:
     data[1_500:1_600] = bytes(100)
     log.path.write_bytes(data + bytes(50))
     segment = segment_at(log.path)
-    whole = [row for found in scan(segment) for row in found.to_pylist()]
+    whole = [row for actual in scan(segment) for row in actual.to_pylist()]
 
     for rows_max in (1, 2, 3, 7):
         pieces = list(scan(segment, rows_max))
@@ -132,7 +134,7 @@ def test_one_wrong_byte_costs_one_batch(byte: int, tmp_path: Path) -> None:
         data = bytearray(log.path.read_bytes())
         data[at[2] + byte] ^= mask
         log.path.with_suffix(".broken").write_bytes(data)
-        rows = [row for found in scan(segment_at(log.path.with_suffix(".broken"))) for row in found.to_pylist()]
+        rows = [row for actual in scan(segment_at(log.path.with_suffix(".broken"))) for row in actual.to_pylist()]
 
         assert [(row["position"], row["fault"]) for row in rows] == [
             (position, "corrupt" if n == 2 else None) for n, position in enumerate(at)
@@ -166,4 +168,4 @@ def test_empty_segments_have_no_rows_and_no_findings(tmp_path: Path) -> None:
     world = World(tmp_path)
 
     assert [list(scan(segment)) for segment in read_folder(str(tmp_path)).segments()] == [[]] * 4
-    assert world.found() == []
+    assert world.findings() == []

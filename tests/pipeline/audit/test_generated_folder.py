@@ -18,12 +18,12 @@ MAKER = Path(__file__).parent.parent.parent.parent / "bench" / "audit_folder.py"
 @pytest.mark.parametrize("faults", [(), ("--faults",)])
 def test_what_was_planted_is_found_and_nothing_else(faults: tuple[str, ...], tmp_path: Path) -> None:
     command = [sys.executable, str(MAKER), str(tmp_path), "--gigabytes", "0.01", "--transactions", "2000", *faults]
-    made = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    found = audit(read_folder(str(tmp_path)))
+    created = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    actual = audit(read_folder(str(tmp_path)))
 
-    rows = found.findings().to_pylist()
+    rows = actual.findings().to_pylist()
     assert [(row["kind"], row["topic"], row["partition"]) for row in rows] == [
-        (one["kind"], one["topic"], one["partition"]) for one in made["faults"]
+        (each["kind"], each["topic"], each["partition"]) for each in created["faults"]
     ]
-    assert len(found.transactions) == 2 * made["transactions"] + len(faults) == 4_000 + len(faults)
-    assert len(found.lasts) == 1_000
+    assert len(actual.transactions) == 2 * created["transactions"] + len(faults) == 4_000 + len(faults)
+    assert len(actual.lasts) == 1_000

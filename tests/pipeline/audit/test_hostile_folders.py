@@ -30,9 +30,9 @@ LOG = "__transaction_state"
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    made = World(tmp_path / "data")
-    clean(made)
-    return made
+    created = World(tmp_path / "data")
+    clean(created)
+    return created
 
 
 def only_the_last_records(world: World, count: int) -> None:
@@ -50,7 +50,7 @@ def test_a_decision_that_waits_is_pending_however_many_markers_there_are_of_olde
     world.decide("two", OTHER, 5, True, A, start_ms=start_ms)
     only_the_last_records(world, 1)
 
-    assert world.found() == [("marker_pending", *A, "two")]
+    assert world.findings() == [("marker_pending", *A, "two")]
 
 
 def test_a_marker_from_before_a_decision_does_not_contradict_it(world: World) -> None:
@@ -60,7 +60,7 @@ def test_a_marker_from_before_a_decision_does_not_contradict_it(world: World) ->
     world.decide("old", 50, 0, True, B, start_ms=start_ms)
     only_the_last_records(world, 1)
 
-    assert world.found() == [("marker_pending", *B, "old")]
+    assert world.findings() == [("marker_pending", *B, "old")]
 
 
 # --- What is not in this folder
@@ -70,11 +70,11 @@ def test_a_transaction_whose_coordinator_keeps_its_log_elsewhere_is_not_hanging(
     """One of several `log.dirs`: partition 0 of the transaction log is here, 1 is not, 2 is. A broker of ours has one folder."""
     world.log[A].produce(1_234, 0)
     world.mark(1_235, 0, True, B)
-    assert world.found() == [("hanging", *A, None), ("marker_suspicious", *B, None)]
+    assert world.findings() == [("hanging", *A, None), ("marker_suspicious", *B, None)]
     Log(world.folder, LOG, 2)
-    assert world.found() == [("marker_without_data", *B, None), ("unknown_owner", *A, None)]
+    assert world.findings() == [("marker_without_data", *B, None), ("unknown_owner", *A, None)]
     (world.folder / JOURNAL).touch()
-    assert world.found() == [("hanging", *A, None), ("marker_suspicious", *B, None)]
+    assert world.findings() == [("hanging", *A, None), ("marker_suspicious", *B, None)]
 
 
 def test_decisions_about_a_topic_that_had_the_name_before_are_unknown_when_the_new_one_is_empty(world: World) -> None:
@@ -84,7 +84,7 @@ def test_decisions_about_a_topic_that_had_the_name_before_are_unknown_when_the_n
     metadata.write_text("version: 0\n")
     for at_ms, kinds in ((world.now_ms, {"unknown_before"}), (0, {"marker_missing"})):
         os.utime(metadata, ns=(at_ms * 1_000_000, at_ms * 1_000_000))
-        assert {kind for kind, *_ in world.found()} == kinds
+        assert {kind for kind, *_ in world.findings()} == kinds
 
 
 # --- How a log begins and ends
@@ -94,9 +94,9 @@ def test_a_broken_end_is_a_fault_where_the_broker_closed_its_logs_in_order(world
     """It would cut off nothing when it starts again."""
     world.log[A].produce(60, 0, txn=False)
     flip(world.log[A].path, world.log[A].path.stat().st_size - 1)
-    assert [kind for kind, *_ in world.found()] == ["torn_tail"]
+    assert [kind for kind, *_ in world.findings()] == ["torn_tail"]
     (world.folder / CLEAN).touch()
-    assert [kind for kind, *_ in world.found()] == ["corrupt"]
+    assert [kind for kind, *_ in world.findings()] == ["corrupt"]
 
 
 def test_a_log_ends_where_its_newest_segment_begins(world: World) -> None:
@@ -113,8 +113,8 @@ def test_readers_wait_where_the_log_begins_when_the_rest_of_a_transaction_was_de
     world.begin("one", PID, 4, A)
     end = world.log[A].next_offset
     (world.folder / START_OFFSETS).write_text(f"0\n1\nt 0 {end - 1}\n")
-    found = world.audit()
-    rows = last_stable_offsets(found.transactions, found.bounds).to_pylist()
+    actual = world.audit()
+    rows = last_stable_offsets(actual.transactions, actual.bounds).to_pylist()
     stable = next(row for row in rows if (row["topic"], row["partition"]) == A)
 
     assert (stable["last_stable_offset"], stable["log_end_offset"], stable["transactional_id"]) == (end - 1, end, "one")
@@ -124,9 +124,9 @@ def test_an_offset_that_its_segment_cannot_have_is_told_when_nothing_follows(wor
     at = world.log[A].path.stat().st_size
     world.log[A].produce(60, 0, txn=False)
     flip(world.log[A].path, at + 4, 0x80)
-    (found,) = world.audit().findings().to_pylist()
+    (actual,) = world.audit().findings().to_pylist()
 
-    assert (found["kind"], found["first_offset"] > OFFSET_SPAN_MAX) == ("offset_order", True)
+    assert (actual["kind"], actual["first_offset"] > OFFSET_SPAN_MAX) == ("offset_order", True)
 
 
 def test_segments_that_were_copied_in_are_told_batch_by_batch(world: World) -> None:
@@ -137,7 +137,7 @@ def test_segments_that_were_copied_in_are_told_batch_by_batch(world: World) -> N
         file.write(copied[: size + read_header(copied, size).size])
     world.transact("one", PID, 4, True, B)
 
-    assert [row for row in world.found() if row[0] != "duplicate"] == [("offset_order", *B, "one")] * 2
+    assert [row for row in world.findings() if row[0] != "duplicate"] == [("offset_order", *B, "one")] * 2
 
 
 def test_what_is_largest_so_far_is_right_whatever_the_numbers_are() -> None:
@@ -157,7 +157,7 @@ def test_a_damaged_partition_gives_no_findings_by_what_it_lost(world: World) -> 
     data[at + size + 12 : at + size + 100] = bytes(88)
     world.log[A].path.write_bytes(data)
 
-    assert world.found() == [("corrupt", *A, None)]
+    assert world.findings() == [("corrupt", *A, None)]
 
 
 # --- While a broker works
@@ -167,12 +167,12 @@ def test_a_segment_that_goes_while_the_folder_is_read_is_told_and_makes_nothing_
     for place in (A, B):
         world.log[place].roll()
     folder = read_folder(str(world.folder))
-    for one in folder.partitions:
-        if (one.topic, one.partition) == A:
-            os.unlink(one.segments[0].path)
-    found = run.audit(folder).findings().to_pylist()
+    for each in folder.partitions:
+        if (each.topic, each.partition) == A:
+            os.unlink(each.segments[0].path)
+    actual = run.audit(folder).findings().to_pylist()
 
-    assert {(row["kind"], row["topic"], row["partition"]) for row in found} == {("gone", *A), ("unknown_before", *A)}
+    assert {(row["kind"], row["topic"], row["partition"]) for row in actual} == {("gone", *A), ("unknown_before", *A)}
 
 
 def test_a_log_that_goes_between_its_headers_and_its_records_is_told(world: World) -> None:
@@ -203,9 +203,9 @@ def test_the_outcome_of_a_compaction_is_read_once_what_it_replaces_goes(name: st
 
     def seen() -> tuple[list[int], list[str]]:
         folder = read_folder(str(tmp_path))
-        (one,) = folder.partitions
+        (each,) = folder.partitions
         assert sorted(every_record(folder)["offset"].to_pylist()) == list(range(8))
-        return [segment.base_offset for segment in one.segments], [skipped.name for skipped in folder.skipped]
+        return [segment.base_offset for segment in each.segments], [skipped.name for skipped in folder.skipped]
 
     assert seen() == ([0, 2, 4, 6], [f"t-0/{swap.name}"])
     paths[1].rename(f"{paths[1]}.deleted")
@@ -241,11 +241,11 @@ def test_what_has_no_name_that_a_partition_could_have_is_skipped(world: World) -
     (world.log[A].folder / "99999999999999999999.log").touch()
     (world.log[A].folder / "00000000000000000000.timeindex.deleted").touch()
     folder = read_folder(str(world.folder))
-    found = run.audit(folder)
-    write_report(str(world.folder / "report.html"), found, folder, found.findings())
+    actual = run.audit(folder)
+    write_report(str(world.folder / "report.html"), actual, folder, actual.findings())
 
-    assert (found.bounds, found.findings()) == (before.bounds, before.findings())
-    assert [(one.name, one.reason) for one in folder.skipped] == [
+    assert (actual.bounds, actual.findings()) == (before.bounds, before.findings())
+    assert [(each.name, each.reason) for each in folder.skipped] == [
         ("a\nb-0", "not the name of a partition"),
         ("t-0/99999999999999999999.log", "not the name of a segment"),
         ("t-4294967296", "not the name of a partition"),
@@ -256,11 +256,11 @@ def test_what_has_no_name_that_a_partition_could_have_is_skipped(world: World) -
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", [START_OFFSETS, ".lock"])
 def test_a_pipe_in_the_place_of_a_file_of_the_folder_is_not_waited_for(name: str, world: World) -> None:
-    before = world.found()
+    before = world.findings()
     (world.folder / name).unlink(missing_ok=True)
     os.mkfifo(world.folder / name)
 
-    assert world.found() == before
+    assert world.findings() == before
 
 
 @pytest.mark.parametrize("line", [b"\xff\xfe 0 1", "t 0 \u00b2".encode(), b"t 0 9999999999999999999", b"t 0"])
@@ -268,7 +268,7 @@ def test_a_start_offset_that_is_none_is_refused_in_one_line(line: bytes, world: 
     (world.folder / START_OFFSETS).write_bytes(b"0\n1\n" + line + b"\n")
 
     if line.startswith(b"\xff"):  # Somebody else's partition.
-        assert world.found() == []
+        assert world.findings() == []
     else:
         with pytest.raises(FolderError, match="has a line that is no `topic partition offset`"):
             read_folder(str(world.folder))
@@ -281,8 +281,8 @@ def test_topics_with_the_longest_names_have_tables(tmp_path: Path) -> None:
         Log(tmp_path / "data", name, 10_000).produce(1, 0, count=3)
     folder, writer = read_folder(str(tmp_path / "data")), TableWriter(str(tmp_path / "tables"), with_records=True)
     writer.make_folders()
-    found = run.audit(folder, writer)
-    writer.finish(found, found.findings())
+    actual = run.audit(folder, writer)
+    writer.finish(actual, actual.findings())
     tables = written(tmp_path / "tables")
 
     assert sorted(tables["records"]["topic"].to_pylist()) == sorted(names * 3)
@@ -303,8 +303,8 @@ def test_of_many_files_that_are_skipped_some_are_told(world: World) -> None:
     for number in range(SKIPPED_MAX + 5):
         (world.log[A].folder / f"{number:020d}.log.deleted").touch()
     folder = read_folder(str(world.folder))
-    found = run.audit(folder)
-    report = report_of(folder, found, found.findings(), [])
+    actual = run.audit(folder)
+    report = report_of(folder, actual, actual.findings(), [])
 
     assert len(report["skipped"]) == SKIPPED_MAX + 5
     assert text_of(report).count("skipped") == SKIPPED_MAX + 1 and "and 5 more are skipped" in text_of(report)

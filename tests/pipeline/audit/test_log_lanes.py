@@ -123,10 +123,10 @@ def test_offsets_all_at_once_are_those_one_by_one(pairs: list[tuple[Any, Any]]) 
 
 def asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many records are read one by one, from now on."""
-    asked: list[int] = []
+    request: list[int] = []
     plain = Log.one_by_one
-    monkeypatch.setattr(Log, "one_by_one", lambda log, batch: asked.append(len(batch)) or plain(log, batch))
-    return asked
+    monkeypatch.setattr(Log, "one_by_one", lambda log, batch: request.append(len(batch)) or plain(log, batch))
+    return request
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -136,19 +136,19 @@ def test_usual_transactions_are_all_read_in_lanes(version: int, monkeypatch: pyt
     value = TransactionLogValue(7, transaction_status=1, transaction_partitions=listed)
     tagged = {"previous_producer_id": 1, "last_producer_epoch": 2, "client_transaction_version": 2, "init_version": 5}
     pairs = [(key_of("id"), encoded(value, version, tagged)), (key_of("gone"), None)]
-    asked = asked_one_by_one(monkeypatch)
+    request = asked_one_by_one(monkeypatch)
     rows, faults = txn_log.read_txn_state(records(pairs * 3))
 
-    assert (len(rows), faults, asked) == (6, [], [])
+    assert (len(rows), faults, request) == (6, [], [])
     # One with very many topics is read as well, alone.
     value.transaction_partitions = [PartitionsSchema("t", [0])] * (TOPICS_MAX + 1)
     rows, _ = txn_log.read_txn_state(records([*pairs, (key_of("id"), encoded(value, version, {}))]))
-    assert ([len(row["partitions"]) for row in rows.to_pylist()], asked) == ([3, 0, TOPICS_MAX + 1], [1])
+    assert ([len(row["partitions"]) for row in rows.to_pylist()], request) == ([3, 0, TOPICS_MAX + 1], [1])
 
 
 def test_usual_offsets_are_all_read_in_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [(offset_key(1, "g", "t", 7), offset_value(version, 5, 1, "m", (1, 2))) for version in range(4)]
-    asked = asked_one_by_one(monkeypatch)
+    request = asked_one_by_one(monkeypatch)
     rows, faults = offsets_log.read_offsets(records([*pairs, (offset_key(1, "g", "t", 8), None)]))
 
-    assert ([row["committed_offset"] for row in rows.to_pylist()], faults, asked) == ([5, 5, 5, 5, None], [], [])
+    assert ([row["committed_offset"] for row in rows.to_pylist()], faults, request) == ([5, 5, 5, 5, None], [], [])

@@ -60,8 +60,8 @@ def test_a_committed_offset_becomes_a_row_with_its_producer(tmp_path: Path) -> N
 
 
 def history(world: World) -> list[tuple[Any, ...]]:
-    found = world.audit()
-    rows = fencing_of(found.txn_state, found.bounds).to_pylist()
+    actual = world.audit()
+    rows = fencing_of(actual.txn_state, actual.bounds).to_pylist()
     return [(row["before_producer_epoch"], row["producer_id"], row["producer_epoch"], row["reason"]) for row in rows]
 
 
@@ -140,14 +140,14 @@ def test_the_oldest_open_transaction_holds_back_a_partition(tmp_path: Path) -> N
     world.transact("done", 1, 0, False, A, B)
     world.begin("first", 2, 0, A)
     world.begin("second", 3, 0, A)
-    found = world.audit()
+    actual = world.audit()
     held = {
         (row["topic"], row["partition"]): (row["last_stable_offset"], row["log_end_offset"], row["transactional_id"])
-        for row in last_stable_offsets(found.transactions, found.bounds).to_pylist()
+        for row in last_stable_offsets(actual.transactions, actual.bounds).to_pylist()
     }
 
     assert (held[A], held[B]) == ((3, 7, "first"), (3, 3, None))
-    (a, b) = aborted_of(found.transactions).to_pylist()
+    (a, b) = aborted_of(actual.transactions).to_pylist()
     assert (a["transactions"], a["aborted_transactions"], a["aborted_records"], a["aborted_bytes_ratio"]) == (
         1,
         1,
@@ -158,11 +158,11 @@ def test_the_oldest_open_transaction_holds_back_a_partition(tmp_path: Path) -> N
 
 
 def test_without_transactions_every_report_is_empty(tmp_path: Path) -> None:
-    found = World(tmp_path).audit()
+    actual = World(tmp_path).audit()
 
-    assert len(fencing_of(found.txn_state, found.bounds)) == len(latencies_of(found.txn_state)) == 0
-    assert len(aborted_of(found.transactions)) == 0
-    assert set(last_stable_offsets(found.transactions, found.bounds)["producer_id"].to_pylist()) == {None}
+    assert len(fencing_of(actual.txn_state, actual.bounds)) == len(latencies_of(actual.txn_state)) == 0
+    assert len(aborted_of(actual.transactions)) == 0
+    assert set(last_stable_offsets(actual.transactions, actual.bounds)["producer_id"].to_pylist()) == {None}
 
 
 # --- exactly once
@@ -182,20 +182,20 @@ def copied(world: World, *outputs: tuple[bytes | None, bytes | None]) -> list[tu
     world.commit_offset("g", A, 7, pid=9, epoch=1)
     world.offsets.mark(False, 9, 2)
     folder = read_folder(str(world.folder))
-    found = world.audit()
+    actual = world.audit()
     places = {
         row["group_id"]: (row["topic"], row["partition"], row["committed_offset"])
-        for row in found.committed.to_pylist()
+        for row in actual.committed.to_pylist()
     }
     assert places == {"g": (*A, 6), "other": (*A, 1)}
     records = every_record(folder, "t")
     # Input and output are partitions of one topic here; the check goes by topic.
     named = pc.if_else(pc.equal(records["partition"], 1), "out", records["topic"])
     records = records.set_column(0, "topic", named)
-    theirs = pc.if_else(pc.equal(found.transactions["partition"], 1), "out", found.transactions["topic"])
-    transactions = found.transactions.set_column(0, "topic", theirs)
+    theirs = pc.if_else(pc.equal(actual.transactions["partition"], 1), "out", actual.transactions["topic"])
+    transactions = actual.transactions.set_column(0, "topic", theirs)
     chain = Chain("g", ("t",), ("out",))
-    rows = chain.findings(chain.tally(records, transactions, found.committed, upper), found.bounds)
+    rows = chain.findings(chain.tally(records, transactions, actual.committed, upper), actual.bounds)
     return sorted((row["kind"], row["evidence"]) for row in rows)
 
 
@@ -218,9 +218,9 @@ RIGHT = ((b"k", b"11"), (None, b"22"), (b"k", None), (b"k", b"11"))
     ],
 )  # fmt: skip
 def test_the_output_is_what_the_committed_input_becomes(outputs: Any, kinds: list[str], tmp_path: Path) -> None:
-    found = copied(World(tmp_path), *outputs)
+    actual = copied(World(tmp_path), *outputs)
 
-    assert sorted(text for row in found for text in row) == kinds
+    assert sorted(text for row in actual for text in row) == kinds
 
 
 def chained(world: World, compare: str) -> list[tuple[str, Any]]:
@@ -230,8 +230,8 @@ def chained(world: World, compare: str) -> list[tuple[str, Any]]:
     target.put([(b"a", b"one"), (b"b", b"two")])
     world.commit_offset("g", A, world.log[A].next_offset)
     folder = read_folder(str(world.folder))
-    found = run.compare(folder, world.audit(), Chain("g", ("t",), ("u",), compare))
-    return [(one["kind"], one["last_offset"]) for one in found]
+    actual = run.compare(folder, world.audit(), Chain("g", ("t",), ("u",), compare))
+    return [(each["kind"], each["last_offset"]) for each in actual]
 
 
 def test_only_what_comes_out_as_it_went_in_is_compared(tmp_path: Path) -> None:

@@ -39,13 +39,13 @@ def test_a_share_is_whole_partitions_and_a_log_is_never_with_others(tmp_path: Pa
     world = World(tmp_path)
     clean(world)
     size = sum(segment.size for segment in folder_of(world).segments("t"))
-    found = {
+    actual = {
         most: [[(p.topic, p.partition) for p in share.partitions] for share in shares.shares_of(folder_of(world), most)]
         for most in (0, size, 1 << 30)
     }
     logs = [[("__consumer_offsets", 0)], [("__transaction_state", 0)]]
 
-    assert found == {0: [*logs, [A], [B]], size: [*logs, [A, B]], 1 << 30: [*logs, [A, B]]}
+    assert actual == {0: [*logs, [A], [B]], size: [*logs, [A, B]], 1 << 30: [*logs, [A, B]]}
     assert [share.number for share in shares.shares_of(folder_of(world), 0)] == [0, 1, 2, 3]
 
 
@@ -59,8 +59,8 @@ def test_a_large_folder_keeps_no_batches_and_has_the_same_findings(tmp_path: Pat
     assert (whole.is_whole, large.is_whole) == (True, False)
     assert (len(large.batches), len(large.txn_state), len(large.offsets)) == (0, 0, 0)
     assert large.findings() == whole.findings() and len(whole.findings())
-    rest = [name for name in FIELDS if name not in ("batches", "txn_state", "offsets", "is_whole")]
-    assert [name for name in rest if getattr(large, name) != getattr(whole, name)] == []
+    remaining = [name for name in FIELDS if name not in ("batches", "txn_state", "offsets", "is_whole")]
+    assert [name for name in remaining if getattr(large, name) != getattr(whole, name)] == []
 
 
 @pytest.mark.parametrize("with_records", [False, True])
@@ -72,16 +72,16 @@ def test_tables_are_written_as_they_are_in_memory(tmp_path: Path, with_records: 
     world.commit_offset("g", A, 5)
     writer = TableWriter(str(tmp_path / "tables"), with_records)
     writer.make_folders()
-    found = audit(folder_of(world), writer)
-    writer.finish(found, found.findings())
+    actual = audit(folder_of(world), writer)
+    writer.finish(actual, actual.findings())
     tables = written(tmp_path / "tables")
 
     assert sorted(tables) == sorted({*OF_SEGMENTS, *OF_ALL, "findings"} - (set() if with_records else {"records"}))
     for name in ("txn_state", "offsets", *OF_ALL):
-        assert tables[name] == getattr(found, name), name
-    assert tables["findings"] == found.findings()
+        assert tables[name] == getattr(actual, name), name
+    assert tables["findings"] == actual.findings()
     by_segment = [(name, "ascending") for name in ("topic", "partition", "segment_base_offset", "position")]
-    assert tables["batches"].sort_by(by_segment) == found.batches.sort_by(by_segment)
+    assert tables["batches"].sort_by(by_segment) == actual.batches.sort_by(by_segment)
     if with_records:
         every = every_record(folder_of(world))
         by_offset = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
@@ -92,8 +92,8 @@ def test_a_table_without_a_row_has_its_columns(tmp_path: Path) -> None:
     world = World(tmp_path / "data")
     writer = TableWriter(str(tmp_path / "tables"), True)
     writer.make_folders()
-    found = audit(folder_of(world), writer)
-    writer.finish(found, found.findings())
+    actual = audit(folder_of(world), writer)
+    writer.finish(actual, actual.findings())
     tables = written(tmp_path / "tables")
 
     assert {len(table) for name, table in tables.items() if name not in ("bounds", "segments")} == {0}
@@ -118,7 +118,7 @@ def test_a_segment_that_was_not_read_to_its_end_leaves_no_file(tmp_path: Path) -
     assert list((tmp_path / "tables" / "batches").iterdir()) == []
     for _ in range(2):  # As a worker that is tried again does it.
         assert [name for name, _ in run.read_and_write(segment, writer)] == ["batches"]
-    assert [one.name for one in (tmp_path / "tables" / "batches").iterdir()] == [
+    assert [each.name for each in (tmp_path / "tables" / "batches").iterdir()] == [
         "part-t-0-00000000000000000000.parquet"
     ]
 

@@ -27,27 +27,27 @@ class Element:
     @property
     def text(self) -> str:
         """Words with one space between."""
-        kept = [one for one in self.children if isinstance(one, str) or one.tag != "script"]
-        parts = [one if isinstance(one, str) else one.text for one in kept]
+        kept = [each for each in self.children if isinstance(each, str) or each.tag != "script"]
+        parts = [each if isinstance(each, str) else each.text for each in kept]
         return " ".join(" ".join(parts).split())
 
     @property
     def source(self) -> str:
-        return "".join(one for one in self.children if isinstance(one, str))
+        return "".join(each for each in self.children if isinstance(each, str))
 
     def all(self, tag: str = "", **attributes: str) -> list[Element]:
         """Below this one, with these attributes; of `class_` any one word counts."""
-        found = []
-        for one in self.children:
-            if isinstance(one, Element):
-                if (not tag or one.tag == tag) and all(one._has(name, value) for name, value in attributes.items()):
-                    found.append(one)
-                found += one.all(tag, **attributes)
-        return found
+        actual = []
+        for each in self.children:
+            if isinstance(each, Element):
+                if (not tag or each.tag == tag) and all(each._has(name, value) for name, value in attributes.items()):
+                    actual.append(each)
+                actual += each.all(tag, **attributes)
+        return actual
 
-    def one(self, tag: str = "", **attributes: str) -> Element:
-        (found,) = self.all(tag, **attributes)
-        return found
+    def single(self, tag: str = "", **attributes: str) -> Element:
+        (actual,) = self.all(tag, **attributes)
+        return actual
 
     def _has(self, name: str, value: str) -> bool:
         if name == "class_":
@@ -61,10 +61,10 @@ class _Reader(HTMLParser):
         self.stack = [Element("", {})]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        made = Element(tag, {name: value or "" for name, value in attrs})
-        self.stack[-1].children.append(made)
+        created = Element(tag, {name: value or "" for name, value in attrs})
+        self.stack[-1].children.append(created)
         if tag not in VOID:
-            self.stack.append(made)
+            self.stack.append(created)
 
     def handle_endtag(self, tag: str) -> None:
         while self.stack[-1].tag != tag:
@@ -82,16 +82,16 @@ class Page:
 
     @property
     def figures(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.root.one("script", id="figures-data").source)
-        return found
+        actual: dict[str, Any] = json.loads(self.root.single("script", id="figures-data").source)
+        return actual
 
     def section(self, name: str) -> str:
-        return self.root.one("section", id=name).text
+        return self.root.single("section", id=name).text
 
     def rows(self) -> list[Element]:
         """Of the table of findings."""
         tables = self.root.all("table", id="findings-table")
-        return tables[0].one("tbody").all("tr") if tables else []
+        return tables[0].single("tbody").all("tr") if tables else []
 
     def findings(self) -> list[Element]:
         return self.root.all("details", class_="finding")
@@ -107,10 +107,10 @@ def read(html: str) -> Page:
 
 def page_at(folder: Path, *, keep: bool = True) -> Page:
     """`keep`: as of a small folder. Else as of a large one, of which the audit keeps little."""
-    found = read_folder(str(folder))
-    made = audit(found, keep=keep)
-    findings = made.findings()
-    return read(page_of(made, found, findings, read_sources(found, made, told_of(findings))))
+    actual = read_folder(str(folder))
+    created = audit(actual, keep=keep)
+    findings = created.findings()
+    return read(page_of(created, actual, findings, read_sources(actual, created, told_of(findings))))
 
 
 def page_of_world(world: World, *, keep: bool = True) -> Page:

@@ -45,21 +45,21 @@ def test_a_finding_has_a_row_and_a_section_with_the_batches_that_it_is_about(
     name: str, keep: bool, tmp_path: Path
 ) -> None:
     world = planted(tmp_path, PLANTS[name])
-    told = world.audit().findings().to_pylist()
+    messages = world.audit().findings().to_pylist()
     page = page_of_world(world, keep=keep)
 
-    assert [row.all("td")[1].text for row in page.rows()] == [one["kind"] for one in told]
-    for one, section in zip(told, page.findings(), strict=True):
+    assert [row.all("td")[1].text for row in page.rows()] == [each["kind"] for each in messages]
+    for each, section in zip(messages, page.findings(), strict=True):
         text = section.text
-        words = WORDS[one["kind"]]
+        words = WORDS[each["kind"]]
         assert words.title in text and words.meaning in text
-        assert f"{one['topic']}-{one['partition']}" in section.one("summary").text
-        assert (one["transactional_id"] or "none known") in text
-        assert one["file"] is None or one["file"] in text
-        assert one["first_offset"] is None or f"{one['first_offset']:,}" in section.one("dl").text
+        assert f"{each['topic']}-{each['partition']}" in section.single("summary").text
+        assert (each["transactional_id"] or "none known") in text
+        assert each["file"] is None or each["file"] in text
+        assert each["first_offset"] is None or f"{each['first_offset']:,}" in section.single("dl").text
         batches = section.all("table")[0]
         assert "File and position" in batches.text
-        assert batches.all("tr", class_="it"), one
+        assert batches.all("tr", class_="it"), each
 
 
 def test_a_row_leads_to_its_section(tmp_path: Path) -> None:
@@ -77,12 +77,12 @@ def test_a_lost_marker_is_told_with_its_decision_and_with_the_partitions_that_ha
     (section,) = page_of_world(planted(tmp_path, PLANTS["no_marker"]), keep=keep).findings()
     batches, records, pieces = section.all("table")
 
-    assert "21 \u2013 22 records of a transaction 7:4" in batches.one("tr", class_="it").text
-    assert "PrepareCommit 7:5 2 with this one" in records.one("tr", class_="it").text
+    assert "21 \u2013 22 records of a transaction 7:4" in batches.single("tr", class_="it").text
+    assert "PrepareCommit 7:5 2 with this one" in records.single("tr", class_="it").text
     assert records.all("tr")[-1].text.split()[3] == "CompleteCommit"
     assert [row.text.split()[0] for row in pieces.all("tr")[1:]] == ["t-0", "t-1"]
     assert ["commit" in row.text.split() for row in pieces.all("tr")[1:]] == [True, False]
-    assert pieces.one("tr", class_="it").text.startswith("t-1")
+    assert pieces.single("tr", class_="it").text.startswith("t-1")
 
 
 @pytest.mark.parametrize("keep", [True, False], ids=["small", "large"])
@@ -91,14 +91,14 @@ def test_a_marker_that_contradicts_its_decision_is_shown_itself(keep: bool, tmp_
     (section,) = page_of_world(world, keep=keep).findings()
     batches, records, pieces = section.all("table")
 
-    assert batches.one("tr", class_="it").text.startswith("23 marker: abort coordinator epoch 0 7:5")
-    assert "PrepareCommit" in records.one("tr", class_="it").text
+    assert batches.single("tr", class_="it").text.startswith("23 marker: abort coordinator epoch 0 7:5")
+    assert "PrepareCommit" in records.single("tr", class_="it").text
     assert [row.all("td")[4].text for row in pieces.all("tr")[1:]] == ["commit", "abort"]
 
 
 def test_what_to_do_names_the_command_for_this_very_transaction(tmp_path: Path) -> None:
     (section,) = page_of_world(planted(tmp_path, PLANTS["data_of_nobody"])).findings()
-    commands = [code.text for code in section.one("div", class_="advice").all("code")]
+    commands = [code.text for code in section.single("div", class_="advice").all("code")]
 
     assert "stuntbroker txn abort --topic t --partition 1 --start-offset 21" in commands
 
@@ -116,7 +116,9 @@ def test_batches_between_the_ends_of_a_long_transaction_are_counted_not_shown(ke
     for sequence in range(9, 129, 3):
         world.log[A].produce(99, 0, sequence, 3, txn=False)
     world.log[A].produce(1_234, 0, 1)
-    (section,) = [one for one in page_of_world(world, keep=keep).findings() if "hanging" in one.one("summary").text]
+    (section,) = [
+        each for each in page_of_world(world, keep=keep).findings() if "hanging" in each.single("summary").text
+    ]
     batches = section.all("table")[0]
 
     assert [row.text for row in batches.all("tr", class_="gap")] == ["… 34 batches"]
@@ -139,15 +141,22 @@ def test_what_retention_has_taken_is_unknown_before_an_offset(tmp_path: Path) ->
 def many(number: int) -> pa.Table:
     """Findings of one kind, and at their end two of another."""
     blank = dict.fromkeys(FINDINGS.names)
-    one = blank | {"kind": "gap", "severity": "error", "topic": "t", "partition": 0, "first_offset": 3, "evidence": "?"}
-    tail = one | {"kind": "torn_tail", "severity": "information"}
-    return as_findings([one] * number + [tail, tail | {"evidence": "!"}])
+    each = blank | {
+        "kind": "gap",
+        "severity": "error",
+        "topic": "t",
+        "partition": 0,
+        "first_offset": 3,
+        "evidence": "?",
+    }
+    tail = each | {"kind": "torn_tail", "severity": "information"}
+    return as_findings([each] * number + [tail, tail | {"evidence": "!"}])
 
 
 def with_findings(folder: Path, rows: pa.Table) -> Page:
     world = planted(folder)
-    found, made = read_folder(str(world.folder)), world.audit()
-    return read(page_of(made, found, rows, read_sources(found, made, told_of(rows))))
+    actual, created = read_folder(str(world.folder)), world.audit()
+    return read(page_of(created, actual, rows, read_sources(actual, created, told_of(rows))))
 
 
 def test_of_too_many_findings_some_of_every_kind_are_listed_and_the_page_says_so(tmp_path: Path) -> None:
@@ -159,7 +168,7 @@ def test_of_too_many_findings_some_of_every_kind_are_listed_and_the_page_says_so
     assert len(page.findings()) == SECTIONS_MAX
     assert "120 of 1,502 findings have a section here" in page.section("evidence")
     assert {row.attributes["data-target"] for row in page.rows()} - {
-        one.attributes["id"] for one in page.findings()
+        each.attributes["id"] for each in page.findings()
     } == {""}
     assert len(page.html) < 6_500_000
 
@@ -182,11 +191,11 @@ def test_identical_notes_are_one_row_that_says_how_many_there_are_and_errors_are
 
 
 def test_internal_partitions_come_last_and_are_folded_unless_they_hold_readers_back(tmp_path: Path) -> None:
-    readers = page_of_world(planted(tmp_path)).root.one("section", id="readers")
+    readers = page_of_world(planted(tmp_path)).root.single("section", id="readers")
     (folded,) = readers.all("details", class_="internal")
-    names, inside = ([row.all("td")[0].text for row in one.all("tr") if row.all("td")] for one in (readers, folded))
+    names, inside = ([row.all("td")[0].text for row in each.all("tr") if row.all("td")] for each in (readers, folded))
 
-    assert folded.one("summary").text == f"{len(inside)} internal partitions of the brokers"
+    assert folded.single("summary").text == f"{len(inside)} internal partitions of the brokers"
     assert names[-len(inside) :] == inside
     assert [name.startswith("__") for name in names] == [False] * (len(names) - len(inside)) + [True] * len(inside)
 
@@ -230,5 +239,5 @@ def test_readers_are_told_who_holds_them_back(tmp_path: Path) -> None:
 
     assert "held back in 1 of 4 partitions" in page.section("summary")
     assert "t-1 stops at 21: 2 offsets behind it wait for two" in page.section("summary")
-    (held,) = page.root.one("section", id="readers").all("tr", class_="held")
+    (held,) = page.root.single("section", id="readers").all("tr", class_="held")
     assert held.text.startswith("t-1 0 21 23 2 offsets wait for two producer 8:5, since ")

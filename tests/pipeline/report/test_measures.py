@@ -38,11 +38,11 @@ T0 = 1_700_000_000_000
 
 
 def episodes(world: World, *, keep: bool = True) -> list[dict[str, Any]]:
-    made = audit(read_folder(str(world.folder)), keep=keep)
-    return episodes_of(made.transactions, made.txn_state if keep else made.lasts, made.fencing).to_pylist()
+    created = audit(read_folder(str(world.folder)), keep=keep)
+    return episodes_of(created.transactions, created.txn_state if keep else created.lasts, created.fencing).to_pylist()
 
 
-def told(world: World, *, keep: bool = True) -> list[tuple[Any, ...]]:
+def described(world: World, *, keep: bool = True) -> list[tuple[Any, ...]]:
     return [
         (row["transactional_id"], row["outcome"], row["partitions"], row["source"])
         for row in episodes(world, keep=keep)
@@ -56,9 +56,9 @@ def test_the_coordinators_records_tell_when_a_transaction_began_was_decided_and_
     decided_ms = world.now_ms
     world.mark(PID, 1, True, A, B)
     world.complete("one", PID, 1, True, start_ms)
-    (one,) = episodes(world)
+    (each,) = episodes(world)
 
-    assert one == {
+    assert each == {
         "transactional_id": "one", "producer_id": PID, "producer_epoch": 0, "marker_epoch": 1, "start_ms": start_ms,
         "decided_ms": decided_ms, "end_ms": world.now_ms, "outcome": "commit", "partitions": 2, "source": "coordinator",
     }  # fmt: skip
@@ -70,8 +70,8 @@ def test_every_transaction_is_there_once_in_however_many_partitions(bump: int, t
     for number in range(5):
         world.transact("one", PID, number * bump, number != 3, A, B, bump=bump)
 
-    assert [row[1] for row in told(world)] == ["commit", "commit", "commit", "abort", "commit"]
-    assert {row[2:] for row in told(world)} == {(2, "coordinator")}
+    assert [row[1] for row in described(world)] == ["commit", "commit", "commit", "abort", "commit"]
+    assert {row[2:] for row in described(world)} == {(2, "coordinator")}
 
 
 @pytest.mark.parametrize("bump", [0, 1])
@@ -81,7 +81,7 @@ def test_what_the_coordinator_no_longer_tells_the_partitions_do(bump: int, tmp_p
     for number in range(5):
         world.transact("one", PID, number * bump, number != 3, A, B, bump=bump)
 
-    assert [row[1:] for row in told(world, keep=False)] == [
+    assert [row[1:] for row in described(world, keep=False)] == [
         *[("commit", 2, "partitions")] * 3, ("abort", 2, "partitions"), ("commit", 0, "coordinator")
     ]  # fmt: skip
 
@@ -93,7 +93,7 @@ def test_transactions_of_one_epoch_in_the_same_millisecond_are_told_apart_by_the
             world.log[place].produce(PID, 0, at=T0)
             world.log[place].mark(True, PID, 0, T0)
 
-    assert told(world) == [(None, "commit", 2, "partitions")] * 3
+    assert described(world) == [(None, "commit", 2, "partitions")] * 3
 
 
 def test_who_ended_it_and_what_nobody_has_ended(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_who_ended_it_and_what_nobody_has_ended(tmp_path: Path) -> None:
     world.log[B].produce(99, 0, 0)
 
     for keep in (True, False):
-        assert {row[0]: row[1] for row in told(world, keep=keep)} == {
+        assert {row[0]: row[1] for row in described(world, keep=keep)} == {
             "late": "timeout", "decided": "decided", "open": "open", None: "open"
         }  # fmt: skip
     assert {row["transactional_id"]: row["end_ms"] is None for row in episodes(world)} == {
@@ -130,7 +130,7 @@ def test_what_a_producer_does_with_the_epoch_of_its_time_out_is_no_time_out(keep
     world.transact("one", PID, 2, False, A)
     world.begin("one", PID, 3, A)
 
-    assert [row[1] for row in told(world, keep=keep)] == ["timeout", "commit", "abort", "open"]
+    assert [row[1] for row in described(world, keep=keep)] == ["timeout", "commit", "abort", "open"]
 
 
 def test_records_that_come_after_a_time_out_are_open_and_no_time_out(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_records_that_come_after_a_time_out_are_open_and_no_time_out(tmp_path: P
     world.complete("one", PID, 1, False, start_ms)
     world.log[A].produce(PID, 1, at=world.tick())
 
-    assert [row[1:] for row in told(world)] == [("timeout", 1, "coordinator"), ("open", 1, "partitions")]
+    assert [row[1:] for row in described(world)] == [("timeout", 1, "coordinator"), ("open", 1, "partitions")]
 
 
 def test_transactions_of_one_epoch_in_different_partitions_are_told_apart_by_their_times(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_transactions_of_one_epoch_in_different_partitions_are_told_apart_by_the
         world.log[place].produce(PID, 0, at=world.tick())
         world.log[place].mark(True, PID, 0, world.tick())
 
-    assert told(world) == [(None, "commit", 1, "partitions")] * 2
+    assert described(world) == [(None, "commit", 1, "partitions")] * 2
 
 
 def test_two_ends_in_a_row_are_of_two_transactions(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_two_ends_in_a_row_are_of_two_transactions(tmp_path: Path) -> None:
     for epoch in (1, 2):
         world.complete("one", PID, epoch, True, world.tick())
 
-    assert [row[1] for row in told(world)] == ["commit", "commit"]
+    assert [row[1] for row in described(world)] == ["commit", "commit"]
 
 
 def test_when_epochs_are_used_up_the_markers_epoch_is_that_of_the_decision(tmp_path: Path) -> None:
@@ -170,40 +170,40 @@ def test_when_epochs_are_used_up_the_markers_epoch_is_that_of_the_decision(tmp_p
     world.decide("one", PID, 32_767, True, A, start_ms=start_ms, next_producer_id=9)
     world.mark(PID, 32_767, True, A)
     world.complete("one", 9, 0, True, start_ms, previous_producer_id=PID)
-    (one,) = episodes(world)
+    (each,) = episodes(world)
 
-    assert (one["producer_id"], one["marker_epoch"], one["outcome"]) == (PID, 32_767, "commit")
+    assert (each["producer_id"], each["marker_epoch"], each["outcome"]) == (PID, 32_767, "commit")
 
 
 def test_a_marker_without_records_is_no_transaction(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.mark(1_234, 0, False, A)
 
-    assert told(world) == []
+    assert described(world) == []
 
 
 def test_a_compacted_partition_makes_no_transaction_of_its_pieces_twice(tmp_path: Path) -> None:
     world = World(tmp_path)
     clean(world)
-    before = told(world)
+    before = described(world)
     rewritten(world, A, drop=lambda offset: offset < 6)
 
-    assert told(world) == before
+    assert described(world) == before
 
 
 def test_a_removed_id_has_the_time_of_its_tombstone(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.transact("one", PID, 0, True, A)
     world.forget("one")
-    made = audit(read_folder(str(tmp_path)))
-    marks = fence_marks_of(made.fencing, made.txn_state).to_pylist()
+    created = audit(read_folder(str(tmp_path)))
+    marks = fence_marks_of(created.fencing, created.txn_state).to_pylist()
 
     assert [(row["reason"], row["time_ms"]) for row in marks][-1] == ("removed", world.now_ms)
 
 
 def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:
     """Episodes: id, start, end, outcome."""
-    made = [
+    created = [
         {
             "transactional_id": name, "producer_id": 1, "producer_epoch": 0, "marker_epoch": 1, "start_ms": start,
             "decided_ms": None, "end_ms": None if outcome in ("open", "decided") else end, "outcome": outcome,
@@ -211,7 +211,7 @@ def rows_of(*rows: tuple[str, int, int, str]) -> pa.Table:
         }
         for name, start, end, outcome in rows
     ]  # fmt: skip
-    return pa.Table.from_pylist(made, EPISODES)
+    return pa.Table.from_pylist(created, EPISODES)
 
 
 def crowd(ids: int, each: int) -> pa.Table:
@@ -230,23 +230,23 @@ NO_FINDINGS = FINDINGS.empty_table()
 @pytest.mark.parametrize(("ids", "each"), [(1, 1), (3, APART_MAX), (4, 900), (LANES_MAX, 50), (LANES_MAX + 9, 300)])
 def test_sampling_loses_no_transaction_and_says_how_many_it_hides(ids: int, each: int) -> None:
     table = crowd(ids, each)
-    found = timeline_of(table, NO_MARKS, NO_FINDINGS, T0 + 2 * 10**8)
+    actual = timeline_of(table, NO_MARKS, NO_FINDINGS, T0 + 2 * 10**8)
     shown = Counter[str]()
-    for bar in found.bars:
+    for bar in actual.bars:
         shown[bar.outcome] += bar.count
 
-    assert sum(shown.values()) + found.transactions_hidden == ids * each
-    assert (len(found.lanes), found.lanes_hidden) == (min(ids, LANES_MAX), max(ids - LANES_MAX, 0))
-    assert found.transactions_merged == sum(bar.count for bar in found.bars if bar.is_merged)
+    assert sum(shown.values()) + actual.transactions_hidden == ids * each
+    assert (len(actual.lanes), actual.lanes_hidden) == (min(ids, LANES_MAX), max(ids - LANES_MAX, 0))
+    assert actual.transactions_merged == sum(bar.count for bar in actual.bars if bar.is_merged)
     if ids <= LANES_MAX:
         assert shown == Counter(table["outcome"].to_pylist())
-    assert len(found.bars) < 8_000
+    assert len(actual.bars) < 8_000
 
 
 def test_few_transactions_are_drawn_one_by_one_with_their_times() -> None:
-    found = timeline_of(rows_of(("a", T0, T0 + 5, "commit"), ("a", T0 + 9, 0, "open")), NO_MARKS, NO_FINDINGS, T0 + 50)
+    actual = timeline_of(rows_of(("a", T0, T0 + 5, "commit"), ("a", T0 + 9, 0, "open")), NO_MARKS, NO_FINDINGS, T0 + 50)
 
-    bars = sorted((bar.start_ms, bar.end_ms, bar.outcome, bar.count, bar.is_merged) for bar in found.bars)
+    bars = sorted((bar.start_ms, bar.end_ms, bar.outcome, bar.count, bar.is_merged) for bar in actual.bars)
     assert bars == [
         (T0, T0 + 5, "commit", 1, False), (T0 + 9, T0 + 50, "open", 1, False)
     ]  # fmt: skip
@@ -255,8 +255,8 @@ def test_few_transactions_are_drawn_one_by_one_with_their_times() -> None:
 def test_a_joint_bar_is_as_high_as_its_share() -> None:
     crowded = [("a", T0 + at, T0 + at + 1, "commit" if at % 4 else "abort") for at in range(800)]
     table = rows_of(*crowded, ("a", T0 + 10**7, T0 + 10**7, "commit"))
-    found = timeline_of(table, NO_MARKS, NO_FINDINGS, T0)
-    shares = {bar.outcome: (bar.count, round(bar.share, 3)) for bar in found.bars if bar.is_merged}
+    actual = timeline_of(table, NO_MARKS, NO_FINDINGS, T0)
+    shares = {bar.outcome: (bar.count, round(bar.share, 3)) for bar in actual.bars if bar.is_merged}
 
     assert shares == {"commit": (600, 0.75), "abort": (200, 0.25)}
 
@@ -287,14 +287,14 @@ def test_bumps_at_the_end_are_the_first_signs_to_be_left_out() -> None:
         for name in names
         for at in range(9)
     ]
-    found = timeline_of(table, pa.Table.from_pylist(rows, FENCE_MARKS), NO_FINDINGS, T0)
+    actual = timeline_of(table, pa.Table.from_pylist(rows, FENCE_MARKS), NO_FINDINGS, T0)
     shown = Counter[str]()
-    for mark in found.marks:
+    for mark in actual.marks:
         shown[mark.reason] += mark.count
 
-    assert len(found.marks) == MARKS_MAX
+    assert len(actual.marks) == MARKS_MAX
     assert shown["fence"] == 20 * 9
-    assert shown["end"] + found.marks_hidden == 20 * 1_000 and found.marks_hidden > 0
+    assert shown["end"] + actual.marks_hidden == 20 * 1_000 and actual.marks_hidden > 0
 
 
 def test_the_page_says_what_is_sampled(tmp_path: Path) -> None:
@@ -313,12 +313,12 @@ def test_the_page_says_what_is_sampled(tmp_path: Path) -> None:
 
 def test_every_latency_is_in_one_bin_of_the_histogram() -> None:
     table = crowd(4, 500)
-    found = latencies_for(table, LATENCIES.empty_table(), True)
+    actual = latencies_for(table, LATENCIES.empty_table(), True)
     took = np.array(table["end_ms"].to_pylist()) - np.array(table["start_ms"].to_pylist())
 
-    assert sum(found.committed) + sum(found.aborted) == found.count == 2_000
-    assert sum(found.committed) == table["outcome"].to_pylist().count("commit")
-    assert (found.quantiles_ms[50], found.quantiles_ms[-1]) == (
+    assert sum(actual.committed) + sum(actual.aborted) == actual.count == 2_000
+    assert sum(actual.committed) == table["outcome"].to_pylist().count("commit")
+    assert (actual.quantiles_ms[50], actual.quantiles_ms[-1]) == (
         np.quantile(took, 0.5, method="inverted_cdf"),
         took.max(),
     )
@@ -326,9 +326,9 @@ def test_every_latency_is_in_one_bin_of_the_histogram() -> None:
 
 def test_latencies_of_less_than_a_millisecond_are_in_a_bin_of_their_own() -> None:
     table = rows_of(*(("a", T0, T0 + took, "commit") for took in (0, 0, 1, 2, 9, 10)))
-    found = latencies_for(table, LATENCIES.empty_table(), True)
+    actual = latencies_for(table, LATENCIES.empty_table(), True)
 
-    assert found.committed[:3] == (2, 1, 1)
+    assert actual.committed[:3] == (2, 1, 1)
 
 
 def test_two_clocks_are_not_mixed_with_the_coordinators_one() -> None:
@@ -343,9 +343,9 @@ def test_two_clocks_are_not_mixed_with_the_coordinators_one() -> None:
 
 def test_what_ended_before_it_began_by_two_clocks_is_left_out_and_counted() -> None:
     table = rows_of(("a", T0, T0 - 7, "commit"), ("a", T0, T0 + 7, "commit"))
-    found = latencies_for(table, LATENCIES.empty_table(), False)
+    actual = latencies_for(table, LATENCIES.empty_table(), False)
 
-    assert (found.count, found.skewed) == (1, 1)
+    assert (actual.count, actual.skewed) == (1, 1)
 
 
 def test_aborts_are_counted_by_id_and_slice_the_worst_ids_first() -> None:
@@ -353,41 +353,41 @@ def test_aborts_are_counted_by_id_and_slice_the_worst_ids_first() -> None:
         ("good", T0, T0, "commit"), ("good", T0, T0 + 900, "commit"), ("bad", T0, T0 + 900, "abort"), ("bad", T0, T0, "timeout"),
         ("half", T0, T0, "commit"), ("half", T0, T0, "abort"), ("open", T0, 0, "open"),
     )  # fmt: skip
-    found = aborts_of(table)
+    actual = aborts_of(table)
 
-    assert found.ids == ("bad", "half", "good")
-    assert [(sum(ended), sum(lost)) for ended, lost in zip(found.ended, found.lost, strict=True)] == [
+    assert actual.ids == ("bad", "half", "good")
+    assert [(sum(ended), sum(lost)) for ended, lost in zip(actual.ended, actual.lost, strict=True)] == [
         (2, 2),
         (2, 1),
         (2, 0),
     ]
-    assert (found.ended[0][0], found.ended[0][-1], found.lost[1][0]) == (1, 1, 1)
-    assert (sum(found.committed), sum(found.aborted)) == (3, 3)
+    assert (actual.ended[0][0], actual.ended[0][-1], actual.lost[1][0]) == (1, 1, 1)
+    assert (sum(actual.committed), sum(actual.aborted)) == (3, 3)
 
 
 def test_of_many_ids_those_with_most_aborts_are_shown() -> None:
-    found = aborts_of(crowd(IDS_MAX + 7, 3))
+    actual = aborts_of(crowd(IDS_MAX + 7, 3))
 
-    assert (len(found.ids), found.ids_hidden) == (IDS_MAX, 7)
-    assert sum(found.committed) + sum(found.aborted) == 3 * (IDS_MAX + 7)
+    assert (len(actual.ids), actual.ids_hidden) == (IDS_MAX, 7)
+    assert sum(actual.committed) + sum(actual.aborted) == 3 * (IDS_MAX + 7)
 
 
 def batches(*rows: tuple[str, int, int]) -> pa.Table:
     """Topic, time, bytes."""
     blank = dict.fromkeys(BATCHES.names)
-    made = [blank | {"topic": topic, "max_timestamp": at, "size": size, "count": 2} for topic, at, size in rows]
-    return pa.Table.from_pylist(made, BATCHES)
+    created = [blank | {"topic": topic, "max_timestamp": at, "size": size, "count": 2} for topic, at, size in rows]
+    return pa.Table.from_pylist(created, BATCHES)
 
 
 def test_traffic_adds_up_and_the_largest_topics_have_a_row() -> None:
     table = batches(*((f"t{number % 12}", T0 + number * 1_000, 100 + number % 12) for number in range(600)))
-    found = traffic_of(table, SEGMENTS.empty_table(), True)
+    actual = traffic_of(table, SEGMENTS.empty_table(), True)
 
-    assert sum(map(sum, found.bytes)) == sum(table["size"].to_pylist())
-    assert (sum(map(sum, found.batches)), sum(map(sum, found.records))) == (600, 1_200)
-    assert found.topics == (*(f"t{number}" for number in range(11, 11 - TOPICS_MAX, -1)), None)
-    assert found.topics_joined == 12 - TOPICS_MAX
-    assert sum(found.batches[-1]) == 50 * (12 - TOPICS_MAX)
+    assert sum(map(sum, actual.bytes)) == sum(table["size"].to_pylist())
+    assert (sum(map(sum, actual.batches)), sum(map(sum, actual.records))) == (600, 1_200)
+    assert actual.topics == (*(f"t{number}" for number in range(11, 11 - TOPICS_MAX, -1)), None)
+    assert actual.topics_joined == 12 - TOPICS_MAX
+    assert sum(actual.batches[-1]) == 50 * (12 - TOPICS_MAX)
 
 
 def test_of_a_large_folder_a_segments_traffic_is_spread_over_its_time() -> None:
@@ -397,10 +397,10 @@ def test_of_a_large_folder_a_segments_traffic_is_spread_over_its_time() -> None:
         blank | {"topic": "u", "bytes": 50, "batches": 1, "first_timestamp": T0 + 500, "last_timestamp": T0 + 500},
         blank | {"topic": "v", "bytes": 7, "batches": 1, "first_timestamp": -1, "last_timestamp": -1},
     ]
-    found = traffic_of(BATCHES.empty_table(), pa.Table.from_pylist(rows, SEGMENTS), False)
-    by_topic = dict(zip(found.topics, found.bytes, strict=True))
+    actual = traffic_of(BATCHES.empty_table(), pa.Table.from_pylist(rows, SEGMENTS), False)
+    by_topic = dict(zip(actual.topics, actual.bytes, strict=True))
 
-    assert found.is_spread and found.without_time == 1
+    assert actual.is_spread and actual.without_time == 1
     assert (len(by_topic["t"]), sum(by_topic["t"])) == (BINS, pytest.approx(900))
     assert max(by_topic["t"]) == pytest.approx(900 / 89)
     assert (by_topic["u"][0], sum(by_topic["u"])) == (50, 50)
@@ -462,8 +462,8 @@ def test_a_long_name_is_cut_in_the_middle() -> None:
 
 @pytest.mark.parametrize("ms", [0, 1, 3, 48, 66, 999, 21_000, 4_100_000])
 def test_an_axis_of_durations_has_a_number_however_alike_they_are(ms: int) -> None:
-    one = {"transactional_id": "id", "transactions": 1} | {f"p{share}_ms": ms for share in (50, 90, 99, 100)}
-    axis = ids_figure(Latencies((), (), (), (), (one,), 0, 1, True, 0))["layout"]["xaxis"]
+    each = {"transactional_id": "id", "transactions": 1} | {f"p{share}_ms": ms for share in (50, 90, 99, 100)}
+    axis = ids_figure(Latencies((), (), (), (), (each,), 0, 1, True, 0))["layout"]["xaxis"]
 
     low, high = axis["range"]
     assert axis["ticktext"] and all(low <= math.log10(tick) <= high for tick in axis["tickvals"])

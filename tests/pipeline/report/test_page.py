@@ -56,7 +56,7 @@ def hostile_page(folder: Path) -> Page:
 
 
 def findings_of(*severities: str) -> list[dict[str, object]]:
-    return [dict.fromkeys(FINDINGS.names) | {"kind": "gap", "severity": one, "evidence": "?"} for one in severities]
+    return [dict.fromkeys(FINDINGS.names) | {"kind": "gap", "severity": each, "evidence": "?"} for each in severities]
 
 
 @pytest.mark.parametrize(
@@ -73,22 +73,22 @@ def test_the_verdict_is_that_of_the_worst_finding(
     severities: tuple[str, ...], level: str, title: str, tmp_path: Path
 ) -> None:
     world = a_clean_world(tmp_path)
-    found, made = read_folder(str(tmp_path)), world.audit()
-    sources = Sources(made.batches, made.txn_state, made.transactions, True)
-    page = read(page_of(made, found, as_findings(findings_of(*severities)), sources))
-    verdict = page.root.one("section", id="verdict")
+    actual, created = read_folder(str(tmp_path)), world.audit()
+    sources = Sources(created.batches, created.txn_state, created.transactions, True)
+    page = read(page_of(created, actual, as_findings(findings_of(*severities)), sources))
+    verdict = page.root.single("section", id="verdict")
 
-    assert (level in verdict.attributes["class"].split(), verdict.one("h2").text) == (True, title)
-    numbers = [severities.count(one) for one in ("error", "warning", "information")]
-    assert [int(one.text) for one in page.root.one("p", class_="numbers").all("b")] == numbers
+    assert (level in verdict.attributes["class"].split(), verdict.single("h2").text) == (True, title)
+    numbers = [severities.count(each) for each in ("error", "warning", "information")]
+    assert [int(each.text) for each in page.root.single("p", class_="numbers").all("b")] == numbers
 
 
 def test_a_transaction_within_its_time_holds_readers_back_and_is_no_fault(tmp_path: Path) -> None:
     world = a_clean_world(tmp_path)
     world.begin("one", PID, 4, A)
-    verdict = page_of_world(world).root.one("section", id="verdict")
+    verdict = page_of_world(world).root.single("section", id="verdict")
 
-    assert verdict.one("h2").text == "Yes: nothing is wrong"
+    assert verdict.single("h2").text == "Yes: nothing is wrong"
     assert "held back in 1 partition. Those transactions are open and within their time." in verdict.text
 
 
@@ -135,7 +135,7 @@ def test_all_figures_are_there_and_plotly_takes_them(keep: bool, tmp_path: Path)
     assert sorted(page.figures) == sorted(boxes) == ["aborts", "ids", "latency", "timeline", "traffic"]
     for figure in page.figures.values():
         assert go.Figure(figure).data
-    assert "NaN" not in page.root.one("script", id="figures-data").source
+    assert "NaN" not in page.root.single("script", id="figures-data").source
 
 
 def test_a_folder_that_is_in_use_is_doubted(tmp_path: Path) -> None:
@@ -158,20 +158,20 @@ def test_what_was_not_looked_at_is_named(tmp_path: Path) -> None:
 
 def test_nothing_in_a_name_becomes_markup(tmp_path: Path) -> None:
     page = hostile_page(tmp_path)
-    tags = {one.tag for one in page.root.all()}
+    tags = {each.tag for each in page.root.all()}
 
     assert len(page.findings()) >= 2 * len(HOSTILE)
-    assert [one.attributes for one in page.root.all("script")] == [
+    assert [each.attributes for each in page.root.all("script")] == [
         {"type": "application/json", "id": "figures-data"},
         {},
         {},
     ]
     assert tags & {"img", "iframe", "object", "embed", "base", "form", "svg", "b2"} == set()
-    for one in page.root.all():
-        assert not [name for name in one.attributes if name.startswith("on")], one.attributes
-        href = one.attributes.get("href", "")
-        assert one.tag == "link" or href == "" or re.fullmatch(r"#[\w-]+", href), href
-        assert one.tag in ("div", "i") or "style" not in one.attributes, one.attributes
+    for each in page.root.all():
+        assert not [name for name in each.attributes if name.startswith("on")], each.attributes
+        href = each.attributes.get("href", "")
+        assert each.tag == "link" or href == "" or re.fullmatch(r"#[\w-]+", href), href
+        assert each.tag in ("div", "i") or "style" not in each.attributes, each.attributes
     for name in ("<img src=x onerror=alert(1)>", "{{ 7 * 7 }}", "&lt;i&gt;", '" onmouseover="alert(1)'):
         assert name in page.section("findings")
 
@@ -189,9 +189,9 @@ def test_no_text_of_a_figure_has_markup_but_ours(tmp_path: Path) -> None:
 
     def texts(value: object) -> list[str]:
         if isinstance(value, dict):
-            return [text for one in value.values() for text in texts(one)]
+            return [text for each in value.values() for text in texts(each)]
         if isinstance(value, list):
-            return [text for one in value for text in texts(one)]
+            return [text for each in value for text in texts(each)]
         return [value] if isinstance(value, str) else []
 
     tags = {tag for text in texts(figures) for tag in re.findall(r"<[^>]*>?", text)}
@@ -201,27 +201,27 @@ def test_no_text_of_a_figure_has_markup_but_ours(tmp_path: Path) -> None:
 
 def test_a_command_takes_a_hostile_name_as_one_word(tmp_path: Path) -> None:
     page = hostile_page(tmp_path)
-    commands = {code.text for one in page.findings() for code in one.all("code")}
+    commands = {code.text for each in page.findings() for code in each.all("code")}
 
     assert "stuntbroker txn force-terminate --transactional-id '$(rm -rf ~) `reboot`'" in commands
 
 
 def test_the_page_loads_nothing_and_may_not(tmp_path: Path) -> None:
     page = page_of_world(a_clean_world(tmp_path))
-    policy = page.root.one("meta", http_equiv="Content-Security-Policy").attributes["content"]
+    policy = page.root.single("meta", http_equiv="Content-Security-Policy").attributes["content"]
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
-    scripts = [one.source for one in page.root.all("script") if not one.attributes]
+    scripts = [each.source for each in page.root.all("script") if not each.attributes]
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    styles = "".join(one.source for one in page.root.all("style"))
+    styles = "".join(each.source for each in page.root.all("style"))
 
     assert rules["default-src"] == "'none'"
-    assert rules["script-src"] == " ".join(f"'sha256-{one}'" for one in hashes)
+    assert rules["script-src"] == " ".join(f"'sha256-{each}'" for each in hashes)
     assert len(scripts) == 2 and set(rules) & {"connect-src", "font-src", "frame-src", "media-src"} == set()
     assert not re.search(r"https?:", rules["img-src"] + rules["style-src"])
     assert not re.search(r"@import|url\(|https?:", styles)
-    for one in page.root.all():
+    for each in page.root.all():
         for name in ("src", "srcset", "data", "action", "poster", "href"):
-            assert re.fullmatch(r"(#[\w-]+|data:,)?", one.attributes.get(name, "")), (one.tag, one.attributes)
+            assert re.fullmatch(r"(#[\w-]+|data:,)?", each.attributes.get(name, "")), (each.tag, each.attributes)
 
 
 def test_the_same_folder_gives_the_same_page(tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ def test_the_report_is_written_in_one_file_that_replaces_what_was_there(tmp_path
     world = a_clean_world(tmp_path / "data")
     target = tmp_path / "report.html"
     target.write_text("old")
-    made = world.audit()
-    write_report(str(target), made, read_folder(str(world.folder)), made.findings())
+    created = world.audit()
+    write_report(str(target), created, read_folder(str(world.folder)), created.findings())
 
     assert target.read_bytes().startswith(b"<!doctype html>")
     assert 4_000_000 < target.stat().st_size < 6_000_000
@@ -244,10 +244,10 @@ def test_the_report_is_written_in_one_file_that_replaces_what_was_there(tmp_path
 
 def test_a_report_that_cannot_be_written_is_an_oserror(tmp_path: Path) -> None:
     world = a_clean_world(tmp_path / "data")
-    made = world.audit()
+    created = world.audit()
 
     with pytest.raises(OSError, match="nowhere"):
-        write_report(str(tmp_path / "nowhere" / "r.html"), made, read_folder(str(world.folder)), made.findings())
+        write_report(str(tmp_path / "nowhere" / "r.html"), created, read_folder(str(world.folder)), created.findings())
 
 
 def test_times_that_no_clock_has_are_shown_and_not_drawn(tmp_path: Path) -> None:

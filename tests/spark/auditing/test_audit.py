@@ -59,15 +59,15 @@ def planted(folder: Path, plant: Any) -> Folder:
 @pytest.mark.parametrize("which", ["ours", "kafkas"])
 def test_what_a_broker_leaves_is_seen_alike(spark: SparkSession, which: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(which)
-    found = on_spark.audit(spark, folder)
+    actual = on_spark.audit(spark, folder)
 
-    assert everything(found) == everything(run.audit(folder))
-    assert found.findings().to_pylist() == []
+    assert everything(actual) == everything(run.audit(folder))
+    assert actual.findings().to_pylist() == []
 
 
 def test_planted_faults_of_every_kind_are_seen_alike(spark: SparkSession, tmp_path: Path) -> None:
     """One for each set of kinds that there are findings of."""
-    plants = {tuple(sorted(str(one[0]) for one in found)): plant for plant, found in CASES}
+    plants = {tuple(sorted(str(item[0]) for item in actual)): plant for plant, actual in CASES}
     assert len(plants) > 20
     different = []
     for plant in plants.values():
@@ -81,12 +81,12 @@ def test_planted_faults_of_every_kind_are_seen_alike(spark: SparkSession, tmp_pa
 @pytest.mark.parametrize("which", ["ours", "kafkas"])
 def test_input_and_output_are_compared_alike(spark: SparkSession, which: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(which)
-    found = run.audit(folder)
+    actual = run.audit(folder)
     right, wrong = Chain(GROUP, ("in",), ("out",)), Chain(GROUP, ("in",), ("other",))
 
-    assert on_spark.compare(spark, folder, found, right) == run.compare(folder, found, right) == []
-    theirs = run.compare(folder, found, wrong)
-    assert on_spark.compare(spark, folder, found, wrong) == theirs and len(theirs) == 13
+    assert on_spark.compare(spark, folder, actual, right) == run.compare(folder, actual, right) == []
+    theirs = run.compare(folder, actual, wrong)
+    assert on_spark.compare(spark, folder, actual, wrong) == theirs and len(theirs) == 13
 
 
 def test_what_cannot_be_read_is_told_when_records_are_compared(spark: SparkSession, tmp_path: Path) -> None:
@@ -97,11 +97,11 @@ def test_what_cannot_be_read_is_told_when_records_are_compared(spark: SparkSessi
     world.log[A].append(broken)
     world.commit_offset("g", A, 0)
     folder = read_folder(str(tmp_path))
-    found, chain = run.audit(folder), Chain("g", ("t",), ("t",))
-    theirs = run.compare(folder, found, chain)
+    actual, chain = run.audit(folder), Chain("g", ("t",), ("t",))
+    theirs = run.compare(folder, actual, chain)
 
-    assert [one["kind"] for one in theirs] == ["undecodable"]
-    assert on_spark.compare(spark, folder, found, chain) == theirs
+    assert [each["kind"] for each in theirs] == ["undecodable"]
+    assert on_spark.compare(spark, folder, actual, chain) == theirs
 
 
 def test_what_should_be_in_an_empty_partition_is_missed(spark: SparkSession, tmp_path: Path) -> None:
@@ -110,10 +110,10 @@ def test_what_should_be_in_an_empty_partition_is_missed(spark: SparkSession, tmp
     world.decide("one", 7, 1, True, A, B, start_ms=start_ms)
     world.complete("one", 7, 1, True, start_ms)
     folder = read_folder(str(world.folder))
-    found = on_spark.audit(spark, folder)
+    actual = on_spark.audit(spark, folder)
 
-    assert everything(found) == everything(run.audit(folder))
-    assert found.findings()["kind"].to_pylist() == ["marker_missing"] * 2
+    assert everything(actual) == everything(run.audit(folder))
+    assert actual.findings()["kind"].to_pylist() == ["marker_missing"] * 2
 
 
 def test_tables_are_what_spark_reads(spark: SparkSession, ours: Folder, tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_tables_are_what_spark_reads(spark: SparkSession, ours: Folder, tmp_path
     for way in ("process", "spark"):
         writer = TableWriter(str(tmp_path / way), with_records=True)
         writer.make_folders()
-        found = run.audit(ours, writer) if way == "process" else on_spark.audit(spark, ours, writer)
-        writer.finish(found, found.findings())
-        tables[way] = {one.name: spark.read.parquet(str(one)) for one in sorted((tmp_path / way).iterdir())}
+        actual = run.audit(ours, writer) if way == "process" else on_spark.audit(spark, ours, writer)
+        writer.finish(actual, actual.findings())
+        tables[way] = {each.name: spark.read.parquet(str(each)) for each in sorted((tmp_path / way).iterdir())}
 
     assert tables["spark"].keys() == tables["process"].keys() >= {*PIECES, "transactions", "fencing"}
     for name, frame in tables["spark"].items():

@@ -20,8 +20,8 @@ def stuntbroker_audit(folder: Path, *arguments: str) -> dict[str, Any]:
     environment = os.environ | {"SPARK_LOCAL_IP": HOSTS[0]}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
     assert (done.returncode, done.stderr) == (1, "")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    actual: dict[str, Any] = json.loads(done.stdout)
+    return actual
 
 
 def test_a_cluster_finds_the_same_and_all_its_workers_take_part(tmp_path: Path) -> None:
@@ -29,18 +29,20 @@ def test_a_cluster_finds_the_same_and_all_its_workers_take_part(tmp_path: Path) 
 
     data, tables = tmp_path / "data", tmp_path / "tables"
     make = [sys.executable, str(ROOT / "bench" / "audit_folder.py"), str(data), "--gigabytes", "0.1", "--faults"]
-    made = subprocess.run([*make, "--transactions", str(TRANSACTIONS)], capture_output=True, text=True, check=True)
-    planted = {(one["kind"], one["topic"], one["partition"]) for one in json.loads(made.stdout)["faults"]}
+    created = subprocess.run([*make, "--transactions", str(TRANSACTIONS)], capture_output=True, text=True, check=True)
+    planted = {(each["kind"], each["topic"], each["partition"]) for each in json.loads(created.stdout)["faults"]}
     with SparkCluster(tmp_path / "cluster") as cluster:
-        found = stuntbroker_audit(data, "--tables", str(tables), "--spark", cluster.master)
+        actual = stuntbroker_audit(data, "--tables", str(tables), "--spark", cluster.master)
         used = {host for host in HOSTS if list((tmp_path / "cluster" / f"work-{host}").glob("app-*/*/stderr"))}
 
     assert used == set(HOSTS)
-    assert found == stuntbroker_audit(data)
-    assert {(one["kind"], one["topic"], one["partition"]) for one in found["findings"]} == planted and len(planted) == 4
+    assert actual == stuntbroker_audit(data)
+    assert {(each["kind"], each["topic"], each["partition"]) for each in actual["findings"]} == planted and len(
+        planted
+    ) == 4
     assert parquet.read_table(tables / "transactions").num_rows == 2 * TRANSACTIONS + 1  # The stranger's too.
     assert (
-        parquet.read_table(tables / "batches").num_rows == found["batches"] + 1
+        parquet.read_table(tables / "batches").num_rows == actual["batches"] + 1
     )  # What is corrupt has a row, and is none.
 
 

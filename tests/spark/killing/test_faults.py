@@ -81,7 +81,7 @@ def test_case_a_a_task_that_fails_is_tried_again_in_the_last_batch_too(
     job = world.job(f"a.{action}", store, BATCHES, *faults)
 
     assert run(session, job) is None
-    assert [job.plan.fired(one) for one in faults] == [1, 1, 2, 1]
+    assert [job.plan.fired(each) for each in faults] == [1, 1, 2, 1]
     world.check(job)
 
 
@@ -93,7 +93,7 @@ def test_case_c_a_commit_that_ends_before_the_decision_with_an_abort_that_fails_
     job = world.job("c", "kafka", BATCHES, *faults)
 
     assert run(session, job) is not None
-    assert [job.plan.fired(one) for one in faults] == [1, 1]
+    assert [job.plan.fired(each) for each in faults] == [1, 1]
     with world.broker.cluster() as cluster:
         assert len(open_transactions(cluster, job.sink)) == 2
     assert run(session, job) is None
@@ -140,8 +140,8 @@ def test_case_f_epochs_that_run_out_while_batches_are_written(
 
         outcomes = [run(session, job) for _ in range(3)]
 
-        assert [one is None for one in outcomes] == [False, False, True]
-        assert [job.plan.fired(one) for one in faults] == [5, 1, 1, 1]
+        assert [item is None for item in outcomes] == [False, False, True]
+        assert [job.plan.fired(item) for item in faults] == [5, 1, 1, 1]
         world.check(job)
 
 
@@ -159,8 +159,8 @@ def test_case_g_a_batch_that_is_run_again_as_a_whole(store: str, session: SparkS
 
     outcomes = [run(session, job) for _ in range(4)]
 
-    assert [one is None for one in outcomes] == [False, False, False, True]
-    assert [job.plan.fired(one) for one in faults] == [ATTEMPTS_MAX, 1, 1, 1, 1]
+    assert [each is None for each in outcomes] == [False, False, False, True]
+    assert [job.plan.fired(each) for each in faults] == [ATTEMPTS_MAX, 1, 1, 1, 1]
     world.check(job)
 
 
@@ -183,7 +183,7 @@ def test_case_h_fewer_tasks_than_before_leave_no_transaction_behind(session: Spa
         ("kafka", Fault("ends", ENDS, batch=LAST)),
         ("kafka", Fault("committed", COMMITTED, batch=LAST)),
     ],
-    ids=lambda one: one if isinstance(one, str) else f"{one.name} {one.after}",
+    ids=lambda each: each if isinstance(each, str) else f"{each.name} {each.after}",
 )
 def test_case_j_an_abort_after_the_decision_commits(
     store: str, fault: Fault, session: SparkSession, world: World
@@ -204,12 +204,12 @@ def test_an_attempt_that_is_late_for_a_batch_that_has_failed_leaves_nothing_open
     session: SparkSession, world: World
 ) -> None:
     """Spark does not wait for it. It begins when everything of the batch was aborted."""
-    late = Fault("late", TASK, WAIT, batch=LAST, partition=0)
-    job = world.job("late", "dir", BATCHES, late, Fault("fails", TASK, batch=LAST, partition=1, times=ATTEMPTS_MAX))
+    delayed = Fault("late", TASK, WAIT, batch=LAST, partition=0)
+    job = world.job("late", "dir", BATCHES, delayed, Fault("fails", TASK, batch=LAST, partition=1, times=ATTEMPTS_MAX))
 
     assert run(session, job) is not None
-    attempt = job.plan.standing(late.name)[0]
-    job.plan.go(late.name)
+    attempt = job.plan.standing(delayed.name)[0]
+    job.plan.go(delayed.name)
     deadline = time.monotonic() + QUERY_S
     while not job.plan.raised(WRITE) and Path(f"/proc/{attempt}").exists():  # It was killed, if not.
         assert time.monotonic() < deadline
@@ -246,8 +246,8 @@ def test_planning_that_fails_is_repeated(session: SparkSession, world: World) ->
 
     outcomes = [run(session, job) for _ in range(3)]
 
-    assert [one is None for one in outcomes] == [False, False, True]
-    assert [job.plan.fired(one) for one in faults] == [1, 1]
+    assert [each is None for each in outcomes] == [False, False, True]
+    assert [job.plan.fired(each) for each in faults] == [1, 1]
     world.check(job)
 
 
@@ -265,7 +265,7 @@ def test_without_the_abort_of_losers_rows_would_be_held_back(session: SparkSessi
         assert held_back(cluster, job.topic, PARTITIONS) != []
     world.broker.kill()
     try:
-        assert {one["kind"] for one in findings(world.data_dir, job)} == {"open_two_phase"}
+        assert {each["kind"] for each in findings(world.data_dir, job)} == {"open_two_phase"}
     finally:
         world.broker.start()
 

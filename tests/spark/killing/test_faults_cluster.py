@@ -39,8 +39,8 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     folder = tmp_path_factory.mktemp("cluster")
-    with SparkCluster(folder / "cluster") as cluster, Driver(cluster.master, folder / "driver", SETTINGS) as made:
-        yield made.ready()
+    with SparkCluster(folder / "cluster") as cluster, Driver(cluster.master, folder / "driver", SETTINGS) as created:
+        yield created.ready()
 
 
 def test_case_a_an_executor_that_is_killed_takes_its_tasks_with_it(driver: Driver, world: World) -> None:
@@ -120,9 +120,9 @@ def another_driver(job: Job) -> Job:
     """The same query, by somebody who believes that the driver is dead, and has no faults."""
     folder = Path(job.folder)
     shutil.copytree(folder / "checkpoint", folder / "copy")
-    made = rerun(job, checkpoint="copy", faults="no-faults")
-    made.plan.write()
-    return made
+    created = rerun(job, checkpoint="copy", faults="no-faults")
+    created.plan.write()
+    return created
 
 
 @pytest.fixture(scope="module")

@@ -85,8 +85,8 @@ def test_a_broker_that_is_killed_in_the_middle_of_a_batch_is_waited_for(session:
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with Driver("local[2,4]", tmp_path_factory.mktemp("driver")) as made:
-        yield made.ready()
+    with Driver("local[2,4]", tmp_path_factory.mktemp("driver")) as created:
+        yield created.ready()
 
 
 def test_a_driver_that_was_thought_dead_can_neither_write_nor_commit(

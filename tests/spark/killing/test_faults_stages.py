@@ -35,9 +35,9 @@ def test_case_g_attempts_of_two_runs_of_a_stage_do_not_take_each_others_transact
     wins: str, store: str, session: SparkSession, world: World
 ) -> None:
     """Both have the same task and the number 0, and have written and prepared everything."""
-    again, done = Fault("again", PREPARED, WAIT, batch=0, partition=1), Fault("done", COMMITTED, WAIT, batch=0)
-    job, query = lose_the_shuffle(session, world, "2pc", store, again, done)
-    reached(query, job, again.name)
+    restarted, done = Fault("again", PREPARED, WAIT, batch=0, partition=1), Fault("done", COMMITTED, WAIT, batch=0)
+    job, query = lose_the_shuffle(session, world, "2pc", store, restarted, done)
+    reached(query, job, restarted.name)
     with world.broker.cluster() as cluster:
         assert {f"{job.sink}-1-0", f"{job.sink}-1-1"} < set(open_transactions(cluster, job.sink))
     order = ["zombie", "again"] if wins == "the old attempt" else ["again", "zombie"]
@@ -47,7 +47,7 @@ def test_case_g_attempts_of_two_runs_of_a_stage_do_not_take_each_others_transact
     job.plan.go(done.name)
 
     assert outcome(query) is None
-    attempts = [(one["partition"], one["attempt"]) for name in ("zombie", "again") for one in job.plan.passed(name)]
+    attempts = [(each["partition"], each["attempt"]) for name in ("zombie", "again") for each in job.plan.passed(name)]
     assert set(attempts) == {(1, 0)}
     world.check(job)
 
@@ -58,6 +58,6 @@ def test_with_mode_single_a_stage_that_is_run_again_ends_the_query(session: Spar
 
     assert "the query has to start again" in (outcome(query) or "")
     assert "NotAlone" in job.plan.raised(WRITE)
-    assert {one["attempt"] for one in job.plan.passed("zombie")} == {0}
+    assert {each["attempt"] for each in job.plan.passed("zombie")} == {0}
     assert run(session, job) is None
     world.check(job)

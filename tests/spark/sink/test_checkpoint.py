@@ -38,9 +38,9 @@ def test_a_checkpoint_in_a_local_folder_names_its_query(option: str, place: str,
     folder.mkdir()
     (folder / "metadata").write_text('{"id":"7442b24f-a28f-42b2-b81d-8abff936315d"}')
 
-    found = query_of({"topic": "t", option: place.format(folder)})
+    actual = query_of({"topic": "t", option: place.format(folder)})
 
-    assert found == ("7442b24f-a28f-42b2-b81d-8abff936315d" if PLACES[place] else None)
+    assert actual == ("7442b24f-a28f-42b2-b81d-8abff936315d" if PLACES[place] else None)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"id": 7}'])

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 @pytest.fixture
 def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveBroker]:
     """A broker with the topic `t`. It was killed, and starts again when somebody waits for it."""
-    with LiveBroker(tmp_path / "data") as made:
-        with made.cluster() as cluster:
+    with LiveBroker(tmp_path / "data") as created:
+        with created.cluster() as cluster:
             make_topic(cluster, "t")
-        made.kill()
+        created.kill()
 
         class Waiting(ChannelCluster):
             def __init__(self, *given: Any) -> None:
-                super().__init__(*given, sleep=lambda _: made.start() if made._process is None else None)
+                super().__init__(*given, sleep=lambda _: created.start() if created._process is None else None)
 
         for module in (connections, source):
             monkeypatch.setattr(module, "ChannelCluster", Waiting)
-        yield made
+        yield created
         for cluster in connections._clusters.values():
             cluster.close()
         connections._clusters.clear()

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def sink(
     spark: SparkSession, broker: LiveBroker, cluster: ChannelCluster, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Sink]:
-    made = Sink(spark, str(broker.address), cluster, tmp_path, request.node.name)
-    yield made
-    made.check()
+    created = Sink(spark, str(broker.address), cluster, tmp_path, request.node.name)
+    yield created
+    created.check()
 
 
 def test_every_batch_is_there_once(sink: Sink) -> None:
@@ -134,9 +134,9 @@ def test_sparks_own_source_reads_what_was_written(sink: Sink, spark: SparkSessio
 
     read = spark.read.format("kafka").option("kafka.bootstrap.servers", sink.options["kafka.bootstrap.servers"])
     read = read.option("includeHeaders", "true").option("kafka.isolation.level", "read_committed")
-    found = read.option("subscribe", f"{sink.name},{second}").load()
+    actual = read.option("subscribe", f"{sink.name},{second}").load()
     columns = ("cast(key as string)", "cast(value as string)", "partition", "topic", "headers")
-    assertDataFrameEqual(found.selectExpr(*columns), frame)
+    assertDataFrameEqual(actual.selectExpr(*columns), frame)
 
 
 def test_what_is_wrong_is_said(sink: Sink, spark: SparkSession) -> None:

@@ -33,10 +33,10 @@ def attempt(cluster: ChannelCluster, options: SinkOptions, taken: Taken, task: i
     return Attempt(cluster, options.sink_id, taken.pair, task, number)
 
 
-def written(one: Attempt, options: SinkOptions, value: str) -> Attempt:
-    one.produce(options.topic or "", 0, batch(value))
-    one.finish()
-    return one
+def written(each: Attempt, options: SinkOptions, value: str) -> Attempt:
+    each.produce(options.topic or "", 0, batch(value))
+    each.finish()
+    return each
 
 
 def message(taken: Taken, transaction: Transaction | None) -> TaskMessage:
@@ -45,23 +45,23 @@ def message(taken: Taken, transaction: Transaction | None) -> TaskMessage:
 
 def check(cluster: ChannelCluster, options: SinkOptions, *values: str) -> None:
     topic = options.topic or ""
-    ids = {one.transactional_id for one in Admin(cluster).list_transactions(states=("Ongoing",)).listings}
-    assert [one for one in ids if one.startswith(options.sink_id)] == []
+    ids = {each.transactional_id for each in Admin(cluster).list_transactions(states=("Ongoing",)).listings}
+    assert [each for each in ids if each.startswith(options.sink_id)] == []
     assert (committed(cluster, topic), held_back(cluster, topic)) == (sorted(values), [])
 
 
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("messages", [True, False])
 def test_an_attempt_does_not_begin_when_its_batch_was_aborted(
-    cluster: ChannelCluster, options: SinkOptions, told: bool
+    cluster: ChannelCluster, options: SinkOptions, messages: bool
 ) -> None:
     sink = TwoPhaseSink(options)
     taken = sink.take()
     won = written(attempt(cluster, options, taken), options, "lost")
-    late = attempt(cluster, options, taken, task=1)
-    sink.abort([message(taken, won.transaction)] if told else [])
+    delayed = attempt(cluster, options, taken, task=1)
+    sink.abort([message(taken, won.transaction)] if messages else [])
 
     with pytest.raises(TooLate, match="begins when its batch has ended"):
-        written(late, options, "late")
+        written(delayed, options, "late")
     check(cluster, options)
 
 
@@ -84,15 +84,15 @@ def test_an_attempt_that_has_begun_is_ended_with_its_batch(
     sink = TwoPhaseSink(options)
     taken = sink.take()
     won = written(attempt(cluster, options, taken), options, "won")
-    late = attempt(cluster, options, taken, number=1)
-    late.produce(options.topic or "", 0, batch("late"))
+    delayed = attempt(cluster, options, taken, number=1)
+    delayed.produce(options.topic or "", 0, batch("late"))
     if end == "commit":
         sink.commit([message(taken, won.transaction)], 0)
     else:
         sink.abort([message(taken, won.transaction)])
 
     with pytest.raises(ClientError):
-        written(late, options, "late")
+        written(delayed, options, "late")
     check(cluster, options, *(["won"] if end == "commit" else []))
 
 
@@ -101,7 +101,7 @@ def test_attempts_do_not_take_each_others_transaction(cluster: ChannelCluster, o
     sink = TwoPhaseSink(options)
     taken = sink.take()
     both = [written(attempt(cluster, options, taken), options, value) for value in ("won", "again")]
-    names = [one.transaction.transactional_id for one in both if one.transaction]
+    names = [each.transaction.transactional_id for each in both if each.transaction]
     assert names == [transactional_id(options.sink_id, 0, slot) for slot in (0, 1)]
 
     sink.commit([message(taken, both[0].transaction)], 0)
@@ -125,8 +125,8 @@ def test_tasks_of_a_driver_that_was_replaced_do_not_begin(cluster: ChannelCluste
 
 def test_an_attempt_that_fails_aborts_what_it_began(cluster: ChannelCluster, options: SinkOptions) -> None:
     taken = TwoPhaseSink(options).take()
-    with pytest.raises(ZeroDivisionError), attempt(cluster, options, taken) as one:
-        one.produce(options.topic or "", 0, batch("lost"))
+    with pytest.raises(ZeroDivisionError), attempt(cluster, options, taken) as each:
+        each.produce(options.topic or "", 0, batch("lost"))
         raise ZeroDivisionError
     check(cluster, options)
 

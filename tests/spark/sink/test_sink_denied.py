@@ -33,8 +33,8 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def denying(tmp_path: Path) -> Iterator[LiveBroker]:
-    with LiveBroker(tmp_path / "data", f"{DENY}=all-*,task-0-*") as made:
-        yield made
+    with LiveBroker(tmp_path / "data", f"{DENY}=all-*,task-0-*") as created:
+        yield created
 
 
 def options(broker: LiveBroker, sink_id: str, mode: str = "2pc") -> SinkOptions:
@@ -43,7 +43,7 @@ def options(broker: LiveBroker, sink_id: str, mode: str = "2pc") -> SinkOptions:
 
 
 def ids(cluster: ChannelCluster, *states: str) -> list[str]:
-    return [one.transactional_id for one in Admin(cluster).list_transactions(states=states).listings]
+    return [each.transactional_id for each in Admin(cluster).list_transactions(states=states).listings]
 
 
 def test_the_driver_is_told_and_has_changed_nothing(denying: LiveBroker) -> None:
@@ -51,7 +51,7 @@ def test_the_driver_is_told_and_has_changed_nothing(denying: LiveBroker) -> None
         make_topic(cluster, "t")
         with pytest.raises(NotAllowed, match=r"'all-gate' may not be used .* TWO_PHASE_COMMIT .* 'all-' .*mode=single"):
             TwoPhaseSink(options(denying, "all")).take()
-        assert [one for one in ids(cluster) if one.startswith("all-")] == []
+        assert [each for each in ids(cluster) if each.startswith("all-")] == []
 
         run(SingleSink(options(denying, "all", "single")), 0)
         assert (committed(cluster, "t"), held_back(cluster, "t")) == (["row"], [])

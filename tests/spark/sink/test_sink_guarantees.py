@@ -44,23 +44,23 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def name(cluster: ChannelCluster, request: pytest.FixtureRequest) -> str:
     """Of the topic and the sink."""
-    made = re.sub("[^A-Za-z0-9]", "-", request.node.name)
-    make_topic(cluster, made)
-    return made
+    created = re.sub("[^A-Za-z0-9]", "-", request.node.name)
+    make_topic(cluster, created)
+    return created
 
 
 @pytest.fixture
 def options(broker: LiveBroker, name: str) -> Open:
-    def made(**more: str) -> SinkOptions:
+    def log_with(**more: str) -> SinkOptions:
         given = {"kafka.bootstrap.servers": str(broker.address), "topic": name, "sinkId": name}
-        return sink_options(given | {one.replace("_", "."): value for one, value in more.items()}, stream=True)
+        return sink_options(given | {each.replace("_", "."): value for each, value in more.items()}, stream=True)
 
-    return made
+    return log_with
 
 
 def check(cluster: ChannelCluster, name: str, rows: int) -> None:
-    found = {one.transactional_id for one in Admin(cluster).list_transactions(states=("Ongoing",)).listings}
-    assert [one for one in found if one.startswith(name)] == []
+    actual = {each.transactional_id for each in Admin(cluster).list_transactions(states=("Ongoing",)).listings}
+    assert [each for each in actual if each.startswith(name)] == []
     assert (committed(cluster, name), held_back(cluster, name)) == (["row"] * rows, [])
 
 
@@ -104,12 +104,12 @@ def test_a_driver_with_another_mode_cannot_commit_what_its_successor_has_written
     modes = {SingleSink: options(mode="single"), TwoPhaseSink: options()}
     zombie, successor = old(modes[old]), new(modes[new])  # type: ignore[call-arg, index]
     taken = zombie.take()
-    late = zombie.write(taken, "query", 0, ROWS)
+    delayed = zombie.write(taken, "query", 0, ROWS)
     after = successor.take()
     message = successor.write(after, "query", 0, ROWS)
     another_process()
     with pytest.raises((DecisionError, ProducerFenced)):
-        zombie.commit([late], 0)
+        zombie.commit([delayed], 0)
     another_process()
     successor.commit([message], 0)
     check(cluster, name, 1)
@@ -233,14 +233,14 @@ def test_two_drivers_that_start_at_once_leave_nothing_open(
     init = two_phase_sink.init_producer
     taken = []
 
-    def interrupted(made: ChannelCluster, transactional_id: str, *more: object, **named: object) -> object:
+    def interrupted(created: ChannelCluster, transactional_id: str, *more: object, **named: object) -> object:
         if (
             transactional_id.endswith("-gate") and "two_phase" not in named and not taken
         ):  # Behind the look at the right.
             taken.append(None)
             another_process()
             taken[0] = second.take()
-        return init(made, transactional_id, *more, **named)  # type: ignore[arg-type]
+        return init(created, transactional_id, *more, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(two_phase_sink, "init_producer", interrupted)
     with pytest.raises(DecisionError):

@@ -103,11 +103,11 @@ def _of(text: str) -> StructType:
     pair = StructType().add("key", StringType()).add("value", BinaryType())
     simple |= {"headers": ArrayType(pair), "strings": ArrayType(StringType())}
     simple |= {"texts": ArrayType(StructType().add("key", StringType()).add("value", StringType()))}
-    made = StructType()
+    created = StructType()
     for field in filter(None, text.split(", ")):
         name, kind = field.split()
-        made.add(name, simple[kind])
-    return made
+        created.add(name, simple[kind])
+    return created
 
 
 @pytest.mark.parametrize("good", [
@@ -156,32 +156,32 @@ def written(
     rows: list[list[Row]], topic: str | None = "t", partitions: int = 4, **more: object
 ) -> list[tuple[str, int, str]]:
     """(topic, partition, value) in the order of the batches."""
-    found = []
-    for one in pieces(map(table, rows), topic, lambda name: partitions, **more):  # type: ignore[arg-type]
-        records = list(read_records(read_header(one.data), one.data, HEADER_SIZE))
-        assert len(records) == one.rows
-        found += [(one.topic, one.partition, (record.value or b"").decode()) for record in records]
-    return found
+    actual = []
+    for each in pieces(map(table, rows), topic, lambda name: partitions, **more):  # type: ignore[arg-type]
+        records = list(read_records(read_header(each.data), each.data, HEADER_SIZE))
+        assert len(records) == each.rows
+        actual += [(each.topic, each.partition, (record.value or b"").decode()) for record in records]
+    return actual
 
 
 def test_keys_decide_on_partitions_as_in_other_clients() -> None:
     keys = ["21", "foobar", "abc", "a-little-bit-long-string"]
     hashes = [-973932308, -790332482, 479470107, -985981536]
-    found = written([[{"value": key, "key": key} for key in keys]], partitions=7)
+    actual = written([[{"value": key, "key": key} for key in keys]], partitions=7)
 
-    assert {value: partition for _, partition, value in found} == {
-        key: (one & 0x7FFF_FFFF) % 7 for key, one in zip(keys, hashes, strict=True)
+    assert {value: partition for _, partition, value in actual} == {
+        key: (each & 0x7FFF_FFFF) % 7 for key, each in zip(keys, hashes, strict=True)
     }
 
 
 def test_rows_keep_their_order_in_a_partition() -> None:
     rows: list[Row] = [{"value": f"{number:04d}", "key": f"{number % 37}"} for number in range(1_000)]
-    found = written([rows[:400], rows[400:]])
+    actual = written([rows[:400], rows[400:]])
 
     for partition in range(4):
-        values = [value for _, one, value in found if one == partition]
+        values = [value for _, each, value in actual if each == partition]
         assert values == sorted(values) and values
-    assert sorted(value for _, _, value in found) == [row["value"] for row in rows]
+    assert sorted(value for _, _, value in actual) == [row["value"] for row in rows]
 
 
 def test_rows_without_a_key_are_spread_chunk_by_chunk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,19 +28,19 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         return
     from tests.peers.kafka_broker import apache_kafka
 
-    with apache_kafka(tmp_path_factory.mktemp("kafka")) as made:
-        yield made
+    with apache_kafka(tmp_path_factory.mktemp("kafka")) as created:
+        yield created
 
 
 @pytest.fixture
 def sink(spark: SparkSession, bootstrap: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sink]:
     with ChannelCluster(parse_bootstrap(bootstrap)) as cluster:
-        made = Sink(spark, bootstrap, cluster, tmp_path, request.node.name)
-        made.options["mode"] = "single"
-        made.together = True
-        yield made
-        made.settled()
-        made.check()
+        created = Sink(spark, bootstrap, cluster, tmp_path, request.node.name)
+        created.options["mode"] = "single"
+        created.together = True
+        yield created
+        created.settled()
+        created.check()
 
 
 def test_batches_are_there_once(sink: Sink) -> None:

@@ -37,11 +37,11 @@ def test_a_version_that_was_committed_or_a_lower_one_is_not_written_again(
     """Each write id has a version of its own, which other writes to the sink do not change."""
     job = world.job(f"versions.{mode}.{store}", store, [ROWS], mode=mode, is_batch=True)
     counts = []
-    for one in (
+    for each in (
         version(job, "a", 1), version(job, "a", 1), version(job, "a", 0), version(job, "b", 0), job, version(job, "a", 1),
         version(job, "a", 3), version(job, "a", 2), version(job, "b", 0),
     ):  # fmt: skip
-        assert save(session, one) is None
+        assert save(session, each) is None
         with world.broker.cluster() as cluster:
             counts.append(len(committed(cluster, job.topic)) // len(ROWS))
 
@@ -81,13 +81,13 @@ def test_a_version_whose_write_was_killed_at_any_step_is_there_once_when_it_is_r
 ) -> None:
     job = world.job(f"killed.{mode}.{store}", store, [ROWS], mode=mode, is_batch=True)
     for number, fault in enumerate(KILLED[mode]):
-        one = rerun(version(job, "a", number), faults=f"faults-{fault.name}")
-        one.plan.write(fault, Fault("abort", ABORT, EXIT))
-        assert save(session, one) is not None
-        assert one.plan.fired(fault) == fault.times
-        again = version(job, "a", number)
+        each = rerun(version(job, "a", number), faults=f"faults-{fault.name}")
+        each.plan.write(fault, Fault("abort", ABORT, EXIT))
+        assert save(session, each) is not None
+        assert each.plan.fired(fault) == fault.times
+        restarted = version(job, "a", number)
         for _ in range(2):
-            assert save(session, again) is None
+            assert save(session, restarted) is None
 
     world.expected[job.topic] *= len(KILLED[mode])
     world.check(job)
@@ -98,7 +98,9 @@ class Example:
 
     def __init__(self, bootstrap: str, checkpoint: Path) -> None:
         (text,) = [
-            one for one in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL) if "writeVersion" in one
+            each
+            for each in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+            if "writeVersion" in each
         ]
         assert "localhost:9092" in text and "/data/checkpoints/totals" in text
         self._text = text.replace("localhost:9092", bootstrap).replace("/data/checkpoints/totals", str(checkpoint))

@@ -31,11 +31,13 @@ def topic(cluster: ChannelCluster) -> str:
     writer = TransactionalWriter(cluster, "mixed-writer")
     writer.init(False)
     for number in range(3):
-        keys = pa.array([None if one % 5 == 0 else b"key-%d" % one for one in range(ROWS)])
-        values = pa.array([None if one % 7 == 0 else b"%d" % number + b"x" * (one % 200) for one in range(ROWS)])
-        times = pa.array([START_MS + 10_000 * number + one for one in range(ROWS)])
+        keys = pa.array([None if each % 5 == 0 else b"key-%d" % each for each in range(ROWS)])
+        values = pa.array([None if each % 7 == 0 else b"%d" % number + b"x" * (each % 200) for each in range(ROWS)])
+        times = pa.array([START_MS + 10_000 * number + each for each in range(ROWS)])
         for partition in range(2):
-            writer.produce("mixed", partition, (one.data for one in encode(keys, values, times, batch_bytes_max=4_000)))
+            writer.produce(
+                "mixed", partition, (each.data for each in encode(keys, values, times, batch_bytes_max=4_000))
+            )
         writer.flush()
         writer.abort() if number == 1 else writer.commit()
     writer.produce("mixed", 0, batch("open"))

@@ -51,11 +51,11 @@ def test_each_partition_is_admitted_in_proportion_to_what_it_has(
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=3, max_size=3), st.integers(1, 10**6))
 def test_what_is_admitted_goes_on_and_comes_to_the_end(sizes: list[tuple[int, int]], most: int) -> None:
-    start, latest = of(tuple(one[0] for one in sizes)), of(tuple(sum(one) for one in sizes))
+    start, latest = of(tuple(each[0] for each in sizes)), of(tuple(sum(each) for each in sizes))
     end = admit(start, latest, most)
 
     assert new_offsets(start, end) <= most + len(sizes)
-    assert all(start[one] <= end[one] <= latest[one] for one in latest)
+    assert all(start[each] <= end[each] <= latest[each] for each in latest)
     assert (end == start) == (latest == start)
 
 
@@ -82,7 +82,7 @@ def test_ranges_are_cut_until_there_are_enough(
 ) -> None:
     named = [Range(where, *bounds) for where, bounds in zip((A, B, C), ranges, strict=False)]
 
-    assert [one.size for one in split(named, least, most)] == sizes
+    assert [each.size for each in split(named, least, most)] == sizes
 
 
 @settings(deadline=None)
@@ -91,11 +91,11 @@ def test_pieces_cover_every_offset_once(bounds: list[tuple[int, int]], least: in
     ranges = [Range(where, start, start + size) for where, (start, size) in zip((A, B, C), bounds, strict=False)]
 
     def covered(some: list[Range]) -> list[tuple[TopicPartition, int]]:
-        return [(one.where, offset) for one in some for offset in range(one.start, one.end)]
+        return [(each.where, offset) for each in some for offset in range(each.start, each.end)]
 
     pieces = split(ranges, least, most)
     assert sorted(covered(pieces)) == sorted(covered(ranges))
-    assert all(0 < one.size <= most for one in pieces)
+    assert all(0 < each.size <= most for each in pieces)
 
 
 def test_what_is_gone_is_said_of_each_partition() -> None:
@@ -120,7 +120,7 @@ LOG: dict[int, Offsets] = {EARLIEST: of((3, 4)), LATEST: of((30, 40)), 1_000: of
 
 
 def listing(wanted: Mapping[TopicPartition, int]) -> Offsets:
-    return {one: LOG[which][one] for one, which in wanted.items()}
+    return {each: LOG[which][each] for each, which in wanted.items()}
 
 
 RESOLVED = [
@@ -136,10 +136,10 @@ RESOLVED = [
 
 @pytest.mark.parametrize(("position", "offsets", "moving"), RESOLVED)
 def test_a_position_is_an_offset_of_every_partition(position: Position, offsets: tuple[int, ...], moving: str) -> None:
-    found = resolve(position, [A, B], listing)
+    actual = resolve(position, [A, B], listing)
 
-    assert found.offsets == of(offsets)
-    assert found.moving == {{"A": A, "B": B}[one] for one in moving}
+    assert actual.offsets == of(offsets)
+    assert actual.moving == {{"A": A, "B": B}[each] for each in moving}
 
 
 UNRESOLVED = [

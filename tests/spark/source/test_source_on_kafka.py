@@ -28,15 +28,15 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def cluster(kafka: str) -> Iterator[ChannelCluster]:
     """With committed and aborted transactions in two partitions."""
-    with ChannelCluster(parse_bootstrap(kafka)) as made:
-        make_topic(made, "seen", 2)
+    with ChannelCluster(parse_bootstrap(kafka)) as created:
+        make_topic(created, "seen", 2)
         for number in range(6):
-            produce(made, "seen", number % 2, *rows(f"{number}", 40), commit=number not in (2, 3))
-        yield made
+            produce(created, "seen", number % 2, *rows(f"{number}", 40), commit=number not in (2, 3))
+        yield created
 
 
 def committed() -> list[str]:
-    return sorted(one for number in (0, 1, 4, 5) for one in rows(f"{number}", 40))
+    return sorted(each for number in (0, 1, 4, 5) for each in rows(f"{number}", 40))
 
 
 def test_rows_are_those_of_sparks_own_source(spark: SparkSession, kafka: str, cluster: ChannelCluster) -> None:

@@ -59,7 +59,9 @@ TAKEN = [
 
 @pytest.mark.parametrize(("options", "name", "value"), TAKEN)
 def test_an_option_is_taken_as_sparks_own_source_takes_it(options: dict[str, str], name: str, value: object) -> None:
-    assert getattr(parse_options({one.lower(): text for one, text in (LEAST | options).items()}, False), name) == value
+    assert (
+        getattr(parse_options({each.lower(): text for each, text in (LEAST | options).items()}, False), name) == value
+    )
 
 
 REFUSED = [

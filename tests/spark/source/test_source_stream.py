@@ -77,14 +77,17 @@ def test_offsets_behind_the_latest_are_those_of_sparks_own_source(
     make_topic(cluster, "behind", 2)
     produce(cluster, "behind", 0, *rows("large", 20))
     produce(cluster, "behind", 1, *rows("small", 5))
-    found = {}
+    actual = {}
     for form in ("stuntbroker", "kafka"):
         query = Query(spark, str(broker.address), tmp_path / form, subscribe="behind", maxOffsetsPerTrigger=9)
         query.form = form
         query.run()
-        found[form] = [one.sources[0] for one in query.progress]
+        actual[form] = [each.sources[0] for each in query.progress]
 
-    ours, theirs = [offsets_behind_latest(one) for one in found["stuntbroker"]], [one.metrics for one in found["kafka"]]
+    ours, theirs = (
+        [offsets_behind_latest(each) for each in actual["stuntbroker"]],
+        [each.metrics for each in actual["kafka"]],
+    )
     assert ours == theirs
     assert len(ours) > 1 and ours[-1]["maxOffsetsBehindLatest"] == "0"
 

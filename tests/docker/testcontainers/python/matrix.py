@@ -101,7 +101,7 @@ def transact(bootstrap: str) -> str | None:
     return None if values == [b"committed"] else f"read {values} instead of [b'committed']"
 
 
-def one(name: str) -> int:
+def single(name: str) -> int:
     begin = time.time()
     container, bootstrap = MODULES[name]()
     container.with_kwargs(**(container._kwargs | {"labels": {"tc-matrix": RUN}}))
@@ -150,5 +150,5 @@ def main(parts: list[str]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        sys.exit(one(sys.argv[2]))
+        sys.exit(single(sys.argv[2]))
     sys.exit(main(sys.argv[1:]))
