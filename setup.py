@@ -24,6 +24,11 @@ PACKAGE = "stuntbroker"
 NOT_PACKED = ("tests", "tools")
 COMPILED = (
     "broker/connection.py",
+    "broker/router.py",
+    "broker/topics.py",
+    "broker/coordinator_errors.py",
+    "storage/log_config.py",
+    "storage/open_files.py",
     "broker/handlers/k26_end_txn.py",
     "broker/plain_produce.py",
     "broker/producer_ids.py",

@@ -32,10 +32,22 @@ RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 SETS_MAX: Final = 1_000
 _sets: dict[tuple[TopicPartition, ...], frozenset[TopicPartition]] = {}
 """Sets of partitions that were added together lately: interned sets compare by identity, several times on their way."""
-_new = tuple.__new__
 
-AcceptedBatch = tuple[int, PartitionLog, Buffer, HeaderFields, Producer | None]
-"""(partition, its log, batch, its header, who wrote it when it has written there before)"""
+
+class AcceptedBatch:
+    """A batch of the request that passes every check that needs no coordinator."""
+
+    __slots__ = ("header", "index", "log", "producer", "records")
+
+    def __init__(
+        self, index: int, log: PartitionLog, records: Buffer, header: HeaderFields, producer: Producer | None
+    ) -> None:
+        self.index = index
+        self.log = log
+        self.records = records
+        self.header = header
+        self.producer = producer
+        """Who wrote it, when it has written there before."""
 
 
 def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
@@ -86,7 +98,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
                 new.append(log.name)
             if producer.next_sequence != header[BASE_SEQUENCE] or producers.unresolved_batches:
                 all_in_sequence = False
-        accepted_batches.append((index, log, records, header, producer))
+        accepted_batches.append(AcceptedBatch(index, log, records, header, producer))
     if not new:
         _write(connection, version, head, accepted_batches, False, all_in_sequence, OK, now_ms)
         return True
@@ -94,7 +106,7 @@ def handle(connection: Connection, fields: ProduceFields, version: int) -> bool:
         return False  # While the coordinator is waited for, the transaction may end where it is open.
     names = tuple(new)
     transactions = broker.transactions
-    added = _new(AddPartitions, (producer_id, epoch, _sets.get(names) or _new_set(names), 2))
+    added = AddPartitions(producer_id, epoch, _sets.get(names) or _new_set(names), 2)
     reply = transactions.try_immediately(transactional_id, added)
     if reply is not None:
         refused = _refusal(connection, transactional_id, reply.error, version) if reply.error else OK
@@ -148,19 +160,21 @@ def _write(
     rows = []
     if all_in_sequence and not refused:
         try:
-            for index, log, records, fields, producer in accepted_batches:
-                base_offset = log.append_admitted(records, fields, producer)
-                rows.append(pack_partition(index, 0, base_offset, -1, log.log_start_offset, 1, 0, 0))
+            for accepted in accepted_batches:
+                log = accepted.log
+                base_offset = log.append_admitted(accepted.records, accepted.header, accepted.producer)
+                rows.append(pack_partition(accepted.index, 0, base_offset, -1, log.log_start_offset, 1, 0, 0))
         except StorageError:
             all_in_sequence = False  # The failure comes again below, and is answered there.
-    for index, log, records, fields, _ in accepted_batches[len(rows) :]:
+    for accepted in accepted_batches[len(rows) :]:
+        log = accepted.log
         error, base_offset, stamped_ms, log_start_offset = refused, -1, -1, -1
-        header = _new(BatchHeader, fields)
+        header = BatchHeader._make(accepted.header)
         if first:
             log.producers.renew_unresolved(header)
         try:
             if not refused:
-                error, base_offset, stamped_ms = log.append_client(records, header, now_ms, True)
+                error, base_offset, stamped_ms = log.append_client(accepted.records, header, now_ms, True)
                 if error != RECORD_LIST_TOO_LARGE:
                     log_start_offset = log.log_start_offset
         except LogDeleted:
@@ -170,5 +184,5 @@ def _write(
             error = ErrorCode.KAFKA_STORAGE_ERROR
         if first:
             log.producers.mark_unresolved(header, True, now_ms)
-        rows.append(pack_partition(index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
+        rows.append(pack_partition(accepted.index, error, base_offset, stamped_ms, log_start_offset, 1, 0, 0))
     connection.reply_encoded(pack_one_topic(connection.correlation, version, head, rows))

@@ -1,8 +1,11 @@
-"""The requests to a transaction, and the effects that a decision asks the shell to perform. Values only."""
+"""The requests to a transaction, and the effects that a decision asks the shell to perform. Values only.
+
+Requests and effects are classes, which a compiled module makes and reads without the interpreter; nobody changes them.
+"""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from stuntbroker.coordinator.state import TopicPartition, Txn
 from stuntbroker.protocol.errors import ErrorCode
@@ -10,51 +13,97 @@ from stuntbroker.protocol.errors import ErrorCode
 OK: Final = ErrorCode.NONE
 
 
-class InitProducerId(NamedTuple):
+class Value:
+    """A value of named fields, those of `__match_args__`. It equals another one of its class with the same fields."""
+
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    def _fields(self) -> tuple[object, ...]:
+        return tuple([getattr(self, name) for name in self.__match_args__])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Value) and self.__class__ is other.__class__ and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash((self.__class__.__name__, self._fields()))
+
+    def __repr__(self) -> str:
+        fields = zip(self.__match_args__, self._fields(), strict=True)
+        return f"{self.__class__.__name__}({', '.join(f'{name}={value!r}' for name, value in fields)})"
+
+
+class InitProducerId(Value):
     """Take the transactional id over. The shell has checked `timeout_ms`; TIMEOUT_NONE asks for a two-phase transaction."""
 
-    timeout_ms: int
-    producer_id: int = -1
-    producer_epoch: int = -1
-    keep_prepared: bool = False
-    """KeepPreparedTxn (KIP-939): an open transaction is not aborted; the new instance decides its outcome."""
-    version: int = -1
-    """Version of the request; given only for a client of profile kip-588, where it says how much the client understands."""
+    __match_args__: ClassVar[tuple[str, ...]] = (
+        "timeout_ms",
+        "producer_id",
+        "producer_epoch",
+        "keep_prepared",
+        "version",
+    )
+
+    def __init__(
+        self,
+        timeout_ms: int,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        keep_prepared: bool = False,
+        version: int = -1,
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.keep_prepared = keep_prepared
+        """KeepPreparedTxn (KIP-939): an open transaction is not aborted; the new instance decides its outcome."""
+        self.version = version
+        """Version of the request; given only for a client of profile kip-588, where it says how much the client understands."""
 
 
-class AddPartitions(NamedTuple):
+class AddPartitions(Value):
     """Add partitions to the transaction; the first ones open it."""
 
-    producer_id: int
-    producer_epoch: int
-    partitions: frozenset[TopicPartition]
-    client_version: int
-    """2 when the request is of transaction version 2 (Produce 12, TxnOffsetCommit 5), else 0."""
+    __match_args__: ClassVar[tuple[str, ...]] = ("producer_id", "producer_epoch", "partitions", "client_version")
+
+    def __init__(
+        self, producer_id: int, producer_epoch: int, partitions: frozenset[TopicPartition], client_version: int
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.partitions = partitions
+        self.client_version = client_version
+        """2 when the request is of transaction version 2 (Produce 12, TxnOffsetCommit 5), else 0."""
 
 
-class Verify(NamedTuple):
+class Verify(Value):
     """Check that a partition is in the transaction, for clients of transaction versions 0 and 1."""
 
-    producer_id: int
-    producer_epoch: int
-    partition: TopicPartition
+    __match_args__: ClassVar[tuple[str, ...]] = ("producer_id", "producer_epoch", "partition")
+
+    def __init__(self, producer_id: int, producer_epoch: int, partition: TopicPartition) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.partition = partition
 
 
-class EndTxn(NamedTuple):
+class EndTxn(Value):
     """Commit or abort the transaction."""
 
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    client_version: int
-    """2 from EndTxn version 5 on: the epoch is bumped, and the response carries the new epoch."""
+    __match_args__: ClassVar[tuple[str, ...]] = ("producer_id", "producer_epoch", "commit", "client_version")
+
+    def __init__(self, producer_id: int, producer_epoch: int, commit: bool, client_version: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.commit = commit
+        self.client_version = client_version
+        """2 from EndTxn version 5 on: the epoch is bumped, and the response carries the new epoch."""
 
 
-class TimeOut(NamedTuple):
+class TimeOut(Value):
     """The transaction may have been open for longer than its time-out."""
 
 
-class MarkersWritten(NamedTuple):
+class MarkersWritten(Value):
     """Every partition of the prepared transaction has its marker."""
 
 
@@ -73,22 +122,31 @@ class Context(NamedTuple):
     """Epoch that a new transactional id starts with."""
 
 
-class Append(NamedTuple):
+class Append(Value):
     """Write the state to the transaction log. It must be durable BEFORE any later effect."""
 
-    txn: Txn
+    __match_args__: ClassVar[tuple[str, ...]] = ("txn",)
+
+    def __init__(self, txn: Txn) -> None:
+        self.txn = txn
 
 
-class WriteMarkers(NamedTuple):
+class WriteMarkers(Value):
     """End the transaction in all its partitions. MarkersWritten is decided when every partition has its marker."""
 
-    txn: Txn
+    __match_args__: ClassVar[tuple[str, ...]] = ("txn",)
+
+    def __init__(self, txn: Txn) -> None:
+        self.txn = txn
 
 
-class RejectNewRecords(NamedTuple):
+class RejectNewRecords(Value):
     """Refuse further records in the transaction: its writer is gone, and the new owner only decides its outcome (KIP-939)."""
 
-    txn: Txn
+    __match_args__: ClassVar[tuple[str, ...]] = ("txn",)
+
+    def __init__(self, txn: Txn) -> None:
+        self.txn = txn
 
 
 TRANSACTION_TIMED_OUT: Final = -588
@@ -107,17 +165,20 @@ class Reply(NamedTuple):
     ongoing_producer_epoch: int = -1
 
 
-class Redecide(NamedTuple):
+class Redecide(Value):
     """Decide the same request once more: the state that prevented it is gone."""
 
 
 Effect = Append | WriteMarkers | RejectNewRecords | Reply | Redecide
 
 
-class Decision(NamedTuple):
+class Decision(Value):
     """The shell performs `effects` in order; the first that fails stops the others. `txn` is the state after all of them."""
 
-    txn: Txn
-    effects: tuple[Effect, ...]
-    allocated_producer_id: bool = False
-    """Whether the decision used the context's `next_producer_id`."""
+    __match_args__: ClassVar[tuple[str, ...]] = ("txn", "effects", "allocated_producer_id")
+
+    def __init__(self, txn: Txn, effects: tuple[Effect, ...], allocated_producer_id: bool = False) -> None:
+        self.txn = txn
+        self.effects = effects
+        self.allocated_producer_id = allocated_producer_id
+        """Whether the decision used the context's `next_producer_id`."""

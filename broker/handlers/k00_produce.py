@@ -40,7 +40,6 @@ OK = ErrorCode.NONE
 INVALID_PRODUCER_EPOCH: Final = ErrorCode.INVALID_PRODUCER_EPOCH
 RECORD_LIST_TOO_LARGE: Final = ErrorCode.RECORD_LIST_TOO_LARGE
 PRODUCER: Final = slice(PRODUCER_ID, PRODUCER_EPOCH + 1)
-_new = tuple.__new__
 
 AcceptedBatch = tuple[PartitionProduceResponse, PartitionLog, Buffer, BatchHeader]
 
@@ -103,7 +102,7 @@ def _produce(connection: Connection, fields: ProduceFields, version: int, in_par
                 plain = plain_header(records, config.plain_bytes_max, now_ms + config.timestamp_after_ms_max)
             if plain is not None:
                 assert records is not None
-                header = _new(BatchHeader, plain)
+                header = BatchHeader._make(plain)
                 accepted_batch = response, log, records, header
             else:
                 left = left or ReadBudget()
@@ -324,9 +323,7 @@ class _PendingProduce:
         if self.version >= IMPLICIT_ADD_FROM:
             partitions = frozenset([entry[1].name for entry in to_add])
             self.asked_ms = now_ms
-            broker.transactions.ask(
-                transactional_id, _new(AddPartitions, (producer_id, epoch, partitions, 2)), self._added
-            )
+            broker.transactions.ask(transactional_id, AddPartitions(producer_id, epoch, partitions, 2), self._added)
             self.asked_ms = -1
         elif self.is_verified or broker.transactions.is_recovered(transactional_id) or any(map(_is_sealed, to_add)):
             self.left = len(to_add)

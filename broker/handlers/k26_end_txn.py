@@ -25,7 +25,6 @@ KEY: Final = 26
 VERSIONS = range(0, 6)
 FLEXIBLE_FROM: Final = 3
 BUMP_FROM: Final = 5
-_new = tuple.__new__
 
 EndTxnFields = tuple[str, int, int, bool]
 """(transactional id, producer id, producer epoch, committed)"""
@@ -52,7 +51,7 @@ def handle(connection: Connection, fields: EndTxnFields, version: int) -> EndTxn
         return EndTxnResponse(0, ErrorCode.INVALID_REQUEST)
 
     client_version = 2 if version >= BUMP_FROM else 0
-    request = _new(EndTxn, (producer_id, producer_epoch, committed, client_version))
+    request = EndTxn(producer_id, producer_epoch, committed, client_version)
     transactions = connection.broker.transactions
     reply = transactions.try_immediately(transactional_id, request)
     if reply is not None:

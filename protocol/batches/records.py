@@ -50,8 +50,8 @@ COMMIT_KEY: Final = b"\x00\x00\x00\x01"
 _MARKER_VALUE = Struct(">hi")
 
 
-HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""A BatchHeader, or as it was unpacked: a class of its own takes several times as long to make."""
+HeaderFields = tuple[int, ...]
+"""A BatchHeader, or its 13 fields as they were unpacked. Of open length, so that a compiled module passes it on as it is."""
 
 
 class BatchHeader(NamedTuple):

@@ -11,7 +11,7 @@ from types import CellType, FunctionType, GeneratorType, MethodType
 
 import pytest
 from txn_actors import ADD, ADD_AUDIT, COMMIT, COMMIT_TOLD, VERIFY, actor_in
-from txn_harness import ID, ORDERS, PRODUCER, Refused, World, txn_in
+from txn_harness import ID, ORDERS, PRODUCER, Refused, World, replaced, txn_in
 
 from stuntbroker.coordinator.actor import MAILBOX_LENGTH_MAX, Actor
 from stuntbroker.coordinator.requests import AddPartitions, InitProducerId, Reply, Request, TimeOut
@@ -106,7 +106,7 @@ def test_nothing_after_the_append_is_done_before_the_log_is_synced(world: World)
 def test_requests_wait_in_order_while_the_log_syncs(world: World) -> None:
     world.must_sync = True
     actor = actor_in(Phase.EMPTY)
-    stale = ADD._replace(producer_epoch=4)
+    stale = replaced(ADD, producer_epoch=4)
     for name, request in (("add", ADD), ("verify", VERIFY), ("more", ADD_AUDIT), ("stale", stale)):
         actor.ask(request, world.hear(name), world)
     messages = [
@@ -190,7 +190,7 @@ def test_who_waits_behind_a_keep_is_answered_by_what_was_kept(world: World) -> N
 
 def test_the_repetition_of_a_keep_appends_and_seals_nothing(world: World) -> None:
     actor = actor_in(Phase.ONGOING)
-    named = KEEP._replace(producer_id=PRODUCER, producer_epoch=5)
+    named = replaced(KEEP, producer_id=PRODUCER, producer_epoch=5)
     ask(actor, world, named)
 
     assert ask(actor, world, named) == ["reply NONE"]
@@ -226,7 +226,7 @@ def test_the_end_of_a_kept_transaction_has_the_pair_of_its_records_in_the_marker
     actor = actor_in(Phase.ONGOING)
     ask(actor, world, KEEP)
 
-    assert ask(actor, world, COMMIT._replace(producer_epoch=6)) == COMMIT_TOLD
+    assert ask(actor, world, replaced(COMMIT, producer_epoch=6)) == COMMIT_TOLD
     assert [(txn.producer_id, txn.producer_epoch) for txn in world.marked] == [(PRODUCER, 6)]
     assert actor.txn.client_pair == (PRODUCER, 7) and not actor.txn.is_recovered
 
@@ -330,7 +330,7 @@ def test_a_fault_after_the_sync_leaves_the_actor_usable_and_serves_who_waits(wor
     world.must_sync = world.refuse_markers = True
     actor = actor_in(Phase.ONGOING)
     ask(actor, world, COMMIT)
-    actor.ask(VERIFY._replace(producer_epoch=6), world.hear("waiting"), world)
+    actor.ask(replaced(VERIFY, producer_epoch=6), world.hear("waiting"), world)
     with pytest.raises(Refused):
         world.sync()
 
@@ -436,7 +436,7 @@ def test_an_actor_holds_no_task_timer_or_future(world: World) -> None:
     """Nor a closure: after a sync that was waited for it is as small as before."""
     world.must_sync = True
     actor = Actor(new_txn(ID, PRODUCER), 0)
-    for request in (InitProducerId(60_000), ADD._replace(producer_epoch=0), COMMIT._replace(producer_epoch=0)):
+    for request in (InitProducerId(60_000), replaced(ADD, producer_epoch=0), replaced(COMMIT, producer_epoch=0)):
         ask(actor, world, request)
         world.sync()
     world.sync()

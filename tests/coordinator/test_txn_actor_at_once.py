@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 from txn_actors import ADD, ADD_AUDIT, COMMIT, COMMIT_TOLD, VERIFY, actor_in
-from txn_harness import Refused, World, txn_in
+from txn_harness import Refused, World, replaced, txn_in
 
 from stuntbroker.coordinator.actor import Actor
 from stuntbroker.coordinator.requests import AddPartitions, EndTxn, Reply
 from stuntbroker.coordinator.state import Phase, Txn
 from stuntbroker.protocol.errors import ErrorCode
 
-ADDS_AND_ENDS = (ADD, ADD_AUDIT, COMMIT, COMMIT._replace(commit=False), COMMIT._replace(client_version=0))
+ADDS_AND_ENDS = (ADD, ADD_AUDIT, COMMIT, replaced(COMMIT, commit=False), replaced(COMMIT, client_version=0))
 
 
 @pytest.mark.parametrize("epoch", [4, 5, 6])
@@ -20,7 +20,7 @@ ADDS_AND_ENDS = (ADD, ADD_AUDIT, COMMIT, COMMIT._replace(commit=False), COMMIT._
 def test_at_once_does_what_ask_does_and_brings_the_reply_back(
     phase: Phase, request_: AddPartitions | EndTxn, epoch: int
 ) -> None:
-    request_ = request_._replace(producer_epoch=epoch)
+    request_ = replaced(request_, producer_epoch=epoch)
     each, other = World(), World()
     request, actor = actor_in(phase), actor_in(phase)
 
@@ -37,7 +37,7 @@ def test_at_once_takes_a_new_producer_id_as_ask_does() -> None:
     world = World()
     actor = Actor(txn_in(Phase.ONGOING, 32_766), 0)
 
-    assert actor.try_immediately(COMMIT._replace(producer_epoch=32_766), world) == Reply(
+    assert actor.try_immediately(replaced(COMMIT, producer_epoch=32_766), world) == Reply(
         ErrorCode.NONE, World().at.next_producer_id, 0
     )
     assert world.at.next_producer_id == World().at.next_producer_id + 1

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from txn_harness import AUDIT, ID, ORDERS, STRANGER, play, replies
+from txn_harness import AUDIT, ID, ORDERS, STRANGER, pair_of, play, replies
 
 from stuntbroker.coordinator import state
 from stuntbroker.coordinator.machine import decide
@@ -227,13 +227,13 @@ def test_who_was_fenced_never_succeeds_again(data: st.DataObject) -> None:
     walk = Walk(data, VERSIONS)
     for before, request, done in walk.steps():
         owner = before.client_pair
-        if isinstance(request, AddPartitions | Verify | EndTxn) and request[:2] != owner:
+        if isinstance(request, AddPartitions | Verify | EndTxn) and pair_of(request) != owner:
             (reply,) = replies(done)
             if reply.error == OK:
                 assert isinstance(request, EndTxn) and request.client_version == 2
                 assert reply[1:3] == owner
                 assert before.phase in COMPLETED and done == [reply]
-                assert request[:2] in [(owner[0], owner[1] - 1), (before.previous_producer_id, 32_766)]
+                assert pair_of(request) in [(owner[0], owner[1] - 1), (before.previous_producer_id, 32_766)]
 
 
 @given(st.data())
@@ -252,7 +252,7 @@ def test_a_transaction_that_was_kept_obeys_the_newest_pair_and_no_other(data: st
                 if repeats and not mine and not reply.error:
                     assert done == [Reply(OK, *before.client_pair, before.producer_id, before.producer_epoch)]
             else:
-                mine = request[:2] == before.client_pair and isinstance(request, EndTxn)
+                mine = pair_of(request) == before.client_pair and isinstance(request, EndTxn)
                 repeats = False
             if not mine and not repeats:
                 assert reply.error and done == [reply]
@@ -271,7 +271,7 @@ def test_a_transaction_without_a_time_out_ends_only_when_its_owner_or_a_new_inst
         ended = any(isinstance(effect, WriteMarkers) for effect in done)
         if ended and before.phase is Phase.ONGOING and before.timeout_ms == TIMEOUT_NONE:
             if isinstance(request, EndTxn):
-                assert request[:2] == before.client_pair
+                assert pair_of(request) == before.client_pair
             else:
                 assert isinstance(request, InitProducerId) and not request.keep_prepared
 
@@ -363,7 +363,7 @@ def test_a_time_out_is_remembered_until_the_next_transition_and_in_its_profile_o
         if before.timed_out_epoch != -1:
             assert walk.is_drafted and before.phase is Phase.COMPLETE_ABORT
             slow = before.timed_out_epoch
-            if isinstance(request, AddPartitions | Verify | EndTxn) and request[:2] == (before.producer_id, slow):
+            if isinstance(request, AddPartitions | Verify | EndTxn) and pair_of(request) == (before.producer_id, slow):
                 assert done == [Reply(TRANSACTION_TIMED_OUT)]
         elif not isinstance(request, TimeOut):
             assert [reply for reply in replies(done) if reply.error == TRANSACTION_TIMED_OUT] == []

@@ -42,6 +42,16 @@ def with_fields(txn: Txn, **fields: Any) -> Txn:
     return Txn(**(txn.as_dict() | fields))
 
 
+def replaced(request: Any, **fields: Any) -> Any:
+    """The same request with other values in some fields."""
+    return type(request)(**{name: getattr(request, name) for name in request.__match_args__} | fields)
+
+
+def pair_of(request: Any) -> tuple[int, int]:
+    """The producer id and epoch that a request names."""
+    return request.producer_id, request.producer_epoch
+
+
 def txn_in(phase: Phase, epoch: int = 5, last: int = 4, **changes: Any) -> Txn:
     """A transaction that orders-0 belongs to while there is one."""
     held = frozenset({ORDERS}) if phase is Phase.ONGOING or phase in PREPARED else frozenset()

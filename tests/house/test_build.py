@@ -69,7 +69,7 @@ def test_a_build_leaves_the_checkout_as_it_was(hook: str, checkout: Path) -> Non
 
 
 PHASES = {"ONGOING", "PREPARE_COMMIT", "Phase.EMPTY", "before.phase", "complete", "prepare"}
-IDENTITIES = {"None", "NO_ANSWER", "batch", "bytes", "EndTxn", "InitProducerId"} | PHASES
+IDENTITIES = {"None", "NO_ANSWER", "batch", "bytes", "segment", "other.__class__", "EndTxn", "InitProducerId"} | PHASES
 """What a compiled module may compare by `is`: objects that stay objects. A number or an error code does not."""
 
 

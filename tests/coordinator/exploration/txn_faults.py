@@ -11,7 +11,7 @@ import txn_batches
 import txn_explorer
 import txn_power
 import txn_producers
-from txn_harness import with_fields
+from txn_harness import replaced, with_fields
 from txn_power import Synced
 from txn_world import PARTITIONS, Rules, World
 
@@ -46,7 +46,7 @@ def rewritten(
 
         def changed(txn: Txn, request: Any, at: Context, rule: Callable[..., Decision] = rule) -> Decision:
             decision = rule(txn, request, at)
-            return decision._replace(effects=change(txn, decision))
+            return replaced(decision, effects=change(txn, decision))
 
         monkeypatch.setitem(machine.RULES, kind, changed)
 
@@ -106,7 +106,7 @@ def an_end_txn_of_any_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = machine.RULES[EndTxn]
 
     def changed(txn: Txn, request: EndTxn, at: Context) -> Decision:
-        return rule(txn, request._replace(producer_epoch=txn.producer_epoch), at)
+        return rule(txn, replaced(request, producer_epoch=txn.producer_epoch), at)
 
     monkeypatch.setitem(machine.RULES, EndTxn, changed)
 
@@ -157,7 +157,7 @@ def without_client_pair(txn: Txn) -> Txn:
 
 
 def a_keep_that_aborts(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked_instead(monkeypatch, InitProducerId, lambda txn, request: (txn, request._replace(keep_prepared=False)))
+    asked_instead(monkeypatch, InitProducerId, lambda txn, request: (txn, replaced(request, keep_prepared=False)))
 
 
 def a_keep_that_does_not_bump_the_pair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def a_kept_transaction_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
         if (request.producer_id, request.producer_epoch) != txn.client_pair:
             return txn, request
         after = without_client_pair(txn)
-        return after, request._replace(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
+        return after, replaced(request, producer_id=after.producer_id, producer_epoch=after.producer_epoch)
 
     asked_instead(monkeypatch, AddPartitions, change)
 
@@ -235,7 +235,7 @@ def the_old_pair_accepted_after_a_keep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def a_keep_by_whoever_names_an_old_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(txn: Txn, request: InitProducerId) -> tuple[Txn, InitProducerId]:
-        return txn, request._replace(producer_id=-1, producer_epoch=-1) if request.keep_prepared else request
+        return txn, replaced(request, producer_id=-1, producer_epoch=-1) if request.keep_prepared else request
 
     asked_instead(monkeypatch, InitProducerId, change)
 
