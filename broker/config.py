@@ -111,6 +111,14 @@ class BrokerConfig:
         """Put other values in force, all at once."""
         self._values = dict(values)
 
+    def as_given(self) -> BrokerConfig:
+        """Return the configuration as a broker starts with it: what was changed while this one ran is left out."""
+        config = BrokerConfig(self.given)
+        config.ceilings.update(self.ceilings)
+        lowered = {name: min(config[name], most) for name, most in self.ceilings.items()}
+        config.replace({**config.values, **lowered})
+        return config
+
     @property
     def accepts_any_replication_factor(self) -> bool:
         """Whether a replication factor above 1 is accepted (`stuntbroker.replication.factor=any`)."""

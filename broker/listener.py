@@ -235,6 +235,15 @@ class Listener:
         self._gateway = gateway() if config["stuntbroker.mapped.address"] or _in_container() else None
         self._config = config
 
+    def reopened(self, config: BrokerConfig) -> Listener:
+        """Return the same listener for a broker that follows this one, on the same port."""
+        port = self.addresses[0].port if self.addresses else self.port
+        return Listener(self.name, self.host, port, config, self._advertised, self.personality, self.profile)
+
+    def beside(self, config: BrokerConfig) -> Listener:
+        """Return a listener for a broker beside this one, on a port of the kernel's choice."""
+        return Listener(self.name, self.host, 0, config, None, self.personality, self.profile)
+
     def bind(self) -> list[socket.socket]:
         """Return bound sockets for every address of the host, all on one port. Raises CannotListen."""
         try:

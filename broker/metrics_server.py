@@ -36,6 +36,11 @@ class MetricsServer:
         self._servers: list[asyncio.Server] = []
         self._clients: set[asyncio.StreamWriter] = set()
 
+    def follow(self, broker: Services) -> None:
+        """Answer with the figures of another broker from now on, which has taken the place of this one."""
+        self._broker = broker
+        self._metrics = Metrics(broker)
+
     async def start(self, host: str, port: int) -> Address:
         """Listens; the address that it gives is the first one. Raises OSError."""
         addresses = []

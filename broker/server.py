@@ -86,10 +86,11 @@ class Broker:
         """Called when properties were changed while it runs."""
         self._servers: list[asyncio.Server] = []
         self._keeper: Housekeeping | None = None
-        self._temporary = data_dir is None
+        self.is_temporary = data_dir is None
+        """The data folder goes when the broker stops."""
         self._groups: GroupCoordinator | None = None
         self._dynamic_config: DynamicConfig | None = None
-        self._durability = durability
+        self.durability = durability
         self.data_dir = DataDir(data_dir or make_temporary_folder(), truncate_damaged, disk)
         try:
             self._open()
@@ -101,12 +102,12 @@ class Broker:
         """Reads the data folder back."""
         data_dir = self.data_dir
         self.syncer: Syncer | None = None
-        if self._durability == "power":
+        if self.durability == "power":
             self.syncer = Syncer(self._run_beside, self._sync_failed, data_dir.points, data_dir.disk)
         if self.syncer is not None:
             self.data_dir.path_created = self.syncer.path_created
         self.cluster_id = self._identify()
-        if self.syncer is not None and self._is_new:
+        if self.syncer is not None and self.is_new:
             self.syncer.path_created(os.path.dirname(os.path.abspath(self.data_dir.path)))
         self.turn = Turn(self._in_next_turn, self._write_failed, self._answer_refused, self.data_dir.points)
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.chance)
@@ -118,7 +119,7 @@ class Broker:
         if image.broker_configs:
             self._load_dynamic_config()  # Before the logs are read, which follow it.
         self.topics.restore(image, self.events)
-        if self._is_new:
+        if self.is_new:
             if image.topics or image.others or image.quotas:
                 self.events.warning("cluster_id_lost", folder=self.data_dir.path, now=self.cluster_id)
             self.data_dir.write_properties(
@@ -133,7 +134,7 @@ class Broker:
         self.data_dir.compact_journal([*kept, {"producer_ids_below": first}])
         self.data_dir.open_journal()
         before = self.features.start_at(self.config)
-        if before is not None and not self._is_new:
+        if before is not None and not self.is_new:
             after = self.features.transaction_version
             self.events.warning(
                 "feature_set_by_property", feature=TRANSACTION_VERSION, from_level=before, to_level=after
@@ -150,7 +151,8 @@ class Broker:
             or uuid_text(self.chance.random_bytes(16))
         )
         known = properties.get("node.id")
-        self._is_new = known is None
+        self.is_new = known is None
+        """The data folder had no broker before."""
         if known is not None and known != str(self.node_id) and "node.id" in self.config.given:
             raise StorageError(
                 f"the data folder {self.data_dir.path} belongs to node {known}, not {self.node_id}: "
@@ -256,6 +258,26 @@ class Broker:
         every(IDLE_CHECK_MS, keeper.idle_connections)
         every(DESCRIPTORS_CHECK_MS, keeper.look_at_descriptors, lambda: None)
 
+    async def abandon(self) -> None:
+        """Stop at once and leave the data folder as it is: another broker follows in it, or in its place."""
+        for server in self._servers:
+            server.close()
+        self.broken = True
+        if self.syncer is not None:
+            self.syncer.stop()
+        self._end_requests()
+        for connection in list(self.connections):
+            connection.abort()
+        await asyncio.sleep(0)
+        self.data_dir.abandon()
+
+    def _end_requests(self) -> None:
+        """Nothing that waits goes on, and nothing is due any more."""
+        self.long_requests.clear()
+        self.timers.close()
+        if self._keeper is not None:
+            self._keeper.close()
+
     async def stop(self) -> None:
         """No new client, no new request; what was acknowledged is on the disk when this returns."""
         for server in self._servers:
@@ -268,10 +290,7 @@ class Broker:
                 await asyncio.wait_for(synced.wait(), STOP_GRACE_S)
         for connection in list(self.connections):
             connection.close()
-        self.long_requests.clear()
-        self.timers.close()
-        if self._keeper is not None:
-            self._keeper.close()
+        self._end_requests()
         await asyncio.sleep(0)  # Lets the transports send what is written.
         self.events.log_suppressed(at_end=True)
         self._forget_temporary()
@@ -281,14 +300,14 @@ class Broker:
             self.data_dir.abandon()  # The next start reads everything again, as after a crash.
         else:
             self.data_dir.close()
-        if self._temporary:
+        if self.is_temporary:
             import shutil
 
             shutil.rmtree(self.data_dir.path, ignore_errors=True)
 
     def remove_stale_folders(self) -> None:
         """Begins to remove, beside the event loop, the temporary folders that killed brokers left."""
-        if self._temporary:
+        if self.is_temporary:
             from threading import Thread
 
             from stuntbroker.broker.stale_folders import remove_stale_folders

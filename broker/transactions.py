@@ -92,6 +92,8 @@ class Transactions:
         self.hold: Hold | None = None
         self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX
         self._stops: TxnStops | None = None
+        self.replayed: Callable[[], None] | None = None
+        """Called once every actor is there again, before what is prepared is finished: for a copy of another broker."""
         self._none_expires_before_ms = 0
         self._expiry: Iterator[None] | None = None
         """The search for expired ids that is under way."""
@@ -211,6 +213,10 @@ class Transactions:
         for actor in self.open:
             if actor.txn.producer_id == producer_id:
                 self.fences.add(actor.txn.transactional_id, "admin", connection)
+
+    def busy_ids(self) -> list[str]:
+        """The transactional ids of which a request is under way."""
+        return [transactional_id for transactional_id, actor in self._actors.items() if actor.busy]
 
     # --- ports of the actors
 
@@ -469,9 +475,11 @@ class Transactions:
 
         What was kept for its two-phase client to decide on stays open, and closed to records.
         """
+        if self.replayed is not None:
+            self.replayed()
         for actor in self.open:
             if actor.txn.is_recovered:
                 self.reject_new_records(actor.txn)
-        for actor in [a for a in self.open if a.txn.phase in PREPARED]:
+        for actor in [a for a in self.open if a.txn.phase in PREPARED and not a.busy]:
             actor.finish(self)
             self.broker.events.info("txn_finished_after_restart", transactional_id=actor.txn.transactional_id)

@@ -32,6 +32,13 @@ usage: stuntbroker ctl COMMAND [options]
   wait CONDITION     until it is true, at most --timeout TIME (10s): {"topic": "orders", "last_stable_offset": 5}
   seed STATE         bring about a state: {"hanging": {"topic": "orders"}}
   late REQUEST       have a request arrive late: {"api": "EndTxn", "transactional_id": "pay-1"}
+  snapshots          all snapshots
+  snapshot [NAME]    keep the broker's whole state, open transactions included
+  restore NAME       put the broker into the state of a snapshot
+  reset              put it into the state of its start
+  forks              the copies that run beside it
+  fork [NAME]        start copies in the state of a snapshot, or of now   [--count N]
+  unfork [ID]        stop a copy, or all
   requests           the last requests         [--limit N, default 20]
   transactions       every transactional id
   fences             who was told to be fenced, and why
@@ -48,6 +55,7 @@ Examples:
   stuntbroker ctl fault '{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"error": "NOT_COORDINATOR"}}'
 """
 CONTROL_OPTIONS: Final = ("--control", "--control-token")
+FORKS_AT_ONCE_MAX: Final = 100
 UNITS: Final = {"ms": "ms", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 TIME: Final = re.compile(r"(\d{1,12}(?:\.\d+)?)(ms|s|m|h|d)")
 Options = dict[str, list[str]]
@@ -61,6 +69,7 @@ class Command(NamedTuple):
     word: str = ""
     """What the word is that is no option."""
     words_max: int = 1
+    words_min: int = 1
     options: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
 
@@ -75,7 +84,11 @@ def ctl(arguments: list[str]) -> int:
     known = (*CONTROL_OPTIONS, *command.options)
     given = options(others, known, ("--json", *command.flags), with_words=bool(command.word))
     words = given.get("", [])
-    if command.word and not 1 <= len(words) <= command.words_max and not given.keys() & set(command.flags):
+    if (
+        command.word
+        and not command.words_min <= len(words) <= command.words_max
+        and not given.keys() & set(command.flags)
+    ):
         raise UsageError(f"ctl {name} needs one {command.word}")
     url = single(given, "--control", os.environ.get("STUNTBROKER_CONTROL_URL", ""))
     if not url:
@@ -150,6 +163,27 @@ def _deliver_late(client: ControlClient, given: Options) -> Any:
     return client.post("/v1/late", _rule("late", given[""][0]), ADVANCE_TIMEOUT_S)
 
 
+def _take_snapshot(client: ControlClient, given: Options) -> Any:
+    return {"snapshots": [client.post("/v1/snapshot", {"name": "".join(given.get("", []))})]}
+
+
+def _restore(client: ControlClient, given: Options) -> Any:
+    return {"snapshots": [client.post("/v1/restore", {"snapshot": given[""][0]})]}
+
+
+def _fork(client: ControlClient, given: Options) -> Any:
+    body: dict[str, Any] = {"count": number(given, "--count", 1, 1, FORKS_AT_ONCE_MAX)}
+    if given.get(""):
+        body["snapshot"] = given[""][0]
+    return client.post("/v1/fork", body)
+
+
+def _remove_forks(client: ControlClient, given: Options) -> Any:
+    if not given.get(""):
+        return client.delete("/v1/forks")
+    return {"forks": [client.delete(f"/v1/forks/{quote(given[''][0], safe='')}")]}
+
+
 def _release(client: ControlClient, given: Options) -> Any:
     return client.post(f"{_path_of(given[''][0])}/release")
 
@@ -216,6 +250,17 @@ def _show_stops(document: Any) -> str:
 
 def _show_late(document: Any) -> str:
     return f"{document['api']} v{document['version']}: {', '.join(document['errors']) or 'no error'}\n"
+
+
+def _show_snapshots(document: Any) -> str:
+    rows = [(each["id"], each["name"], str(each["bytes"]), ", ".join(each["parked"])) for each in document["snapshots"]]
+    return table(("ID", "NAME", "BYTES", "PARKED"), rows)
+
+
+def _show_forks(document: Any) -> str:
+    return table(
+        ("ID", "KAFKA", "CONTROL"), [(each["id"], each["kafka"], each["control"]) for each in document["forks"]]
+    )
 
 
 def _show_jsons(document: Any) -> str:
@@ -301,6 +346,13 @@ COMMANDS: Final = {
     "wait": Command(_wait, lambda document: "it is so\n", "CONDITION", options=("--timeout",)),
     "seed": Command(_seed, _show_json, "STATE"),
     "late": Command(_deliver_late, _show_late, "REQUEST"),
+    "snapshots": Command(_get("/v1/snapshots"), _show_snapshots),
+    "snapshot": Command(_take_snapshot, _show_snapshots, "NAME", words_min=0),
+    "restore": Command(_restore, _show_snapshots, "NAME"),
+    "reset": Command(_post("/v1/reset"), lambda document: "it is as at its start\n"),
+    "forks": Command(_get("/v1/forks"), _show_forks),
+    "fork": Command(_fork, _show_forks, "NAME", words_min=0, options=("--count",)),
+    "unfork": Command(_remove_forks, _show_forks, "ID", words_min=0),
     "requests": Command(_requests, _show_requests, options=("--limit",)),
     "transactions": Command(_get("/v1/transactions"), _show_transactions),
     "fences": Command(_get("/v1/fences"), _show_fences),

@@ -344,7 +344,8 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     ready = {"kafka": str(broker.listeners[0].addresses[0].reachable())}
     if len(broker.listeners) > 1:
         ready |= {f"listener.{each.name}": str(each.addresses[0].reachable()) for each in broker.listeners}
-    others = await _serve_http(broker, listening, ready)
+    current = [broker]  # A test that controls the broker may put another one in its place.
+    others = await _serve_http(current, listening, ready)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -367,16 +368,21 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
     for server in others:
         server.stop()
     try:
-        await broker.stop()
+        await current[0].stop()
     except (StorageError, OSError) as fault:
         raise _CannotStop(str(fault)) from fault
     return why
 
 
 async def _serve_http(
-    broker: Broker, listening: Listening, ready: dict[str, str]
+    current: list[Broker], listening: Listening, ready: dict[str, str]
 ) -> list[MetricsServer | ControlServer]:
-    """Begin to serve what is not Kafka's protocol, and add the addresses to `ready`. Raises StorageError."""
+    """Begin to serve what is not Kafka's protocol, and add the addresses to `ready`. Raises StorageError.
+
+    `current`: the broker, and later whichever has taken its place.
+    """
+    (broker,) = current
+    metrics: MetricsServer | None = None
     servers: list[MetricsServer | ControlServer] = []
     host, port, option = listening.listeners[0].host, 0, ""
     try:
@@ -389,14 +395,22 @@ async def _serve_http(
             servers.append(metrics)
         if listening.control is not None:
             from stuntbroker.control.control import Control
+            from stuntbroker.control.host import BrokerHost
             from stuntbroker.control.server import ControlServer
 
             address, option = listening.control, "--control"
-            controlled = Control(broker)
+            controlled = BrokerHost(Control(broker), listening.topics)
+
+            def replaced(successor: Broker) -> None:
+                current[0] = successor
+                if metrics is not None:
+                    metrics.follow(successor)
+
+            controlled.replaced.append(replaced)
             if address.plan is not None:
                 from stuntbroker.control.plan import apply_plan
 
-                await apply_plan(controlled, address.plan)
+                await apply_plan(controlled.control, address.plan)
             control = ControlServer(controlled, address.token)
             host, port = address.host, address.port
             ready["control"] = f"http://{(await control.start(host, port)).reachable()}"

@@ -5,10 +5,8 @@ Answers are JSON. Errors are problem+json (RFC 9457) with a `hint` that says wha
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,11 +14,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stuntbroker.control import state
+from stuntbroker.control import copies_api, state
 from stuntbroker.control.conditions import read_condition, wait_until
 from stuntbroker.control.faults import FaultError, texts_in
 from stuntbroker.control.late import NotAnswered, deliver, read_late
+from stuntbroker.control.operations import PROBLEM, Operation, Problem, body_of, number_of, problem_response
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
+from stuntbroker.control.points import POINTS
 from stuntbroker.control.schemas import (
     ADVANCE_BODY,
     ADVANCE_MS_MAX,
@@ -36,65 +36,14 @@ from stuntbroker.control.schemas import (
     WAIT_MS_MAX,
 )
 from stuntbroker.control.seed import seed, wait_until_durable
-from stuntbroker.control.stops import POINTS
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
+    from stuntbroker.control.host import BrokerHost
     from stuntbroker.control.stops import Stop
 
-BODY_MAX: Final = 1 << 20
-PROBLEM: Final = "application/problem+json"
 REQUESTS_SHOWN: Final = 100
-
-
-class Problem(Exception):
-    """An error answer: status, what is wrong, and what to do."""
-
-    def __init__(self, status: int, detail: str, hint: str = "") -> None:
-        super().__init__(detail)
-        self.status = status
-        self.detail = detail
-        self.hint = hint
-
-
-class Operation(NamedTuple):
-    """One method of one path."""
-
-    method: str
-    path: str
-    summary: str
-    answer: Callable[[Control, Request], Awaitable[Any]]
-    body: dict[str, Any] | None = None
-    """Schema of the request's body."""
-    query: tuple[str, ...] = ()
-    """Query parameters, all whole numbers."""
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    """The JSON object that a request carries."""
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > BODY_MAX:
-            raise Problem(413, f"the body has more than {BODY_MAX} bytes")
-    try:
-        body = json.loads(content)
-        json.dumps(body, ensure_ascii=False).encode()  # Half a character (a lone surrogate) could not be answered.
-    except (ValueError, RecursionError) as fault:
-        raise Problem(400, f"the body is not JSON: {fault!s:.200}", "send a JSON object") from fault
-    if not isinstance(body, dict):
-        raise Problem(400, "the body must be a JSON object", 'as {"ms": 1000}')
-    return body
-
-
-def _number_of(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, "")
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise Problem(400, f"{name}={text!r} is not a whole number")
-    return int(text)
 
 
 # --- the clock
@@ -106,7 +55,7 @@ async def _clock(control: Control, request: Request) -> Any:
 
 
 async def _advance(control: Control, request: Request) -> Any:
-    body = await _body(request)
+    body = await body_of(request)
     ms = body.get("ms")
     if body.keys() != {"ms"} or isinstance(ms, bool) or not isinstance(ms, int) or not 0 <= ms <= ADVANCE_MS_MAX:
         raise Problem(400, f"the body must be an object with ms, from 0 to {ADVANCE_MS_MAX}", 'as {"ms": 900000}')
@@ -137,7 +86,7 @@ def _fault(control: Control, fault: Any) -> Any:
 
 async def _add_fault(control: Control, request: Request) -> Any:
     try:
-        return _fault(control, control.injector.add(await _body(request)))
+        return _fault(control, control.injector.add(await body_of(request)))
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
 
@@ -175,7 +124,7 @@ async def _stops(control: Control, request: Request) -> Any:
 
 async def _add_stop(control: Control, request: Request) -> Any:
     try:
-        return control.stops.add(request.path_params["id"], await _body(request)).as_json()
+        return control.stops.add(request.path_params["id"], await body_of(request)).as_json()
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
 
@@ -193,7 +142,7 @@ async def _release_stop(control: Control, request: Request) -> Any:
 
 
 async def _wait_for_stop(control: Control, request: Request) -> Any:
-    stops, body = _known_stops(control, request), await _body(request)
+    stops, body = _known_stops(control, request), await body_of(request)
     count, timeout_ms = _wanted(body, "count", 1, 1), _wanted(body, "timeout_ms", WAIT_MS, 0)
     if not await control.stops.wait(stops, count, timeout_ms / 1_000):
         what = ", ".join(f"{stop.id} at {stop.point}: {stop.fired} of {stop.matched} that match" for stop in stops)
@@ -223,7 +172,7 @@ async def _remove_stops(control: Control, request: Request) -> Any:
 
 
 async def _wait(control: Control, request: Request) -> Any:
-    body = await _body(request)
+    body = await body_of(request)
     if unknown := body.keys() - {"until", "timeout_ms"}:
         raise Problem(400, f"there is no {', '.join(sorted(unknown))}", "give until and timeout_ms")
     timeout_ms = _wanted(body, "timeout_ms", WAIT_MS, 0)
@@ -239,7 +188,7 @@ async def _wait(control: Control, request: Request) -> Any:
 
 async def _seed(control: Control, request: Request) -> Any:
     try:
-        state = seed(control.broker, await _body(request))
+        state = seed(control.broker, await body_of(request))
         await wait_until_durable(control.broker)
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
@@ -250,7 +199,7 @@ async def _seed(control: Control, request: Request) -> Any:
 
 async def _deliver_late(control: Control, request: Request) -> Any:
     try:
-        described = read_late(control.broker, control.requests, await _body(request))
+        described = read_late(control.broker, control.requests, await body_of(request))
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
     try:
@@ -268,7 +217,7 @@ async def _plan(control: Control, request: Request) -> Any:
 
 async def _put_plan(control: Control, request: Request) -> Any:
     try:
-        plan = read_plan(await _body(request))
+        plan = read_plan(await body_of(request))
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
     await apply_plan(control, plan)
@@ -283,7 +232,7 @@ async def _plans(control: Control, request: Request) -> Any:
 
 
 async def _requests(control: Control, request: Request) -> Any:
-    after, limit = _number_of(request, "after", 0), _number_of(request, "limit", REQUESTS_SHOWN)
+    after, limit = number_of(request, "after", 0), number_of(request, "limit", REQUESTS_SHOWN)
     shown = [each for each in control.requests.requests if each.number > after]
     return {"requests": [asdict(each) for each in shown[len(shown) - min(limit, len(shown)) :]]}
 
@@ -378,6 +327,7 @@ OPERATIONS: Final = (
     Operation("POST", "/v1/wait", "Wait until something is true", _wait, UNTIL_BODY),
     Operation("POST", "/v1/seed", "Bring about a state that would take long to come to", _seed, SEED_BODY),
     Operation("POST", "/v1/late", "Have a request of a producer arrive late", _deliver_late, LATE_BODY),
+    *copies_api.OPERATIONS,
     Operation("GET", "/v1/requests", "The last requests, with their fields", _requests, query=("after", "limit")),
     Operation("GET", "/v1/transactions", "All transactional ids", _transactions),
     Operation("GET", "/v1/transactions/{id}", "One, with its fences and last requests", _transaction),
@@ -414,7 +364,10 @@ def openapi() -> dict[str, Any]:
             },
         }
         if each.body is not None:
-            described["requestBody"] = {"required": True, "content": {"application/json": {"schema": each.body}}}
+            described["requestBody"] = {
+                "required": each.needs_body,
+                "content": {"application/json": {"schema": each.body}},
+            }
         paths.setdefault(each.path, {})[each.method.lower()] = described
     return {
         "openapi": "3.1.0",
@@ -423,18 +376,21 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def make_app(control: Control) -> Starlette:
-    """The application of one broker."""
+def make_app(host: BrokerHost) -> Starlette:
+    """The application of one broker, and of those that take its place."""
     routes = []
     for each in OPERATIONS:
 
         async def endpoint(request: Request, each: Operation = each) -> Response:
             try:
-                return JSONResponse(await each.answer(control, request))
+                if each.answer is not None:
+                    return JSONResponse(await each.answer(host.control, request))
+                assert each.of_host is not None
+                return JSONResponse(await each.of_host(host, request))
             except (Problem, ClientDisconnect):
                 raise
             except Exception as fault:  # The shell's edge: our own mistake ends neither the broker nor the connection.
-                control.broker.events.error("control_request_crashed", path=each.path, exc_info=fault)
+                host.broker.events.error("control_request_crashed", path=each.path, exc_info=fault)
                 return problem_response(500, f"{type(fault).__name__}: {fault}", "this is a mistake of the broker's")
 
         # An id is the last part of a path, but for that of a fault, and may itself have slashes in it.
@@ -452,9 +408,3 @@ async def _http_problem(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, HTTPException)
     hint = "GET /v1/openapi.json lists what there is"
     return problem_response(fault.status_code, f"{request.method} {request.url.path}: {fault.detail}", hint)
-
-
-def problem_response(status: int, detail: str, hint: str = "") -> Response:
-    """An error answer."""
-    body = {"status": status, "title": detail, "detail": detail} | ({"hint": hint} if hint else {})
-    return JSONResponse(body, status, media_type=PROBLEM)

@@ -55,6 +55,12 @@ class TestClock(Clock):
             self._paused_at = None
             self.moved_ms = shown_ms - super().monotonic_ms()
 
+    def set_to(self, now_ms: int, is_paused: bool) -> None:
+        """Show this time of the wall clock, and stand there or go on from it. Nobody may have read the clock before."""
+        if is_paused:
+            self.pause()
+        self.moved_ms += now_ms - self.now_ms()
+
     def move_to(self, monotonic_ms: int) -> None:
         """Move on to a time, not back."""
         self.moved_ms += max(0, monotonic_ms - self.monotonic_ms())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
@@ -78,6 +79,14 @@ class Injector:
             self._broker.router.add_interceptor(self.intercept)
         self.faults[fault.id] = fault
         return fault
+
+    def take_over(self, faults: Iterable[Fault]) -> None:
+        """Have these faults, with their counts, of a broker of which this one is a copy."""
+        for fault in faults:
+            if not self.faults:
+                self._broker.router.add_interceptor(self.intercept)
+            self.faults[fault.id] = deepcopy(fault)
+            self._number = max(self._number, int(fault.id.rpartition("-")[2]))
 
     def remove(self, id_: str) -> Fault | None:
         """Take a fault away, and carry out what it keeps; None when there is none of this id."""

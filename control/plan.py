@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.control.faults import FaultError, check_number, part_of, read_fault
 from stuntbroker.control.injector import FAULTS_MAX
-from stuntbroker.control.stops import POINTS, STOPS_MAX, read_stop
+from stuntbroker.control.points import POINTS
+from stuntbroker.control.stops import STOPS_MAX, read_stop
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control

@@ -7,7 +7,7 @@ from typing import Final
 from stuntbroker.control.conditions import FIELDS as CONDITION_FIELDS
 from stuntbroker.control.faults import NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
 from stuntbroker.control.late import KEYS
-from stuntbroker.control.stops import ACTIONS
+from stuntbroker.control.points import ACTIONS
 from stuntbroker.protocol.api_keys import APIS
 
 ADVANCE_MS_MAX: Final = 366 * TIMES_MS_MAX
@@ -128,5 +128,23 @@ SEED_BODY: Final = {
         "hanging": {"type": "object", "description": "topic, partition, values, age_ms"},
         "next_producer_id": NUMBER,
         "next_offset": {"type": "object", "description": "topic, partition, offset"},
+    },
+}
+
+NAME: Final = {"type": "string", "maxLength": TEXT_MAX}
+SNAPSHOT_BODY: Final = {"type": "object", "additionalProperties": False, "properties": {"name": NAME}}
+RESTORE_BODY: Final = {
+    "type": "object",
+    "required": ["snapshot"],
+    "additionalProperties": False,
+    "properties": {"snapshot": {**NAME, "description": "the id or the name of a snapshot"}},
+}
+FORKS_AT_ONCE_MAX: Final = 100
+FORK_BODY: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "snapshot": {**NAME, "description": "the id or the name of a snapshot; without it, the state of now"},
+        "count": {"type": "integer", "minimum": 1, "maximum": FORKS_AT_ONCE_MAX},
     },
 }

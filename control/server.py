@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.http_hosts import is_private_host
 from stuntbroker.broker.listener import Address, bind
-from stuntbroker.control.control import Control
+from stuntbroker.control.host import BrokerHost
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -32,9 +33,9 @@ def is_loopback(host: str) -> bool:
 class ControlServer:
     """`start` and `stop` belong to the event loop's thread."""
 
-    def __init__(self, control: Control, token: str = "") -> None:
+    def __init__(self, host: BrokerHost, token: str = "") -> None:
         """Without a token everybody who can connect may do everything."""
-        self._control = control
+        self._host = host
         self._token = token
         self._servers: list[asyncio.Server] = []
         self._protocols: Any = None
@@ -47,16 +48,25 @@ class ControlServer:
             name = bound.getsockname()
             addresses.append(Address(name[0], name[1]))
             self._servers.append(await loop.create_server(self._protocol, sock=bound))
+
+        async def open_control(fork: BrokerHost) -> Callable[[], None]:
+            server = ControlServer(fork, self._token)
+            await server.start(host, 0)
+            return server.stop
+
+        self._host.control_address = f"http://{addresses[0].reachable()}"
+        self._host.open_control = open_control
         return addresses[0]
 
     def stop(self) -> None:
         """Stop listening, close all connections, and resume parked and held requests, so that the broker stops in order."""
         for server in self._servers:
             server.close()
-        for id_ in list(self._control.stops.stops):
-            self._control.stops.remove(id_)
-        for id_ in list(self._control.injector.faults):
-            self._control.injector.remove(id_)
+        control = self._host.control
+        for id_ in list(control.stops.stops):
+            control.stops.remove(id_)
+        for id_ in list(control.injector.faults):
+            control.injector.remove(id_)
         if self._protocols is not None:
             for connection in list(self._protocols.state.connections):
                 connection.transport.abort()
@@ -64,7 +74,7 @@ class ControlServer:
     def _protocol(self) -> asyncio.Protocol:
         """A connection of a client."""
         if self._protocols is None:
-            self._protocols = _Protocols(self._control, self._token)
+            self._protocols = _Protocols(self._host, self._token)
         protocol: asyncio.Protocol = self._protocols.make()
         return protocol
 
@@ -72,14 +82,14 @@ class ControlServer:
 class _Protocols:
     """Makes connections of uvicorn's, with the application behind them."""
 
-    def __init__(self, control: Control, token: str) -> None:
+    def __init__(self, host: BrokerHost, token: str) -> None:
         from uvicorn.config import Config
         from uvicorn.protocols.http.h11_impl import H11Protocol
         from uvicorn.server import ServerState
 
         from stuntbroker.control.api import make_app
 
-        app = Guard(make_app(control), token)
+        app = Guard(make_app(host), token)
         self._config = Config(
             app,
             log_config=None,
@@ -113,7 +123,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        from stuntbroker.control.api import problem_response
+        from stuntbroker.control.operations import problem_response
 
         headers = dict(scope["headers"])
         refusal = None

@@ -11,19 +11,19 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.control.faults import MATCH as REQUEST_MATCH
 from stuntbroker.control.faults import FaultError, check_number, check_text, match_as_json, matches, part_of, read_match
 from stuntbroker.control.injector import subject_of
 from stuntbroker.control.interception import handle_and_look, send
 from stuntbroker.control.messages import plain_request
-from stuntbroker.coordinator.requests import Append, Effect, Reply, Request, WriteMarkers
-from stuntbroker.coordinator.state import PREPARE_COMMIT, Phase, TopicPartition, Txn
+from stuntbroker.control.points import ACTIONS, AFTER, BEFORE, FAIL, FILES, KILL, PARK, POINTS, REQUEST_POINTS
+from stuntbroker.coordinator.requests import Append, Effect, MarkersWritten, Reply, Request, WriteMarkers
+from stuntbroker.coordinator.state import PREPARE_COMMIT, TopicPartition, Txn
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.storage.errors import StorageError
 
@@ -31,103 +31,33 @@ if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.router import Handler
     from stuntbroker.broker.server import Broker
-    from stuntbroker.coordinator.actor import Actor
+    from stuntbroker.coordinator.actor import Actor, Suspended
 
-PARK, FAIL, KILL = ACTIONS = ("park", "fail", "kill")
 Resume = Callable[[], Any]
 STOPS_MAX: Final = 1_000
 
 
-class Point(NamedTuple):
-    """A place in the broker at which a test can stop something."""
+@dataclass(frozen=True)
+class ParkedTransaction:
+    """Where a transaction is parked, in a form from which a copy of the broker can park it at the same place."""
 
-    text: str
-    """State of the broker at this point."""
-    match: frozenset[str]
-    """Names that the `match` of a stop may have."""
-    apis: tuple[str, ...] = ()
-    """Requests that pass this point; empty for a point of all requests, and for points that are not of requests."""
-    actions: tuple[str, ...] = ACTIONS
-    """A disk write cannot be parked without parking the whole broker, and cannot fail after it was done."""
-
-
-REQUESTS: Final = {
-    "produce": ("Produce", "its records are appended"),
-    "producer.init": ("InitProducerId", ""),
-    "txn.add_partitions": ("AddPartitionsToTxn", ""),
-    "txn.add_offsets": ("AddOffsetsToTxn", ""),
-    "txn.end": ("EndTxn", ""),
-    "offsets.stage": ("TxnOffsetCommit", "its offsets are staged in the transaction"),
-    "offsets.commit": ("OffsetCommit", "its offsets are committed"),
-    "offsets.fetch": ("OffsetFetch", ""),
-    "fetch": ("Fetch", ""),
-    "group.join": ("JoinGroup", ""),
-    "group.sync": ("SyncGroup", ""),
-    "group.heartbeat": ("Heartbeat", ""),
-    "group.leave": ("LeaveGroup", ""),
-    "coordinator.find": ("FindCoordinator", ""),
-    "metadata": ("Metadata", ""),
-    "topic.create": ("CreateTopics", "they are there"),
-    "topic.delete": ("DeleteTopics", "they are gone"),
-    "markers.write": ("WriteTxnMarkers", "its markers are written"),
-}
-"""Points of one kind of request, each with a `.before` and an `.after`: the API, and the effect that `.after` sees."""
+    transactional_id: str
+    request: Request
+    effects: tuple[Effect, ...]
+    position: int
+    """How many of the effects are performed, WriteMarkers included while the markers are being written."""
+    marker: tuple[int, bool] | None = None
+    """While markers are written: index of the partition, in order of topic and partition, and whether it has its marker."""
 
 
-FILES: Final = {
-    "log.write.before": "the appends of this turn of the event loop are not written to the log files yet",
-    "log.write.after": "they are written, and no request is answered yet",
-    "log.sync.before": "with durability power: the written files are not synced yet",
-    "log.sync.after": "they are synced, and no request is answered yet",
-    "segment.roll.before": "a partition's log is to begin a segment",
-    "segment.roll.after": "the new segment has its file, and nothing is in it",
-    "segment.delete.before": "retention is to delete a segment",
-    "segment.delete.after": "the files of the segment are deleted",
-    "snapshot.write.before": "a snapshot of a partition's producers is to be written",
-    "snapshot.write.after": "the snapshot is written",
-    "journal.write.before": "a change of topics, configurations, features or producer ids is to be written to the journal",
-    "journal.write.after": "the change is in the journal, and not applied in memory yet",
-    "compaction.swap.before": "a cleaned segment is written, and is to take the place of others",
-    "compaction.swap.middle": "the old segments are deleted, and the cleaned one does not have its name yet",
-    "compaction.swap.after": "the cleaned segment has its name, and no index yet",
-}
-"""Points on the way to the disk, where nothing can be parked."""
+class Parked(NamedTuple):
+    """Something that is parked."""
 
-
-def _points() -> dict[str, Point]:
-    points = {
-        "request.before": Point("a request is decoded, and not carried out yet", frozenset(REQUEST_MATCH)),
-        "request.after": Point("a request is carried out, and not answered yet", frozenset(REQUEST_MATCH)),
-    }
-    on_request = frozenset(REQUEST_MATCH - {"api"})
-    for name, (api, effect) in REQUESTS.items():
-        points[f"{name}.before"] = Point(f"{api} is decoded, and not carried out yet", on_request, (api,))
-        done = f"{api} is carried out{': ' if effect else ''}{effect}, and not answered yet"
-        points[f"{name}.after"] = Point(done, on_request, (api,))
-    of_id = frozenset({"transactional_id", "request"})
-    for phase in Phase:
-        name = phase.kafka_name
-        points[f"txn.{name}.before"] = Point(f"the state {name} is decided, and not in the transaction log yet", of_id)
-        points[f"txn.{name}.after"] = Point(
-            f"the state {name} is in the transaction log, and nothing later is done yet", of_id
-        )
-    of_marker = frozenset({"transactional_id", "topic", "partition"})
-    points["txn.marker.before"] = Point("the marker of a partition is the next one to be written", of_marker)
-    points["txn.marker.after"] = Point("the marker of a partition is written, and the next one is not yet", of_marker)
-    points["txn.offsets.before"] = Point("the offsets of a transaction are staged, and not applied yet", of_marker)
-    points["txn.offsets.after"] = Point("the offsets of a transaction are applied", of_marker)
-    of_log = frozenset({"topic", "partition"})
-    for name, text in FILES.items():
-        has_log = name.partition(".")[0] in ("segment", "snapshot", "compaction")
-        actions = (FAIL, KILL) if name.endswith(".before") else (KILL,)
-        points[name] = Point(text, of_log if has_log else frozenset(), actions=actions)
-    points["txn.reply"] = Point("everything is done, and the coordinator has not replied yet", of_id)
-    return points
-
-
-POINTS: Final = _points()
-REQUEST_POINTS: Final = frozenset(name for name, point in POINTS.items() if "client_id" in point.match)
-BEFORE, AFTER = (frozenset(name for name in REQUEST_POINTS if name.endswith(side)) for side in (".before", ".after"))
+    description: str
+    """The transactional id, or what is known of a request."""
+    resume: Resume
+    transaction: ParkedTransaction | None
+    """None for a request."""
 
 
 @dataclass
@@ -143,8 +73,7 @@ class Stop:
     """0: every time."""
     matched: int = 0
     fired: int = 0
-    parked: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
-    """Each parked transactional id or request, and the function that resumes it."""
+    parked: list[Parked] = field(default_factory=list)
 
     def fires(self) -> bool:
         """Whether this is the time for it; counts it."""
@@ -165,8 +94,12 @@ class Stop:
             "times": self.times,
             "matched": self.matched,
             "fired": self.fired,
-            "parked": [description for description, _ in self.parked],
+            "parked": [each.description for each in self.parked],
         }
+
+    def without_parked(self) -> Stop:
+        """The same rule with the same counts, which has nothing parked."""
+        return replace(self, match=dict(self.match), parked=[])
 
 
 def read_stop(id_: str, point: str, rule: Any) -> Stop:
@@ -206,8 +139,10 @@ class Stops:
         self._kill = kill or _end_this_process
         self._changed = asyncio.Event()
         self._intercepts = False
-        self._ending: dict[str, str] = {}
-        """Request that ends the transaction whose markers are being written, by transactional id."""
+        self._ending: dict[str, ParkedTransaction] = {}
+        """By transactional id, what ends the transaction whose markers are to be written."""
+        self._resumed: dict[str, tuple[Stop, ParkedTransaction]] = {}
+        """By transactional id, what another broker, of which this one is a copy, had parked between two markers."""
 
     # --- the stops
 
@@ -236,9 +171,9 @@ class Stops:
     def release(self, stop: Stop) -> int:
         """Resume everything that a stop has parked; return how many there were."""
         parked, stop.parked = stop.parked, []
-        for _, resume in parked:
+        for each in parked:
             try:
-                resume()
+                each.resume()
             except StorageError as fault:  # Who asked is answered by the coordinator.
                 self._broker.events.error("stop_released_into_a_fault", stop=stop.id, reason=str(fault))
         return len(parked)
@@ -269,10 +204,44 @@ class Stops:
             self._intercepts = not self._intercepts
             (router.add_interceptor if self._intercepts else router.remove_interceptor)(self.intercept)
 
+    # --- copies
+
+    def parked_transactions(self) -> list[tuple[str, ParkedTransaction]]:
+        """Each parked transaction, with the id of its stop."""
+        return [
+            (stop.id, each.transaction)
+            for stop in self.stops.values()
+            for each in stop.parked
+            if each.transaction is not None
+        ]
+
+    def take_over(
+        self, stops: Iterable[Stop], parked: Iterable[tuple[tuple[str, ParkedTransaction], Suspended]]
+    ) -> None:
+        """Have these stops, and park the transactions that they have parked in the broker of which this one is a copy."""
+        for each in stops:
+            self.stops[each.id] = each.without_parked()
+            self._number = max(self._number, int(each.id.rpartition("-")[2]))
+        self._update_hooks()
+        for (stop_id, transaction), suspended in parked:
+            stop = self.stops[stop_id]
+            if transaction.marker is None:
+                self._park(stop, transaction.transactional_id, transaction, suspended.go_on)
+                continue
+            write_markers = transaction.effects[transaction.position - 1]
+            assert isinstance(write_markers, WriteMarkers)
+            self._resumed[transaction.transactional_id] = stop, transaction
+            suspended.write_markers(write_markers.txn)
+
     # --- passing
 
     def _apply(
-        self, points: Collection[str], is_matching: Callable[[Stop], bool], description: str, resume: Resume
+        self,
+        points: Collection[str],
+        is_matching: Callable[[Stop], bool],
+        description: str,
+        resume: Resume,
+        transaction: ParkedTransaction | None = None,
     ) -> bool:
         """Apply the stops at these points of one moment. True when one has parked the caller. Raises StorageError for `fail`."""
         fired = [stop for stop in self.stops.values() if stop.point in points and is_matching(stop) and stop.fires()]
@@ -285,13 +254,13 @@ class Stops:
             if stop.action == FAIL:
                 raise StorageError(f"{stop.id} has it fail at {stop.point}")
         for stop in reversed(fired):  # The caller is parked at each of them in turn.
-            resume = partial(self._park, stop, description, resume)
+            resume = partial(self._park, stop, description, transaction, resume)
         resume()
         return True
 
-    def _park(self, stop: Stop, description: str, resume: Resume) -> None:
+    def _park(self, stop: Stop, description: str, transaction: ParkedTransaction | None, resume: Resume) -> None:
         if stop.id in self.stops:
-            stop.parked.append((description, resume))
+            stop.parked.append(Parked(description, resume, transaction))
         else:  # The stop was removed while the caller was parked at another one.
             resume()
 
@@ -346,8 +315,9 @@ class Stops:
 
     def hold(self, actor: Actor, request: Request, effects: tuple[Effect, ...], position: int, resume: Resume) -> bool:
         """Apply the stops after `position` effects of a request. True when one has parked the request. Raises StorageError."""
+        transactional_id = actor.txn.transactional_id
         if position < len(effects) and isinstance(effects[position], WriteMarkers):
-            self._ending[actor.txn.transactional_id] = type(request).__name__
+            self._ending[transactional_id] = ParkedTransaction(transactional_id, request, effects, position + 1)
         points = []
         if position:
             done = effects[position - 1]
@@ -359,57 +329,112 @@ class Stops:
                 points.append(f"txn.{following.txn.phase.kafka_name}.before")
             elif isinstance(following, Reply):
                 points.append("txn.reply")
-        return self._apply_to_transaction(actor.txn, points, type(request).__name__, None, resume)
+        transaction = ParkedTransaction(transactional_id, request, effects, position)
+        return self.apply_to_transaction(transaction, points, type(request).__name__, None, resume)
 
-    def _apply_to_transaction(
-        self, txn: Txn, points: Collection[str], request: str, place: TopicPartition | None, resume: Resume
+    def apply_to_transaction(
+        self,
+        transaction: ParkedTransaction,
+        points: Collection[str],
+        request: str,
+        place: TopicPartition | None,
+        resume: Resume,
     ) -> bool:
+        """Apply the stops at these points of a transaction's way. True when one has parked it. Raises StorageError."""
+        transactional_id = transaction.transactional_id
+
         def is_matching(stop: Stop) -> bool:
             for name, wanted in stop.match.items():
                 if name == "partition":
                     if place is None or place[1] != wanted:
                         return False
                 else:
-                    text = {"transactional_id": txn.transactional_id, "request": request}.get(
+                    text = {"transactional_id": transactional_id, "request": request}.get(
                         name, place[0] if place else ""
                     )
                     if not fnmatchcase(text, wanted):
                         return False
             return True
 
-        return self._apply(points, is_matching, txn.transactional_id, resume)
+        return self._apply(points, is_matching, transactional_id, resume, transaction)
 
     def write_markers(
         self, txn: Txn, write: Callable[[Iterable[TopicPartition]], None], on_written: Resume, on_failed: Resume
     ) -> None:
         """Write the markers of a transaction one by one, by topic and partition."""
-        places = sorted(txn.partitions)
-        request = self._ending.pop(txn.transactional_id, "")
-        complete = "txn.CompleteCommit.before" if txn.phase is PREPARE_COMMIT else "txn.CompleteAbort.before"
+        stop, transaction = self._resumed.pop(txn.transactional_id, (None, None))
+        if transaction is None:
+            unknown = ParkedTransaction(txn.transactional_id, MarkersWritten(), (WriteMarkers(txn),), 1)
+            transaction = self._ending.pop(txn.transactional_id, unknown)
+        writing = _MarkerWriting(self, self._broker, txn, transaction, write, on_written, on_failed)
+        if stop is None:
+            writing.start()
+        else:
+            assert transaction.marker is not None
+            self._park(stop, txn.transactional_id, transaction, writing.from_place(*transaction.marker))
 
-        def guarded(step: Resume) -> None:
-            try:
-                step()
-            except StorageError as fault:
-                facts = {"transactional_id": txn.transactional_id, "fault": str(fault)}
-                self._broker.events.error("txn_not_finished", **facts)
-                on_failed()
 
-        def apply(side: str, place: TopicPartition, resume: Resume) -> None:
-            points = [f"txn.marker.{side}", *([f"txn.offsets.{side}"] if place[0] == OFFSETS else [])]
-            if not self._apply_to_transaction(txn, points, "", place, partial(guarded, resume)):
-                resume()
+class _MarkerWriting:
+    """The markers of one transaction on their way, with the stops before and after each."""
 
-        def begin(index: int) -> None:
-            if index < len(places):
-                apply("before", places[index], partial(finish, index))
-            elif not self._apply_to_transaction(txn, [complete], request, None, on_written):
-                self._broker.timers.soon(on_written)  # Outside `guarded`: a later failure is not one of the markers.
+    def __init__(
+        self,
+        stops: Stops,
+        broker: Broker,
+        txn: Txn,
+        transaction: ParkedTransaction,
+        write: Callable[[Iterable[TopicPartition]], None],
+        on_written: Resume,
+        on_failed: Resume,
+    ) -> None:
+        self._stops = stops
+        self._broker = broker
+        self._txn = txn
+        self._transaction = transaction
+        self._write = write
+        self._on_written = on_written
+        self._on_failed = on_failed
+        self._places = sorted(txn.partitions)
 
-        def finish(index: int) -> None:
-            write([places[index]])
-            apply(
-                "after", places[index], partial(self._broker.timers.soon, partial(guarded, partial(begin, index + 1)))
-            )
+    def start(self) -> None:
+        """Begin with the first partition, in the next turn of the event loop."""
+        self._soon(partial(self._begin, 0))
 
-        self._broker.timers.soon(partial(guarded, partial(begin, 0)))
+    def from_place(self, index: int, is_written: bool) -> Resume:
+        """What goes on from where a transaction was parked."""
+        if index == len(self._places):
+            return self._on_written
+        following = partial(self._soon, partial(self._begin, index + 1)) if is_written else partial(self._finish, index)
+        return partial(self._guarded, following)
+
+    def _soon(self, step: Resume) -> None:
+        self._broker.timers.soon(partial(self._guarded, step))
+
+    def _guarded(self, step: Resume) -> None:
+        try:
+            step()
+        except StorageError as fault:
+            facts = {"transactional_id": self._txn.transactional_id, "fault": str(fault)}
+            self._broker.events.error("txn_not_finished", **facts)
+            self._on_failed()
+
+    def _apply(self, side: str, index: int, resume: Resume) -> None:
+        place = self._places[index]
+        points = [f"txn.marker.{side}", *([f"txn.offsets.{side}"] if place[0] == OFFSETS else [])]
+        transaction = replace(self._transaction, marker=(index, side == "after"))
+        if not self._stops.apply_to_transaction(transaction, points, "", place, partial(self._guarded, resume)):
+            resume()
+
+    def _begin(self, index: int) -> None:
+        if index < len(self._places):
+            self._apply("before", index, partial(self._finish, index))
+            return
+        complete = "txn.CompleteCommit.before" if self._txn.phase is PREPARE_COMMIT else "txn.CompleteAbort.before"
+        request = type(self._transaction.request).__name__
+        transaction = replace(self._transaction, marker=(index, False))
+        if not self._stops.apply_to_transaction(transaction, [complete], request, None, self._on_written):
+            self._broker.timers.soon(self._on_written)  # Outside `_guarded`: a later failure is not one of the markers.
+
+    def _finish(self, index: int) -> None:
+        self._write([self._places[index]])
+        self._apply("after", index, partial(self._soon, partial(self._begin, index + 1)))

@@ -104,6 +104,25 @@ class _Execution:
         self.reply(Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
+class Suspended:
+    """A request that was stopped on its way in another broker, of which this one is a copy. Nobody waits for its reply."""
+
+    __slots__ = ("_actor", "_execution", "_ports")
+
+    def __init__(self, actor: Actor, execution: _Execution, ports: Ports) -> None:
+        self._actor = actor
+        self._execution = execution
+        self._ports = ports
+
+    def go_on(self) -> None:
+        """Perform the effects that are left. Raises StorageError."""
+        self._actor.resume(self._execution, self._ports)
+
+    def write_markers(self, txn: Txn) -> None:
+        """Write the markers of a prepared transaction in slices, then perform the effects that are left."""
+        self._actor.write_markers_in_slices(txn, self._execution, self._ports)
+
+
 class Actor:
     """The transaction of one transactional id."""
 
@@ -155,13 +174,21 @@ class Actor:
         )
         self._append(after, ports, deferred=False)
 
+    def suspend(self, request: Request, effects: tuple[Effect, ...], position: int, ports: Ports) -> Suspended:
+        """Be in the middle of a request, of which `position` effects are performed, until the caller has it go on."""
+        execution = _Execution(request, None)
+        execution.context = ports.context()
+        execution.effects, execution.position, execution.held_at = effects, position, position
+        self.busy = True
+        return Suspended(self, execution, ports)
+
     def finish(self, ports: Ports) -> None:
         """After a replay or a fault: write the markers of a prepared transaction again, and complete it."""
         execution = _Execution(MARKERS_WRITTEN, None)
         execution.context = ports.context()
         execution.effects = (WriteMarkers(self.txn),)
         self.busy = True
-        self._continue(execution, ports)
+        self.resume(execution, ports)
 
     def _run(self, execution: _Execution, ports: Ports) -> None:
         self.busy = True
@@ -198,14 +225,14 @@ class Actor:
         return self._perform(execution, ports)
 
     def _perform(self, execution: _Execution, ports: Ports) -> bool:
-        """Perform the effects that are left, in order. True when the actor is suspended: `_continue` performs the others."""
+        """Perform the effects that are left, in order. True when the actor is suspended: `resume` performs the others."""
         effects = execution.effects
         position = execution.position
         hold = ports.hold
         while True:
             if hold is not None and execution.held_at < position:
                 execution.position = execution.held_at = position
-                if hold(self, execution.request, effects, position, lambda: self._continue(execution, ports)):
+                if hold(self, execution.request, effects, position, lambda: self.resume(execution, ports)):
                     return True
             if position == len(effects):
                 return False
@@ -214,7 +241,7 @@ class Actor:
             if isinstance(effect, Append):
                 if not self._append(effect.txn, ports, deferred=False):
                     execution.position = position
-                    ports.when_synced(lambda: self._continue(execution, ports))
+                    ports.when_synced(lambda: self.resume(execution, ports))
                     return True
             elif isinstance(effect, Reply):
                 execution.reply(effect)
@@ -231,9 +258,7 @@ class Actor:
     def _write_markers(self, txn: Txn, execution: _Execution, ports: Ports) -> bool:
         """Write the markers and complete the transaction. True when the actor is suspended."""
         if len(txn.partitions) > ports.markers_at_once_max:
-            ports.write_markers_in_slices(
-                txn, lambda: self._complete_and_continue(execution, ports), lambda: self._give_up(execution, ports)
-            )
+            self.write_markers_in_slices(txn, execution, ports)
             return True
         if ports.write_markers(txn):
             self._complete(execution.context, ports)
@@ -246,6 +271,12 @@ class Actor:
             execution.reply(reply)
         ports.when_synced(lambda: self._complete_and_continue(execution, ports))
         return True
+
+    def write_markers_in_slices(self, txn: Txn, execution: _Execution, ports: Ports) -> None:
+        """Write the markers, then complete the transaction and perform the effects that are left of a request."""
+        ports.write_markers_in_slices(
+            txn, lambda: self._complete_and_continue(execution, ports), lambda: self._give_up(execution, ports)
+        )
 
     def _append(self, txn: Txn, ports: Ports, deferred: bool) -> bool:
         """Append the state, then take it over."""
@@ -267,10 +298,10 @@ class Actor:
             execution.refuse()
             self._drain_mailbox(ports)
             raise
-        self._continue(execution, ports)
+        self.resume(execution, ports)
 
-    def _continue(self, execution: _Execution, ports: Ports) -> None:
-        """Perform the effects that are left after a suspension."""
+    def resume(self, execution: _Execution, ports: Ports) -> None:
+        """Perform the effects that are left after a suspension. Raises StorageError."""
         suspended = False
         try:
             suspended = self._perform(execution, ports)

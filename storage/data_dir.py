@@ -358,6 +358,26 @@ class DataDir:
             ) from None
         return offsets
 
+    # --- copies
+
+    def own_files(self) -> list[str]:
+        """The files of the broker, without the lock, as paths from the folder. Raises OSError."""
+        kind = self.disk.kind
+        files = [
+            name for name in (PROPERTIES, JOURNAL, START_OFFSETS, CLEAN) if kind(f"{self.path}/{name}") is Kind.FILE
+        ]
+        for topic, index in self.logs:
+            folder = f"{topic}-{index}"
+            if kind(f"{self.path}/{folder}") is Kind.FOLDER:
+                files += [f"{folder}/{name}" for name in sorted(self.disk.names_in(f"{self.path}/{folder}"))]
+        return files
+
+    def remove_empty_folder(self, topic: str, index: int) -> None:
+        """Remove the folder of a partition whose files are gone. Raises OSError when something else is in it."""
+        folder = f"{self.path}/{topic}-{index}"
+        if self.disk.kind(folder) is Kind.FOLDER:
+            self.disk.remove_folder(folder)
+
     # --- the end
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from stuntbroker.control.stops import FILES, POINTS, REQUEST_POINTS
+from stuntbroker.control.points import FILES, POINTS, REQUEST_POINTS
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "stops.md"
 INTRODUCTION: Final = """\

@@ -79,6 +79,21 @@ def test_what_is_there_is_shown_as_a_table_and_as_json(
     assert json.loads(said(capsys))
 
 
+def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown_by(*words: str) -> list[list[str]]:
+        assert run(["ctl", *words, "--control", control]) == 0
+        return [line.split() for line in said(capsys).splitlines()]
+
+    assert shown_by("snapshot", "first")[1][:2] == ["snapshot-1", "first"]
+    assert [row[0] for row in shown_by("snapshots")] == ["ID", "snapshot-1"]
+    assert len(shown_by("fork", "first", "--count", "3")) == 4
+    assert shown_by("unfork", "fork-2")[1][0] == "fork-2"
+    assert [row[0] for row in shown_by("forks")] == ["ID", "fork-1", "fork-3"]
+    assert len(shown_by("unfork")) == 3
+    assert shown_by("restore", "first")[1][0] == "snapshot-1"
+    assert shown_by("reset") == [["it", "is", "as", "at", "its", "start"]]
+
+
 @pytest.mark.parametrize(
     ("words", "status", "reason"),
     [
@@ -104,6 +119,9 @@ def test_what_is_there_is_shown_as_a_table_and_as_json(
             1,
             "not within 1 ms: ",
         ),
+        (["restore", "nope", "--control", "CONTROL"], 1, "there is no snapshot 'nope'; GET /v1/snapshots lists them"),
+        (["fork", "--count", "101", "--control", "x"], 2, "--count"),
+        (["unfork", "fork-9", "--control", "CONTROL"], 1, "there is no fork 'fork-9'; GET /v1/forks lists them"),
         (["plan", "nowhere", "--control", "CONTROL"], 1, "there is no plan 'nowhere', nor such a JSON or YAML file"),
         (["stop", "nowhere", "--control", "CONTROL"], 1, "there is no point 'nowhere'; GET /v1/stops lists them"),
     ],

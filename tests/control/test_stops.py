@@ -14,7 +14,8 @@ from stuntbroker.broker.apis import SERVED
 from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.control.control import Control
 from stuntbroker.control.faults import API_NAMES, FaultError
-from stuntbroker.control.stops import ACTIONS, FILES, POINTS, REQUESTS, Stops
+from stuntbroker.control.points import ACTIONS, FILES, POINTS, REQUESTS
+from stuntbroker.control.stops import Stops
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (

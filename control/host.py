@@ -1,0 +1,202 @@
+"""The broker that clients reach at an address, and the copies that are made of it.
+
+`restore` and `reset` put another broker in its place: the same listeners, the same data folder, the state of a snapshot.
+Clients lose their connections and come back, as after a restart. `fork` starts a copy beside it, on ports of its own, with a
+disk in memory and a control API of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.broker.server import Broker
+from stuntbroker.control.clock import TestClock
+from stuntbroker.control.control import Control
+from stuntbroker.control.faults import FaultError
+from stuntbroker.control.snapshot import Snapshot, take_snapshot, write_files
+from stuntbroker.storage.memory_disk import MemoryDisk
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.listener import Listener
+    from stuntbroker.coordinator.actor import Suspended
+    from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
+
+SNAPSHOTS_MAX: Final = 1_000
+FORKS_MAX: Final = 200
+FORK_FOLDER: Final = "/data"
+"""The data folder of a fork, on its disk in memory."""
+MAPPED_ADDRESS: Final = "stuntbroker.mapped.address"
+PROPERTIES_FILE: Final = "meta.properties"
+"""All that a broker after a reset keeps of the data folder: the cluster and the node stay the same."""
+
+
+class BrokerHost:
+    """One broker at a time, its snapshots and its forks. Its methods belong to the event loop's thread."""
+
+    def __init__(self, control: Control, topics: Collection[CreatableTopic] = ()) -> None:
+        """`topics` were created when the broker of `control` started, and are again by `reset`."""
+        self.broker = control.broker
+        self.control = control
+        self.snapshots: dict[str, Snapshot] = {}
+        self.forks: dict[str, BrokerHost] = {}
+        self.control_address = ""
+        """Where the control API of this host is; empty when it has none."""
+        self.open_control: Callable[[BrokerHost], Awaitable[Callable[[], None]]] | None = None
+        """Opens a control API for a fork, sets its address, and returns what closes it."""
+        self.replaced: list[Callable[[Broker], None]] = []
+        """Called with each broker that takes the place of another one."""
+        self._topics = topics
+        self._starts_empty = self.broker.is_new
+        self._close_control: Callable[[], None] | None = None
+        self._snapshots_taken = 0
+        self._forks_made = 0
+        self._one_at_a_time = asyncio.Lock()
+
+    # --- snapshots
+
+    async def snapshot(self, name: str = "") -> Snapshot:
+        """Take a snapshot. Raises FaultError, StorageError, OSError."""
+        if len(self.snapshots) >= SNAPSHOTS_MAX:
+            raise FaultError(
+                f"there are {SNAPSHOTS_MAX} snapshots already", "delete those that are not needed any more"
+            )
+        async with self._one_at_a_time:
+            self._snapshots_taken += 1
+            snapshot = await take_snapshot(self.control, f"snapshot-{self._snapshots_taken}", name)
+            self.snapshots[snapshot.id] = snapshot
+        return snapshot
+
+    def find(self, name: str) -> Snapshot | None:
+        """The snapshot of an id or name, the newest one where several have the name; None when there is none."""
+        return next((each for each in reversed(self.snapshots.values()) if name in (each.id, each.name)), None)
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Put a broker with the state of a snapshot in the place of this one. Raises StorageError."""
+        clock = TestClock()
+        clock.set_to(snapshot.now_ms, snapshot.is_paused)
+        async with self._one_at_a_time:
+            await self._replace(clock, snapshot.files, snapshot)
+
+    async def reset(self) -> None:
+        """Put an empty broker in the place of this one, with the topics of the start. Raises FaultError, StorageError."""
+        if not self._starts_empty:
+            raise FaultError(
+                "the data folder held data when the broker started, and would lose them",
+                "take a snapshot at the beginning, and restore that",
+            )
+        data_dir = self.broker.data_dir
+        identity = {PROPERTIES_FILE: data_dir.disk.read_file(f"{data_dir.path}/{PROPERTIES_FILE}")}
+        async with self._one_at_a_time:
+            await self._replace(TestClock(), identity, None)
+
+    async def _replace(self, clock: TestClock, files: dict[str, bytes], snapshot: Snapshot | None) -> None:
+        before = self.broker
+        data_dir, config = before.data_dir, before.config.as_given()
+        listeners = [listener.reopened(config) for listener in before.listeners]
+        await before.abandon()
+        try:
+            for path in data_dir.own_files():
+                data_dir.disk.remove(f"{data_dir.path}/{path}")
+            for topic, index in data_dir.logs:
+                data_dir.remove_empty_folder(topic, index)
+            write_files(files, data_dir.disk, data_dir.path)
+            broker = Broker(
+                config,
+                data_dir.path,
+                before.durability,
+                before.events,
+                clock,
+                listeners=listeners,
+                chance=before.chance,
+                disk=data_dir.disk,
+            )
+            broker.is_temporary, broker.failed = before.is_temporary, before.failed
+            if address := before.config[MAPPED_ADDRESS]:  # The container's port is what it was.
+                config.replace({**config.values, MAPPED_ADDRESS: address})
+            control = await _start(broker, () if snapshot else self._topics, snapshot)
+        except Exception as fault:
+            if before.failed is not None:
+                before.failed(f"the broker could not be put into another state: {fault}")
+            raise
+        self.broker, self.control = broker, control
+        for tell in self.replaced:
+            tell(broker)
+
+    # --- forks
+
+    async def fork(self, snapshot: Snapshot) -> tuple[str, BrokerHost]:
+        """Start a copy beside this broker; return its id and its host. Raises FaultError, CannotListen."""
+        if len(self.forks) >= FORKS_MAX:
+            raise FaultError(f"there are {FORKS_MAX} forks already", "delete those that are not needed any more")
+        before = self.broker
+        config, clock, disk = before.config.as_given(), TestClock(), MemoryDisk()
+        clock.set_to(snapshot.now_ms, snapshot.is_paused)
+        write_files(snapshot.files, disk, FORK_FOLDER)
+        listeners = [listener.beside(config) for listener in before.listeners]
+        broker = Broker(
+            config,
+            FORK_FOLDER,
+            before.durability,
+            before.events,
+            clock,
+            listeners=listeners,
+            chance=before.chance,
+            disk=disk,
+        )
+        control = await _start(broker, (), snapshot)
+        host = BrokerHost(control)
+        host._starts_empty = False
+        if self.open_control is not None:
+            host._close_control = await self.open_control(host)
+        self._forks_made += 1
+        id_ = f"fork-{self._forks_made}"
+        self.forks[id_] = host
+        return id_, host
+
+    async def remove_fork(self, id_: str) -> None:
+        """Stop a fork, and the forks that were made of it. Nothing of it is left."""
+        await self.forks.pop(id_).close()
+
+    async def close(self) -> None:
+        """Stop this broker, which is a fork."""
+        await self.remove_forks()
+        if self._close_control is not None:
+            self._close_control()
+        await self.broker.abandon()
+
+    async def remove_forks(self) -> None:
+        """Stop all forks."""
+        for id_ in list(self.forks):
+            await self.remove_fork(id_)
+
+
+def addresses_of(listeners: list[Listener]) -> dict[str, str]:
+    """Listener name -> the address at which a client on this machine reaches it."""
+    return {listener.name: str(listener.addresses[0].reachable()) for listener in listeners}
+
+
+async def _start(broker: Broker, topics: Collection[CreatableTopic], snapshot: Snapshot | None) -> Control:
+    """Start a broker whose files are in place; what a snapshot has parked is parked again."""
+    suspended: list[Suspended] = []
+
+    def suspend() -> None:
+        for _, parked in snapshot.parked if snapshot is not None else ():
+            actor = broker.transactions.find(parked.transactional_id)
+            assert actor is not None, parked.transactional_id
+            suspended.append(actor.suspend(parked.request, parked.effects, parked.position, broker.transactions))
+
+    broker.transactions.replayed = suspend
+    try:
+        await broker.start(topics)
+    except BaseException:
+        await broker.abandon()
+        raise
+    control = Control(broker)
+    if snapshot is not None:
+        control.injector.take_over(snapshot.faults)
+        control.stops.take_over(snapshot.stops, list(zip(snapshot.parked, suspended, strict=True)))
+        if snapshot.is_paused:
+            await control.clock.pause()
+    return control

@@ -1,0 +1,79 @@
+"""What the operations of the HTTP API share: how one is described, how a request is read, how an error is answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+if TYPE_CHECKING:
+    from stuntbroker.control.control import Control
+    from stuntbroker.control.host import BrokerHost
+
+BODY_MAX: Final = 1 << 20
+PROBLEM: Final = "application/problem+json"
+
+
+class Problem(Exception):
+    """An error answer: status, what is wrong, and what to do."""
+
+    def __init__(self, status: int, detail: str, hint: str = "") -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.hint = hint
+
+
+class Operation(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    summary: str
+    answer: Callable[[Control, Request], Awaitable[Any]] | None
+    body: dict[str, Any] | None = None
+    """Schema of the request's body."""
+    query: tuple[str, ...] = ()
+    """Query parameters, all whole numbers."""
+    of_host: Callable[[BrokerHost, Request], Awaitable[Any]] | None = None
+    """In the place of `answer`, where the operation is about more than one broker."""
+    needs_body: bool = True
+    """Whether a request with a body may not do without it."""
+
+
+async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
+    """The JSON object that a request carries."""
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > BODY_MAX:
+            raise Problem(413, f"the body has more than {BODY_MAX} bytes")
+    if not content and may_be_empty:
+        return {}
+    try:
+        body = json.loads(content)
+        json.dumps(body, ensure_ascii=False).encode()  # Half a character (a lone surrogate) could not be answered.
+    except (ValueError, RecursionError) as fault:
+        raise Problem(400, f"the body is not JSON: {fault!s:.200}", "send a JSON object") from fault
+    if not isinstance(body, dict):
+        raise Problem(400, "the body must be a JSON object", 'as {"ms": 1000}')
+    return body
+
+
+def number_of(request: Request, name: str, default: int) -> int:
+    """The whole number that a query parameter has, or the default without it. Raises Problem."""
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise Problem(400, f"{name}={text!r} is not a whole number")
+    return int(text)
+
+
+def problem_response(status: int, detail: str, hint: str = "") -> Response:
+    """An error answer."""
+    body = {"status": status, "title": detail, "detail": detail} | ({"hint": hint} if hint else {})
+    return JSONResponse(body, status, media_type=PROBLEM)

@@ -1,0 +1,102 @@
+"""The named points of requests, transactions and disk writes at which a test can stop something: a table."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from stuntbroker.control.faults import MATCH as REQUEST_MATCH
+from stuntbroker.coordinator.state import Phase
+
+PARK, FAIL, KILL = ACTIONS = ("park", "fail", "kill")
+
+
+class Point(NamedTuple):
+    """A place in the broker at which a test can stop something."""
+
+    text: str
+    """State of the broker at this point."""
+    match: frozenset[str]
+    """Names that the `match` of a stop may have."""
+    apis: tuple[str, ...] = ()
+    """Requests that pass this point; empty for a point of all requests, and for points that are not of requests."""
+    actions: tuple[str, ...] = ACTIONS
+    """A disk write cannot be parked without parking the whole broker, and cannot fail after it was done."""
+
+
+REQUESTS: Final = {
+    "produce": ("Produce", "its records are appended"),
+    "producer.init": ("InitProducerId", ""),
+    "txn.add_partitions": ("AddPartitionsToTxn", ""),
+    "txn.add_offsets": ("AddOffsetsToTxn", ""),
+    "txn.end": ("EndTxn", ""),
+    "offsets.stage": ("TxnOffsetCommit", "its offsets are staged in the transaction"),
+    "offsets.commit": ("OffsetCommit", "its offsets are committed"),
+    "offsets.fetch": ("OffsetFetch", ""),
+    "fetch": ("Fetch", ""),
+    "group.join": ("JoinGroup", ""),
+    "group.sync": ("SyncGroup", ""),
+    "group.heartbeat": ("Heartbeat", ""),
+    "group.leave": ("LeaveGroup", ""),
+    "coordinator.find": ("FindCoordinator", ""),
+    "metadata": ("Metadata", ""),
+    "topic.create": ("CreateTopics", "they are there"),
+    "topic.delete": ("DeleteTopics", "they are gone"),
+    "markers.write": ("WriteTxnMarkers", "its markers are written"),
+}
+"""Points of one kind of request, each with a `.before` and an `.after`: the API, and the effect that `.after` sees."""
+
+
+FILES: Final = {
+    "log.write.before": "the appends of this turn of the event loop are not written to the log files yet",
+    "log.write.after": "they are written, and no request is answered yet",
+    "log.sync.before": "with durability power: the written files are not synced yet",
+    "log.sync.after": "they are synced, and no request is answered yet",
+    "segment.roll.before": "a partition's log is to begin a segment",
+    "segment.roll.after": "the new segment has its file, and nothing is in it",
+    "segment.delete.before": "retention is to delete a segment",
+    "segment.delete.after": "the files of the segment are deleted",
+    "snapshot.write.before": "a snapshot of a partition's producers is to be written",
+    "snapshot.write.after": "the snapshot is written",
+    "journal.write.before": "a change of topics, configurations, features or producer ids is to be written to the journal",
+    "journal.write.after": "the change is in the journal, and not applied in memory yet",
+    "compaction.swap.before": "a cleaned segment is written, and is to take the place of others",
+    "compaction.swap.middle": "the old segments are deleted, and the cleaned one does not have its name yet",
+    "compaction.swap.after": "the cleaned segment has its name, and no index yet",
+}
+"""Points on the way to the disk, where nothing can be parked."""
+
+
+def _points() -> dict[str, Point]:
+    points = {
+        "request.before": Point("a request is decoded, and not carried out yet", frozenset(REQUEST_MATCH)),
+        "request.after": Point("a request is carried out, and not answered yet", frozenset(REQUEST_MATCH)),
+    }
+    on_request = frozenset(REQUEST_MATCH - {"api"})
+    for name, (api, effect) in REQUESTS.items():
+        points[f"{name}.before"] = Point(f"{api} is decoded, and not carried out yet", on_request, (api,))
+        done = f"{api} is carried out{': ' if effect else ''}{effect}, and not answered yet"
+        points[f"{name}.after"] = Point(done, on_request, (api,))
+    of_id = frozenset({"transactional_id", "request"})
+    for phase in Phase:
+        name = phase.kafka_name
+        points[f"txn.{name}.before"] = Point(f"the state {name} is decided, and not in the transaction log yet", of_id)
+        points[f"txn.{name}.after"] = Point(
+            f"the state {name} is in the transaction log, and nothing later is done yet", of_id
+        )
+    of_marker = frozenset({"transactional_id", "topic", "partition"})
+    points["txn.marker.before"] = Point("the marker of a partition is the next one to be written", of_marker)
+    points["txn.marker.after"] = Point("the marker of a partition is written, and the next one is not yet", of_marker)
+    points["txn.offsets.before"] = Point("the offsets of a transaction are staged, and not applied yet", of_marker)
+    points["txn.offsets.after"] = Point("the offsets of a transaction are applied", of_marker)
+    of_log = frozenset({"topic", "partition"})
+    for name, text in FILES.items():
+        has_log = name.partition(".")[0] in ("segment", "snapshot", "compaction")
+        actions = (FAIL, KILL) if name.endswith(".before") else (KILL,)
+        points[name] = Point(text, of_log if has_log else frozenset(), actions=actions)
+    points["txn.reply"] = Point("everything is done, and the coordinator has not replied yet", of_id)
+    return points
+
+
+POINTS: Final = _points()
+REQUEST_POINTS: Final = frozenset(name for name, point in POINTS.items() if "client_id" in point.match)
+BEFORE, AFTER = (frozenset(name for name in REQUEST_POINTS if name.endswith(side)) for side in (".before", ".after"))

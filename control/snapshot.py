@@ -1,0 +1,109 @@
+"""The state of a broker at a moment: its files, its time, its rules, and the transactions that are parked on their way.
+
+A copy is a broker that starts from these files as after a kill, but for the transactions that were parked: those are parked at
+the same place again, with the same effects before them. What belongs to connections is not part of a snapshot: requests that
+are parked or held, fetch sessions, and the members of groups as far as they are not in `__consumer_offsets`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.control.faults import Fault, FaultError
+from stuntbroker.control.stops import ParkedTransaction, Stop
+from stuntbroker.storage.disk import Disk
+
+if TYPE_CHECKING:
+    from stuntbroker.control.control import Control
+    from stuntbroker.storage.data_dir import DataDir
+
+BYTES_MAX: Final = 1 << 30
+"""Bytes of the files of one snapshot."""
+TURNS_MAX: Final = 10_000
+"""Turns of the event loop in which work that is under way must end."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a copy is made of. Nothing in it changes."""
+
+    id: str
+    name: str
+    """What the test calls it; empty for nothing."""
+    files: dict[str, bytes]
+    """Path from the data folder -> content."""
+    now_ms: int
+    is_paused: bool
+    stops: tuple[Stop, ...]
+    parked: tuple[tuple[str, ParkedTransaction], ...]
+    """Id of the stop, and the transaction that it has parked."""
+    faults: tuple[Fault, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(map(len, self.files.values()))
+
+    def as_json(self) -> dict[str, object]:
+        """What a list of snapshots shows."""
+        parked = [each.transactional_id for _, each in self.parked]
+        return {
+            "id": self.id,
+            "name": self.name,
+            "now_ms": self.now_ms,
+            "files": len(self.files),
+            "bytes": self.size,
+            "parked": parked,
+        }
+
+
+async def take_snapshot(control: Control, id_: str, name: str) -> Snapshot:
+    """Take a snapshot when no request is in the middle of its effects, but for those that are parked. Raises FaultError."""
+    broker = control.broker
+    parked = tuple(control.stops.parked_transactions())
+    parked_ids = {each.transactional_id for _, each in parked}
+    for _ in range(TURNS_MAX):
+        broker.turn.end()
+        if not broker.timers.is_busy and parked_ids.issuperset(broker.transactions.busy_ids()):
+            break
+        await asyncio.sleep(0)
+        parked = tuple(control.stops.parked_transactions())
+        parked_ids = {each.transactional_id for _, each in parked}
+    else:
+        raise FaultError("a transaction or other work is under way and does not end", "see GET /v1/transactions")
+    for log in broker.data_dir.logs.values():
+        log.settle()
+    clock = control.clock.clock
+    return Snapshot(
+        id_,
+        name,
+        _files_of(broker.data_dir),
+        clock.now_ms(),
+        clock.is_paused,
+        tuple(stop.without_parked() for stop in control.stops.stops.values()),
+        parked,
+        tuple(deepcopy(fault) for fault in control.injector.faults.values()),
+    )
+
+
+def _files_of(data_dir: DataDir) -> dict[str, bytes]:
+    """The content of the data folder. Raises FaultError when it is too large."""
+    disk, paths = data_dir.disk, data_dir.own_files()
+    size = sum(disk.file_size(f"{data_dir.path}/{path}") for path in paths)
+    if size > BYTES_MAX:
+        raise FaultError(
+            f"the data folder has {size} bytes, a snapshot at most {BYTES_MAX}", "keep less data in the test"
+        )
+    return {path: disk.read_file(f"{data_dir.path}/{path}") for path in paths}
+
+
+def write_files(files: dict[str, bytes], disk: Disk, folder: str) -> None:
+    """Write the files of a snapshot into a folder. Raises OSError."""
+    disk.make_folder(folder)
+    for path, content in files.items():
+        if "/" in path:
+            disk.make_folder(f"{folder}/{path.partition('/')[0]}")
+        disk.write_file(f"{folder}/{path}", content)

@@ -1,0 +1,246 @@
+"""Snapshots: a broker is put back into a state, and copies of it go on from there, each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import confluent_kafka
+import confluent_kafka.admin
+import pytest
+
+from stuntbroker import run_broker
+from stuntbroker.control.control import Control
+from stuntbroker.control.faults import FaultError
+from stuntbroker.control.host import BrokerHost
+from stuntbroker.fixture.broker import Broker
+from stuntbroker.fixture.control import ControlError
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from stuntbroker.storage.disk import Kind
+from tests.control.rules import rule
+from tests.control.transactions import end
+from tests.kit.rig import Client, Rig, frame, turn
+from tests.kit.valid_requests import batch
+
+PLACES = (0, 1, 2)
+COMMIT_POINTS = (
+    "txn.PrepareCommit.before",
+    "txn.PrepareCommit.after",
+    "txn.marker.before",
+    "txn.marker.after",
+    "txn.CompleteCommit.before",
+    "txn.reply",
+)
+PARKED_AT = [
+    *((point, True, nth) for point in COMMIT_POINTS for nth in ((1, 2, 3) if "marker" in point else (1,))),
+    *((point.replace("Commit", "Abort"), False, 1) for point in COMMIT_POINTS),
+]
+"""Point, whether the transaction commits, and which time the point is passed."""
+
+
+def begin_and_write(client: Client, topic: str = "t") -> tuple[int, int]:
+    """Open the transaction "pay" with a record in each of PLACES; return producer id and epoch."""
+    given = client.ask(InitProducerIdRequest("pay", 60_000), 4)
+    data = batch(1, given.producer_id, given.producer_epoch, 0)
+    records = [TopicProduceData(topic, partition_data=[PartitionProduceData(index, data) for index in PLACES])]
+    answer = client.ask(ProduceRequest("pay", -1, 1_000, records), 12)
+    assert {each.error_code for each in answer.responses[0].partition_responses} == {0}
+    return given.producer_id, given.producer_epoch
+
+
+def end_frame(pair: tuple[int, int], commit: bool = True) -> bytes:
+    return frame(EndTxnRequest("pay", *pair, commit), 4)
+
+
+def logs_of(control: Control) -> dict[str, bytes]:
+    """The content of the logs of a broker's partitions."""
+    data_dir = control.broker.data_dir
+    for log in data_dir.logs.values():
+        log.settle()
+    disk, path = data_dir.disk, data_dir.path
+    return {
+        name: disk.read_file(f"{path}/{name}")
+        for name in data_dir.own_files()
+        if name.endswith(".log") and disk.kind(f"{path}/{name}") is Kind.FILE and disk.file_size(f"{path}/{name}")
+    }
+
+
+async def settle(control: Control) -> None:
+    while control.broker.timers.is_busy:
+        await asyncio.sleep(0)
+    await turn()
+    control.broker.turn.end()
+
+
+@pytest.mark.parametrize(("point", "commit", "nth"), PARKED_AT)
+async def test_a_fork_goes_on_from_where_the_transaction_was_parked_as_the_broker_does(
+    point: str, commit: bool, nth: int, rig: Rig, control: Control
+) -> None:
+    host = BrokerHost(control)
+    rig.topic("t", 3)
+    pair = begin_and_write(rig.client())
+    stop = control.stops.add(point, {"action": "park", "nth": nth})
+    rig.client().feed(end_frame(pair, commit))
+    await settle(control)
+    assert len(stop.parked) == 1, "the transaction did not come to the point"
+
+    _, fork = await host.fork(await host.snapshot())
+    (copied,) = fork.control.stops.stops.values()
+    before = logs_of(fork.control)
+    assert (copied.id, copied.fired, [each.description for each in copied.parked]) == (stop.id, stop.fired, ["pay"])
+    assert before == logs_of(control)
+
+    control.stops.release(stop)
+    await settle(control)
+    assert logs_of(fork.control) == before, "the fork went on together with the broker"
+    fork.control.stops.release(copied)
+    await settle(fork.control)
+
+    assert logs_of(fork.control) == logs_of(control)
+    assert (logs_of(control) == before) is (point == "txn.reply"), "nothing is written behind the reply"
+    assert fork.broker.transactions.busy_ids() == []
+    await host.remove_forks()
+
+
+async def test_a_fork_takes_requests_for_a_parked_id_behind_it(rig: Rig, control: Control) -> None:
+    host = BrokerHost(control)
+    rig.topic("t", 3)
+    pair = begin_and_write(rig.client())
+    stop = control.stops.add("txn.PrepareCommit.after", {"action": "park"})
+    rig.client().feed(end_frame(pair))
+    assert len(stop.parked) == 1
+    _, fork = await host.fork(await host.snapshot())
+    client = Client(fork.broker)
+    client.feed(frame(InitProducerIdRequest("pay", 60_000), 4))
+    assert client.answers() == []
+
+    fork.control.stops.release(fork.control.stops.stops[stop.id])
+    await settle(fork.control)
+
+    assert len(client.answers()) == 1
+    await host.remove_forks()
+
+
+async def test_faults_keep_their_counts_in_a_fork_and_count_by_themselves(rig: Rig, control: Control) -> None:
+    host = BrokerHost(control)
+    rig.topic("t", 3)
+    control.injector.add(rule("EndTxn", nth=2, times=1, error="NOT_COORDINATOR"))
+    pair = begin_and_write(rig.client())
+    assert end(rig.client(), Given(*pair)) == 0
+    _, fork = await host.fork(await host.snapshot())
+
+    assert end(Client(fork.broker), Given(*pair)) == 16
+    assert [fault.fired for fault in control.injector.faults.values()] == [0]
+    await host.remove_forks()
+
+
+class Given:
+    """What InitProducerId gave."""
+
+    def __init__(self, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+
+
+async def test_a_broker_that_held_data_at_its_start_is_not_reset(rig: Rig, control: Control) -> None:
+    rig.broker.is_new = False
+    with pytest.raises(FaultError, match="held data"):
+        await BrokerHost(control).reset()
+
+
+# --- as a test uses them
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with run_broker(topics={"payments": 2}) as running:
+        yield running
+
+
+def producer_of(broker: Broker) -> confluent_kafka.Producer:
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": "pay-1", "log_level": 0}
+    )
+    producer.init_transactions(10)
+    return producer
+
+
+def phase_of(broker: Broker) -> str:
+    (described,) = broker.transactions()
+    return described.state
+
+
+def test_a_snapshot_brings_back_an_open_transaction_and_forgets_what_came_later(broker: Broker) -> None:
+    producer = producer_of(broker)
+    producer.begin_transaction()
+    producer.produce("payments", "42 EUR", partition=0)
+    producer.flush(10)
+    snapshot = broker.snapshot("open")
+    producer.commit_transaction(10)
+    broker.create_topic("later")
+    assert (phase_of(broker), broker.values("payments")) == ("CompleteCommit", [b"42 EUR"])
+
+    for _ in range(3):
+        broker.restore("open")
+        assert (phase_of(broker), broker.values("payments")) == ("Ongoing", [])
+        assert broker.topics() == {"payments": 2}
+        broker.clock.advance(minutes=2)
+        broker.wait_until(lambda: phase_of(broker) == "CompleteAbort")
+    broker.restore(snapshot)
+    assert phase_of(broker) == "Ongoing"
+
+
+def test_a_hundred_forks_of_a_half_committed_transaction_end_each_by_itself(broker: Broker) -> None:
+    producer = producer_of(broker)
+    stop = broker.stops.park("txn.marker.after")
+    producer.begin_transaction()
+    for partition in (0, 1):
+        producer.produce("payments", f"{partition}", partition=partition)
+    with pytest.raises(confluent_kafka.KafkaException):
+        producer.commit_transaction(0.5)
+    stop.wait()
+
+    forks = broker.forks(100, broker.snapshot())
+
+    assert len({fork.bootstrap for fork in forks}) == 100
+    assert phase_of(forks[0]) == phase_of(forks[99]) == "PrepareCommit"
+    assert sorted(forks[0].values("payments")) == [b"0"]
+    forks[0].control.post(f"/v1/stops/{stop.id}/release")
+    forks[0].wait_until(lambda: phase_of(forks[0]) == "CompleteCommit")
+    assert sorted(forks[0].values("payments")) == [b"0", b"1"]
+    assert {phase_of(forks[1]), phase_of(broker)} == {"PrepareCommit"}
+    broker.undo()
+    assert broker.control.get("/v1/forks") == {"forks": []}
+
+
+def test_after_a_reset_there_are_the_topics_of_the_start_and_nothing_else(broker: Broker) -> None:
+    broker.produce("payments", "42 EUR")
+    broker.create_topic("later")
+    cluster = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap})
+    before = cluster.list_topics(timeout=10).cluster_id
+    broker.reset()
+
+    assert (broker.topics(), broker.values("payments")) == ({"payments": 2}, [])
+    assert cluster.list_topics(timeout=10).cluster_id == before
+    broker.produce("payments", "43 EUR")
+    broker.assert_committed("payments", ["43 EUR"])
+
+
+def test_time_is_that_of_the_snapshot_after_a_restore(broker: Broker) -> None:
+    broker.clock.pause()
+    at_ms = broker.clock.now_ms
+    broker.snapshot("paused")
+    broker.clock.advance(days=3)
+    broker.restore("paused")
+
+    assert (broker.clock.now_ms, broker.clock.is_paused) == (at_ms, True)
+    assert broker.fork("paused").clock.now_ms == at_ms
+
+
+def test_a_snapshot_that_there_is_not_is_named(broker: Broker) -> None:
+    for call in (broker.restore, broker.fork):
+        with pytest.raises(ControlError, match="there is no snapshot 'nope'") as raised:
+            call("nope")
+        assert raised.value.status == 404
