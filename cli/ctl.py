@@ -42,6 +42,7 @@ usage: stuntbroker ctl COMMAND [options]
   requests           the last requests         [--limit N, default 20]
   transactions       every transactional id
   fences             who was told to be fenced, and why
+  oracle             whether every promise of transactions was kept so far
   left-open          transactions, members, producers that nobody has ended; faults, stops that never fired
 
   They work against a broker that was started with --control, and take
@@ -252,6 +253,12 @@ def _show_late(document: Any) -> str:
     return f"{document['api']} v{document['version']}: {', '.join(document['errors']) or 'no error'}\n"
 
 
+def _show_findings(document: Any) -> str:
+    rows = [(each["kind"], each["text"]) for each in document["findings"]]
+    checked = f"{document['transactions']} transactions have ended, {len(rows)} findings\n"
+    return (table(("FINDING", "WHERE"), rows) if rows else "") + checked
+
+
 def _show_snapshots(document: Any) -> str:
     rows = [(each["id"], each["name"], str(each["bytes"]), ", ".join(each["parked"])) for each in document["snapshots"]]
     return table(("ID", "NAME", "BYTES", "PARKED"), rows)
@@ -356,5 +363,6 @@ COMMANDS: Final = {
     "requests": Command(_requests, _show_requests, options=("--limit",)),
     "transactions": Command(_get("/v1/transactions"), _show_transactions),
     "fences": Command(_get("/v1/fences"), _show_fences),
+    "oracle": Command(_get("/v1/oracle"), _show_findings),
     "left-open": Command(_get("/v1/left-open"), _show_left_open),
 }

@@ -24,6 +24,7 @@ from stuntbroker.control.points import POINTS
 from stuntbroker.control.schemas import (
     ADVANCE_BODY,
     ADVANCE_MS_MAX,
+    EXACTLY_ONCE_BODY,
     FAULT_BODY,
     LATE_BODY,
     NUMBER,
@@ -299,6 +300,34 @@ async def _left_open(control: Control, request: Request) -> Any:
     }
 
 
+async def _check(control: Control, request: Request) -> Any:
+    oracle = control.oracle
+    findings = [each._asdict() for each in oracle.check()]
+    return {
+        "findings": findings,
+        "transactions": oracle.transactions,
+        "checks": oracle.checks,
+        "skipped": oracle.skipped,
+    }
+
+
+async def _exactly_once(control: Control, request: Request) -> Any:
+    body = await body_of(request)
+    if not {"input", "output"} <= body.keys() <= {"input", "output", "key"}:
+        raise Problem(
+            400, "the body has input and output, which are topics, and key", 'as {"input": "a", "output": "b"}'
+        )
+    source, target, key = (body.get(name, "value") for name in ("input", "output", "key"))
+    if not isinstance(source, str) or not isinstance(target, str):
+        raise Problem(400, "input and output must be names of topics")
+    if key not in ("key", "value") and not (isinstance(key, str) and key.startswith("header:")):
+        raise Problem(400, f"key {key!r} is none", "key, value, or header:NAME")
+    try:
+        return {"findings": [each._asdict() for each in control.oracle.exactly_once(source, target, key)]}
+    except LookupError as fault:
+        raise Problem(404, str(fault.args[0]), "GET /v1/topics lists them") from fault
+
+
 async def _openapi(control: Control, request: Request) -> Any:
     return openapi()
 
@@ -341,6 +370,14 @@ OPERATIONS: Final = (
         "/v1/left-open",
         "Transactions, group members and producers that nobody has ended, and faults and stops that never fired",
         _left_open,
+    ),
+    Operation("GET", "/v1/oracle", "Whether every promise of transactions was kept so far", _check),
+    Operation(
+        "POST",
+        "/v1/oracle/exactly-once",
+        "Whether each committed record of a topic has one in another",
+        _exactly_once,
+        EXACTLY_ONCE_BODY,
     ),
     Operation("GET", "/v1/openapi.json", "This description", _openapi),
 )

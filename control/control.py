@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stuntbroker.control.clock import ClockControl, TestClock
 from stuntbroker.control.fence_log import FENCING_APIS, FenceLog
 from stuntbroker.control.injector import Injector
+from stuntbroker.control.oracle import Oracle
 from stuntbroker.control.request_log import RequestLog
 from stuntbroker.control.stops import Stops
 
@@ -25,6 +26,7 @@ class Control:
         broker.router.add_interceptor(self.requests.intercept)
         self.injector = Injector(broker, self.requests)
         self.stops = Stops(broker)
+        self.oracle = Oracle(broker)
         self.fences = FenceLog(broker.transactions.fences)
         for key in FENCING_APIS:
             broker.router.add_interceptor(self.fences.intercept, key)

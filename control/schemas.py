@@ -148,3 +148,17 @@ FORK_BODY: Final = {
         "count": {"type": "integer", "minimum": 1, "maximum": FORKS_AT_ONCE_MAX},
     },
 }
+EXACTLY_ONCE_BODY: Final = {
+    "type": "object",
+    "required": ["input", "output"],
+    "additionalProperties": False,
+    "properties": {
+        "input": {"type": "string", "description": "a topic"},
+        "output": {"type": "string", "description": "a topic"},
+        "key": {
+            "type": "string",
+            "pattern": "^(key|value|header:.*)$",
+            "description": "by what records belong together; without it, by their values",
+        },
+    },
+}

@@ -68,7 +68,7 @@ def test_a_stop_is_made_shown_released_and_removed(control: str, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    "command", ["clock", "faults", "stops", "plans", "requests", "transactions", "fences", "left-open"]
+    "command", ["clock", "faults", "stops", "plans", "requests", "transactions", "fences", "left-open", "oracle"]
 )
 def test_what_is_there_is_shown_as_a_table_and_as_json(
     command: str, control: str, capsys: pytest.CaptureFixture[str]

@@ -1,0 +1,408 @@
+"""A checker beside a running broker: whatever it reads back from the logs must be what transactions promise.
+
+It reads the bytes of the logs, from where the last check ended, and knows nothing of what the broker has in memory until both are
+compared:
+
+- the transaction log: every state follows from the one before by the diagram, and epochs of a producer id never fall;
+- each partition: no record of an older epoch behind a newer one; each transaction that is complete has its marker in all its
+  partitions, with the outcome that was decided; the aborted-transaction index has what was aborted and nothing else; the last
+  stable offset is where the first open transaction begins, and never moves back;
+- the offsets of groups: committed is what was committed by itself, or in a transaction that was.
+
+A log whose beginning, or middle, is cleaned away before it was read is taken up from its end; `skipped` counts those.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.control.state import committed_offset
+from stuntbroker.coordinator.records import read_record
+from stuntbroker.coordinator.state import COMPLETED, EMPTY, PREPARE_COMMIT, PREPARED, SUCCESSORS, TopicPartition, Txn
+from stuntbroker.groups.records import OffsetRecord
+from stuntbroker.groups.records import read_record as read_group_record
+from stuntbroker.protocol.batches.compression import decompress
+from stuntbroker.protocol.batches.records import HEADER_SIZE, BatchHeader, Record, marker_of, read_header, read_records
+from stuntbroker.protocol.primitives import Buffer
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.server import Broker
+    from stuntbroker.storage.partition import PartitionLog
+
+READ_BYTES: Final = 1 << 20
+RECORDS_BYTES_MAX: Final = 1 << 28
+"""Bytes of the records of one batch when they are decompressed."""
+FINDINGS_MAX: Final = 1_000
+EXAMPLES_MAX: Final = 10
+
+DecisionKey = tuple[int, int, int]
+"""(producer id, epoch of the markers, time of the decision in ms): a marker carries all three."""
+
+
+class Finding(NamedTuple):
+    """A promise that was not kept."""
+
+    kind: str
+    text: str
+    """What is wrong, where."""
+
+
+@dataclass
+class _Decision:
+    """A transaction that is to end: which way, and which partitions have no marker yet."""
+
+    transactional_id: str
+    commit: bool
+    missing: set[TopicPartition]
+    is_complete: bool = False
+
+
+@dataclass
+class _History:
+    """What the log of a partition has said so far."""
+
+    topic_id: bytes
+    next_offset: int
+    aborted_from: int
+    """Where the comparison of the aborted-transaction index begins."""
+    last_stable_offset: int = 0
+    epochs: dict[int, int] = field(default_factory=dict)
+    """Producer id -> the highest epoch."""
+    open_txns: dict[int, int] = field(default_factory=dict)
+    """Producer id -> first offset."""
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+    """(producer id, first offset, offset of the marker)"""
+
+
+@dataclass
+class _Offsets:
+    """What a partition of `__consumer_offsets` has said so far: (group, topic, partition) -> (place in the log, offset)."""
+
+    committed: dict[tuple[str, str, int], tuple[int, int]] = field(default_factory=dict)
+    staged: dict[int, dict[tuple[str, str, int], tuple[int, int]]] = field(default_factory=dict)
+    """By producer id."""
+    seen: set[tuple[str, str, int]] = field(default_factory=set)
+    is_partial: bool = False
+    """The beginning is not known: an offset may have been committed before."""
+
+
+class Oracle:
+    """The checker of one broker. It counts from the moment at which it is made."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.findings: list[Finding] = []
+        self.checks = 0
+        """How often it has looked."""
+        self.skipped = 0
+        """How many logs were cleaned before they were read."""
+        self.transactions = 0
+        """How many it has seen end."""
+        self._txns: dict[str, Txn] = {}
+        self._decisions: dict[DecisionKey, _Decision] = {}
+        self._histories: dict[TopicPartition, _History] = {}
+        self._offsets: dict[int, _Offsets] = {}
+        for log in broker.data_dir.logs.values():
+            self._histories[log.name] = self._beginning(log)
+
+    def check(self) -> list[Finding]:
+        """Read what is new, and return the promises that were not kept since this oracle was made, oldest first."""
+        self.checks += 1
+        logs = sorted(self._broker.data_dir.logs.items(), key=lambda item: item[0][0] != TXN_STATE)
+        for log in [log for _, log in logs]:
+            log.settle()
+        for _, log in logs:  # The transaction log first: its decisions explain the markers.
+            self._read(log)
+        gone = self._histories.keys() - self._broker.data_dir.logs.keys()
+        for place in gone:
+            del self._histories[place]
+        self._check_decisions()
+        self._check_offsets()
+        return self.findings
+
+    def _found(self, kind: str, text: str) -> None:
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(Finding(kind, text))
+
+    # --- reading
+
+    def _topic_id(self, log: PartitionLog) -> bytes:
+        topic = self._broker.topics.get(log.topic)
+        return b"" if topic is None else topic.id
+
+    def _beginning(self, log: PartitionLog) -> _History:
+        """Where a log is taken up that held something before."""
+        history = _History(self._topic_id(log), log.next_offset, log.next_offset, log.last_stable_offset)
+        history.epochs = {producer_id: producer.epoch for producer_id, producer in log.producers.producers.items()}
+        history.open_txns = dict(log.producers.open_txns)
+        if log.topic == OFFSETS:
+            self._offsets[log.index] = _Offsets(is_partial=log.next_offset > 0)
+        return history
+
+    def _read(self, log: PartitionLog) -> None:
+        history = self._histories.get(log.name)
+        topic_id = self._topic_id(log)
+        if history is None or history.topic_id != topic_id:
+            history = self._histories[log.name] = _History(topic_id, 0, 0)
+        expected = history.next_offset
+        for header, batch in _batches(log, history.next_offset):
+            if header.base_offset != expected and (log.topic == TXN_STATE or header.base_offset > expected):
+                self.skipped += 1
+                self._histories[log.name] = self._beginning(log)
+                if log.topic == TXN_STATE:
+                    self._txns.clear()
+                    self._decisions.clear()
+                return
+            expected = header.next_offset
+            if log.topic == TXN_STATE and not header.control:
+                self._read_states(header, batch)
+            elif header.control:
+                self._read_marker(log, history, header, batch)
+            else:
+                self._read_batch(log, history, header)
+                if log.topic == OFFSETS:
+                    self._read_commits(log.index, header, batch)
+            history.next_offset = expected
+        self._compare(log, history)
+
+    def _read_states(self, header: BatchHeader, batch: Buffer) -> None:
+        for record in _records(header, batch):
+            state = read_record(record)
+            if state is None:
+                continue
+            transactional_id, after = state
+            before = self._txns.pop(transactional_id, None)
+            if after is None:
+                continue
+            self._txns[transactional_id] = after
+            if before is not None:
+                self._check_step(before, after)
+            key = after.producer_id, after.producer_epoch, after.updated_at_ms
+            if after.phase in PREPARED:
+                self._decisions[key] = _Decision(transactional_id, after.phase is PREPARE_COMMIT, set(after.partitions))
+            elif after.phase in COMPLETED and before is not None and before.phase in PREPARED:
+                self.transactions += 1
+                decision = self._decisions.get((before.producer_id, before.producer_epoch, before.updated_at_ms))
+                if decision is not None:
+                    decision.is_complete = True
+
+    def _check_step(self, before: Txn, after: Txn) -> None:
+        name = after.transactional_id
+        if after.phase not in SUCCESSORS[before.phase]:
+            self._found(
+                "transition",
+                f"{name}: {after.phase.kafka_name} follows {before.phase.kafka_name} in the transaction log",
+            )
+        fell = after.producer_id == before.producer_id and after.producer_epoch < before.producer_epoch
+        if fell and after.phase is not EMPTY:
+            self._found(
+                "epoch_moved_back",
+                f"{name}: producer {after.producer_id} has epoch {after.producer_epoch} after {before.producer_epoch}",
+            )
+
+    def _read_batch(self, log: PartitionLog, history: _History, header: BatchHeader) -> None:
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if producer_id < 0:
+            return
+        highest = history.epochs.get(producer_id, -1)
+        if epoch < highest:
+            self._found(
+                "fenced_record",
+                f"{log.topic}-{log.index} offset {header.base_offset}: a record of producer {producer_id} with epoch "
+                f"{epoch}, which epoch {highest} had fenced",
+            )
+        history.epochs[producer_id] = max(epoch, highest)
+        if header.transactional:
+            history.open_txns.setdefault(producer_id, header.base_offset)
+
+    def _read_marker(self, log: PartitionLog, history: _History, header: BatchHeader, batch: Buffer) -> None:
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        (record,) = _records(header, batch)
+        marker = marker_of(record)
+        if marker is None:
+            return
+        commit = marker[0]
+        history.epochs[producer_id] = max(epoch, history.epochs.get(producer_id, -1))
+        first = history.open_txns.pop(producer_id, None)
+        if first is not None and not commit:
+            history.aborted.append((producer_id, first, header.base_offset))
+        if log.topic == OFFSETS:
+            self._end_commits(log.index, producer_id, commit)
+        decision = self._decisions.get((producer_id, epoch, header.max_timestamp))
+        if decision is None:
+            return  # An administrator's, or one that was written once more.
+        decision.missing.discard(log.name)
+        if decision.commit is not commit:
+            self._found(
+                "marker_against_decision",
+                f"{log.topic}-{log.index} offset {header.base_offset}: {_outcome(commit)} a transaction of "
+                f"{decision.transactional_id} that the coordinator has {_outcome(decision.commit)}",
+            )
+
+    # --- comparing
+
+    def _compare(self, log: PartitionLog, history: _History) -> None:
+        place = f"{log.topic}-{log.index}"
+        start = log.log_start_offset
+        own = min(history.open_txns.values(), default=log.next_offset)
+        shown = log.last_stable_offset
+        if own >= start and own != shown:
+            self._found("last_stable_offset", f"{place}: the last stable offset is {shown}, and should be {own}")
+        if shown < history.last_stable_offset:
+            self._found(
+                "last_stable_offset_moved_back",
+                f"{place}: the last stable offset is {shown} after {history.last_stable_offset}",
+            )
+        history.last_stable_offset = shown
+        known = log.producers.producers
+        if len(history.epochs) > len(known):  # A producer that has expired may begin with any epoch.
+            history.epochs = {each: epoch for each, epoch in history.epochs.items() if each in known}
+        aborted_from = max(history.aborted_from, start)
+        indexed = {(each.producer_id, each.first_offset, each.last_offset) for each in log.aborted}
+        for producer_id, first, last in history.aborted:
+            if last >= aborted_from and (producer_id, first, last) not in indexed:
+                self._found(
+                    "aborted_readable",
+                    f"{place}: offsets {first} to {last} of producer {producer_id} are aborted, and can be read as committed",
+                )
+        for producer_id, first, last in indexed - set(history.aborted):
+            if last >= aborted_from:
+                self._found(
+                    "committed_hidden",
+                    f"{place}: offsets {first} to {last} of producer {producer_id} are hidden as aborted, and are not",
+                )
+        history.aborted.clear()
+        history.aborted_from = log.next_offset
+
+    def _check_decisions(self) -> None:
+        for key, decision in list(self._decisions.items()):
+            if not decision.is_complete:
+                continue
+            for topic, index in sorted(decision.missing):
+                history = self._histories.get((topic, index))
+                if history is not None and history.topic_id:
+                    self._found(
+                        "marker_missing",
+                        f"{topic}-{index}: {decision.transactional_id} is complete, and its {_outcome(decision.commit)} "
+                        f"transaction of producer {key[0]} has no marker here",
+                    )
+            del self._decisions[key]
+
+    # --- offsets of groups
+
+    def _read_commits(self, index: int, header: BatchHeader, batch: Buffer) -> None:
+        offsets = self._offsets.setdefault(index, _Offsets())
+        for record in _records(header, batch):
+            commit = read_group_record(record.offset, record.key, record.value)
+            if not isinstance(commit, OffsetRecord):
+                continue
+            key = commit.group_id, *commit.place
+            offsets.seen.add(key)
+            if commit.offset is None:
+                offsets.committed.pop(key, None)
+                for staged in offsets.staged.values():
+                    staged.pop(key, None)
+            elif header.transactional:
+                offsets.staged.setdefault(header.producer_id, {})[key] = record.offset, commit.offset.offset
+            else:
+                offsets.committed[key] = record.offset, commit.offset.offset
+
+    def _end_commits(self, index: int, producer_id: int, commit: bool) -> None:
+        offsets = self._offsets.setdefault(index, _Offsets())
+        for key, staged in offsets.staged.pop(producer_id, {}).items():
+            known = offsets.committed.get(key)
+            if commit and (known is None or known[0] < staged[0]):  # What is later in the log counts.
+                offsets.committed[key] = staged
+
+    def _check_offsets(self) -> None:
+        for offsets in self._offsets.values():
+            for key in offsets.seen:
+                group_id, topic, index = key
+                known = offsets.committed.get(key)
+                if known is None and offsets.is_partial:
+                    continue
+                expected = None if known is None else known[1]
+                shown = committed_offset(self._broker, group_id, (topic, index))
+                if shown != expected:
+                    self._found(
+                        "committed_offset",
+                        f"group {group_id}, {topic}-{index}: the committed offset is {shown}, and should be {expected}",
+                    )
+
+    # --- what an application has made of its input
+
+    def exactly_once(self, source: str, target: str, key: str) -> list[Finding]:
+        """Compare the committed records of two topics by `key`: "key", "value", or "header:NAME". Raises LookupError."""
+        wanted, actual = (Counter(self._values(topic, key)) for topic in (source, target))
+        findings = []
+        for kind, more, less, text in (
+            ("lost", wanted, actual, f"are in {source}, and not in {target}"),
+            ("too_many", actual, wanted, f"are in {target} more often than in {source}"),
+        ):
+            difference = more - less
+            if difference:
+                examples = ", ".join(f"{value!r}" for value in list(difference)[:EXAMPLES_MAX])
+                findings.append(Finding(kind, f"{difference.total()} {text}: {examples}"))
+        return findings
+
+    def _values(self, name: str, key: str) -> Iterator[bytes | None]:
+        topic = self._broker.topics.get(name)
+        if topic is None:
+            raise LookupError(f"there is no topic {name!r}")
+        for log in topic.partitions:
+            for record in _committed(log):
+                if key == "key":
+                    yield record.key
+                elif key == "value":
+                    yield record.value
+                else:
+                    yield dict(record.headers).get(key.removeprefix("header:"))
+
+
+def _outcome(commit: bool) -> str:
+    return "committed" if commit else "aborted"
+
+
+def _batches(log: PartitionLog, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
+    """The whole batches of a log from an offset on."""
+    offset = max(offset, log.log_start_offset)
+    while offset < log.next_offset:
+        last = offset
+        for part in log.read(offset, READ_BYTES, log.next_offset).parts:
+            position = 0
+            while position < len(part):
+                header = read_header(part, position)
+                if header.base_offset >= offset:
+                    yield header, part[position : position + header.size]
+                position += header.size
+                last = header.next_offset
+        if last == offset:
+            return  # What follows was cleaned away.
+        offset = last
+
+
+def _records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
+    payload = batch[HEADER_SIZE:]
+    if header.codec:
+        payload = decompress(header.codec, payload, RECORDS_BYTES_MAX)
+    return read_records(header, payload)
+
+
+def _committed(log: PartitionLog) -> Iterator[Record]:
+    """The records that a read_committed consumer gets, by the markers in the log."""
+    waiting: dict[int, list[tuple[BatchHeader, Buffer]]] = {}
+    for header, batch in _batches(log, 0):
+        if header.control:
+            (record,) = _records(header, batch)
+            marker = marker_of(record)
+            for ended in waiting.pop(header.producer_id, []) if marker is not None else ():
+                if marker is not None and marker[0]:
+                    yield from _records(*ended)
+        elif header.transactional:
+            waiting.setdefault(header.producer_id, []).append((header, batch))
+        else:
+            yield from _records(header, batch)
