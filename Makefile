@@ -16,7 +16,7 @@ JAVA_PLACE := $(if $(JAVA_HOME),in JAVA_HOME ($(JAVA_HOME)),on the PATH and JAVA
 JAVA_17    := 'version "(1[7-9]|[2-9][0-9])'
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test peers-kafka spark-faults conformance bench bench-clients generate types lint scenarios explore readme properties wheel image containers frameworks requirements clean check-python check-java need-java
+.PHONY: help run demo test peers-kafka spark-faults conformance bench bench-clients bench-oracle generate types lint scenarios explore readme properties wheel image containers frameworks requirements clean check-python check-java need-java
 
 help:           ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -76,6 +76,9 @@ bench: $(VENV)/dev  ## measure us, kfake and Apache Kafka in alternation (docs/b
 
 bench-clients: $(VENV)/dev  ## measure our transactional producers beside aiokafka's and librdkafka's
 	$(BIN)/python bench/clients.py $(ARGS)
+
+bench-oracle: $(VENV)/dev  ## a million transactions under random faults, with the oracle on (ARGS="--transactions 20000")
+	$(BIN)/python bench/oracle.py $(ARGS)
 
 generate:       ## write protocol/messages from tools/schemas
 	$(PYTHON) tools/generate.py

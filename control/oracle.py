@@ -124,7 +124,7 @@ class Oracle:
         self._check_offsets()
         return self.findings
 
-    def _found(self, kind: str, text: str) -> None:
+    def _report(self, kind: str, text: str) -> None:
         if len(self.findings) < FINDINGS_MAX:
             self.findings.append(Finding(kind, text))
 
@@ -193,13 +193,13 @@ class Oracle:
     def _check_step(self, before: Txn, after: Txn) -> None:
         name = after.transactional_id
         if after.phase not in SUCCESSORS[before.phase]:
-            self._found(
+            self._report(
                 "transition",
                 f"{name}: {after.phase.kafka_name} follows {before.phase.kafka_name} in the transaction log",
             )
         fell = after.producer_id == before.producer_id and after.producer_epoch < before.producer_epoch
         if fell and after.phase is not EMPTY:
-            self._found(
+            self._report(
                 "epoch_moved_back",
                 f"{name}: producer {after.producer_id} has epoch {after.producer_epoch} after {before.producer_epoch}",
             )
@@ -210,7 +210,7 @@ class Oracle:
             return
         highest = history.epochs.get(producer_id, -1)
         if epoch < highest:
-            self._found(
+            self._report(
                 "fenced_record",
                 f"{log.topic}-{log.index} offset {header.base_offset}: a record of producer {producer_id} with epoch "
                 f"{epoch}, which epoch {highest} had fenced",
@@ -237,7 +237,7 @@ class Oracle:
             return  # An administrator's, or one that was written once more.
         decision.missing.discard(log.name)
         if decision.commit is not commit:
-            self._found(
+            self._report(
                 "marker_against_decision",
                 f"{log.topic}-{log.index} offset {header.base_offset}: {_outcome(commit)} a transaction of "
                 f"{decision.transactional_id} that the coordinator has {_outcome(decision.commit)}",
@@ -251,9 +251,9 @@ class Oracle:
         own = min(history.open_txns.values(), default=log.next_offset)
         shown = log.last_stable_offset
         if own >= start and own != shown:
-            self._found("last_stable_offset", f"{place}: the last stable offset is {shown}, and should be {own}")
+            self._report("last_stable_offset", f"{place}: the last stable offset is {shown}, and should be {own}")
         if shown < history.last_stable_offset:
-            self._found(
+            self._report(
                 "last_stable_offset_moved_back",
                 f"{place}: the last stable offset is {shown} after {history.last_stable_offset}",
             )
@@ -265,13 +265,13 @@ class Oracle:
         indexed = {(each.producer_id, each.first_offset, each.last_offset) for each in log.aborted}
         for producer_id, first, last in history.aborted:
             if last >= aborted_from and (producer_id, first, last) not in indexed:
-                self._found(
+                self._report(
                     "aborted_readable",
                     f"{place}: offsets {first} to {last} of producer {producer_id} are aborted, and can be read as committed",
                 )
         for producer_id, first, last in indexed - set(history.aborted):
             if last >= aborted_from:
-                self._found(
+                self._report(
                     "committed_hidden",
                     f"{place}: offsets {first} to {last} of producer {producer_id} are hidden as aborted, and are not",
                 )
@@ -285,7 +285,7 @@ class Oracle:
             for topic, index in sorted(decision.missing):
                 history = self._histories.get((topic, index))
                 if history is not None and history.topic_id:
-                    self._found(
+                    self._report(
                         "marker_missing",
                         f"{topic}-{index}: {decision.transactional_id} is complete, and its {_outcome(decision.commit)} "
                         f"transaction of producer {key[0]} has no marker here",
@@ -328,7 +328,7 @@ class Oracle:
                 expected = None if known is None else known[1]
                 shown = committed_offset(self._broker, group_id, (topic, index))
                 if shown != expected:
-                    self._found(
+                    self._report(
                         "committed_offset",
                         f"group {group_id}, {topic}-{index}: the committed offset is {shown}, and should be {expected}",
                     )

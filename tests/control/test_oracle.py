@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 import pytest
@@ -14,103 +13,33 @@ from stuntbroker.coordinator import state as states
 from stuntbroker.coordinator.state import Phase, Txn
 from stuntbroker.groups.offsets import OffsetStore
 from stuntbroker.protocol.errors import ErrorCode
-from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
-from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
-from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from stuntbroker.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from stuntbroker.protocol.messages.txn_offset_commit_request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
-from tests.kit.rig import Client, Rig
+from tests.kit.faulty_world import FaultyWorld, RawProducer
+from tests.kit.rig import Rig
 from tests.kit.valid_requests import batch
 
 OK = 0
-GROUP = "readers"
-
-
-class Producer:
-    """A transactional producer by hand, of transaction version 2."""
-
-    def __init__(self, rig: Rig, name: str = "pay") -> None:
-        self.client: Client = rig.client()
-        self.name = name
-        self.begin()
-
-    def begin(self) -> None:
-        given = self.client.ask(InitProducerIdRequest(self.name, 60_000), 5)
-        assert given.error_code == OK
-        self.pair = given.producer_id, given.producer_epoch
-        self.sequences: dict[int, int] = {}
-
-    def write(self, *partitions: int, topic: str = "t") -> list[int]:
-        data = {index: batch(1, *self.pair, self.sequences.get(index, 0)) for index in partitions}
-        parts = [PartitionProduceData(index, records) for index, records in data.items()]
-        answer = self.client.ask(
-            ProduceRequest(self.name, -1, 1_000, [TopicProduceData(topic, partition_data=parts)]), 12
-        )
-        codes = [each.error_code for each in answer.responses[0].partition_responses]
-        for index, code in zip(partitions, codes, strict=True):
-            self.sequences[index] = self.sequences.get(index, 0) + (code == OK)
-        return codes
-
-    def stage(self, offset: int, group: str = GROUP) -> int:
-        self.client.ask(AddOffsetsToTxnRequest(self.name, *self.pair, group), 4)
-        topics = [TxnOffsetCommitRequestTopic("in", partitions=[TxnOffsetCommitRequestPartition(0, offset)])]
-        answer = self.client.ask(TxnOffsetCommitRequest(self.name, group, *self.pair, topics=topics), 5)
-        code: int = answer.topics[0].partitions[0].error_code
-        return code
-
-    def end(self, commit: bool = True) -> int:
-        answer = self.client.ask(EndTxnRequest(self.name, *self.pair, commit), 5)
-        code: int = answer.error_code
-        if code == OK:
-            if (answer.producer_id, answer.producer_epoch) != self.pair:
-                self.sequences = {}
-            self.pair = answer.producer_id, answer.producer_epoch
-        return code
 
 
 def kinds(control: Control) -> list[str]:
     return [each.kind for each in control.oracle.check()]
 
 
-async def test_nothing_is_found_whatever_producers_do(rig: Rig, control: Control) -> None:
-    """Commits, aborts, time-outs, second instances, zombies, staged offsets, new topics: 600 steps of five producers."""
-    random = Random(17)
-    rig.topic("t", 3)
-    rig.topic("in")
-    producers = [Producer(rig, f"pay-{number % 3}") for number in range(5)]
-    for step in range(600):
-        producer = random.choice(producers)
-        match random.randrange(12):
-            case 0:
-                producer.begin()
-            case 1 | 2 | 3 | 4:
-                producer.write(*sorted(random.sample(range(3), random.randrange(1, 4))))
-            case 5 | 6:
-                producer.stage(step)
-            case 7 | 8:
-                producer.end()
-            case 9:
-                producer.end(commit=False)
-            case 10:
-                topics = [OffsetCommitRequestTopic("in", partitions=[OffsetCommitRequestPartition(0, step)])]
-                producer.client.ask(OffsetCommitRequest(GROUP, topics=topics), 8)
-            case 11:
-                await control.clock.advance(random.choice((1, 1_000, 61_000)))
-        if not step % 7:
+@pytest.mark.parametrize("seed", range(4))
+async def test_nothing_is_found_whatever_producers_do_and_whatever_fails(seed: int, rig: Rig, control: Control) -> None:
+    """Commits, aborts, time-outs, second instances, zombies, staged offsets, under a new plan every 250 steps."""
+    world = FaultyWorld(rig, control, seed)
+    for number in range(1_500):
+        if not number % 250:
+            world.new_plan()
+        await world.step()
+        if not number % 50:
             assert control.oracle.check() == []
+    await world.settle()
     topic = rig.broker.topics.get("t")
-    assert topic is not None
+    assert control.oracle.check() == [] and topic is not None
+    assert rig.broker.transactions.open == set(), "a transaction was left open"
     rig.broker.topics.delete(topic)
     assert control.oracle.check() == []
     assert control.oracle.transactions > 50 and control.oracle.skipped == 0
@@ -118,7 +47,7 @@ async def test_nothing_is_found_whatever_producers_do(rig: Rig, control: Control
 
 async def test_it_goes_by_what_came_since_it_was_made(rig: Rig) -> None:
     rig.topic("t", 2)
-    producer = Producer(rig)
+    producer = RawProducer(rig)
     producer.write(0, 1)
     later = Control(rig.broker)
     assert producer.end() == OK
@@ -225,22 +154,22 @@ async def test_a_planted_mistake_is_found(
     plant, commit, expected = PLANTED[name]
     rig.topic("t", 3)
     rig.topic("in")
-    producer = Producer(rig)
+    producer = RawProducer(rig)
     plant(monkeypatch)
     assert producer.write(0, 1, 2) == [OK, OK, OK]
     assert producer.stage(5) == OK
     assert kinds(control) == []
     assert producer.end(commit) == OK
 
-    found = kinds(control)
-    assert expected <= set(found), control.oracle.findings
+    reported = kinds(control)
+    assert expected <= set(reported), control.oracle.findings
 
 
 async def test_records_of_an_open_transaction_that_can_be_read_are_found(
     rig: Rig, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig.topic("t", 1)
-    producer = Producer(rig)
+    producer = RawProducer(rig)
     show_what_is_open(monkeypatch)
     producer.write(0)
     assert kinds(control) == ["last_stable_offset"]
@@ -250,7 +179,7 @@ async def test_a_last_stable_offset_that_falls_is_found(
     rig: Rig, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig.topic("t", 1)
-    producer = Producer(rig)
+    producer = RawProducer(rig)
     producer.write(0)
     producer.end()
     assert kinds(control) == []
@@ -261,7 +190,7 @@ async def test_a_last_stable_offset_that_falls_is_found(
 
 async def test_the_record_of_a_zombie_is_found(rig: Rig, control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.topic("t", 1)
-    zombie = Producer(rig)
+    zombie = RawProducer(rig)
     zombie.write(0)
     zombie.end()
     old = zombie.pair[0], zombie.pair[1] - 1
@@ -278,7 +207,7 @@ async def test_the_record_of_a_zombie_is_found(rig: Rig, control: Control, monke
 async def test_a_topic_is_compared_with_what_was_made_of_it(rig: Rig, control: Control) -> None:
     rig.topic("t", 1)
     rig.topic("out", 1)
-    producer = Producer(rig)
+    producer = RawProducer(rig)
     producer.write(0)
     assert [each.kind for each in control.oracle.exactly_once("t", "out", "key")] == []  # Nothing is committed yet.
     producer.end()
