@@ -19,6 +19,7 @@ from stuntbroker.control.conditions import read_condition, wait_until
 from stuntbroker.control.faults import FaultError, texts_in
 from stuntbroker.control.late import NotAnswered, deliver, read_late
 from stuntbroker.control.operations import PROBLEM, Operation, Problem, body_of, number_of, problem_response
+from stuntbroker.control.page import Page
 from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.control.points import POINTS
 from stuntbroker.control.schemas import (
@@ -433,6 +434,7 @@ def make_app(host: BrokerHost) -> Starlette:
         # An id is the last part of a path, but for that of a fault, and may itself have slashes in it.
         path = each.path.replace("{id}", "{id:path}") if each.path.endswith("/{id}") else each.path
         routes.append(Route(path, endpoint, methods=[each.method]))
+    routes += Page(host).routes()
     return Starlette(routes=routes, exception_handlers={Problem: _problem, HTTPException: _http_problem})
 
 

@@ -20,22 +20,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.control.log_reading import batches_from, records_in
 from stuntbroker.control.state import committed_offset
 from stuntbroker.coordinator.records import read_record
 from stuntbroker.coordinator.state import COMPLETED, EMPTY, PREPARE_COMMIT, PREPARED, SUCCESSORS, TopicPartition, Txn
 from stuntbroker.groups.records import OffsetRecord
 from stuntbroker.groups.records import read_record as read_group_record
-from stuntbroker.protocol.batches.compression import decompress
-from stuntbroker.protocol.batches.records import HEADER_SIZE, BatchHeader, Record, marker_of, read_header, read_records
+from stuntbroker.protocol.batches.records import BatchHeader, Record, marker_of
 from stuntbroker.protocol.primitives import Buffer
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker
     from stuntbroker.storage.partition import PartitionLog
 
-READ_BYTES: Final = 1 << 20
-RECORDS_BYTES_MAX: Final = 1 << 28
-"""Bytes of the records of one batch when they are decompressed."""
 FINDINGS_MAX: Final = 1_000
 EXAMPLES_MAX: Final = 10
 
@@ -149,7 +146,7 @@ class Oracle:
         if history is None or history.topic_id != topic_id:
             history = self._histories[log.name] = _History(topic_id, 0, 0)
         expected = history.next_offset
-        for header, batch in _batches(log, history.next_offset):
+        for header, batch in batches_from(log, history.next_offset):
             if header.base_offset != expected and (log.topic == TXN_STATE or header.base_offset > expected):
                 self.skipped += 1
                 self._histories[log.name] = self._beginning(log)
@@ -170,7 +167,7 @@ class Oracle:
         self._compare(log, history)
 
     def _read_states(self, header: BatchHeader, batch: Buffer) -> None:
-        for record in _records(header, batch):
+        for record in records_in(header, batch):
             state = read_record(record)
             if state is None:
                 continue
@@ -221,7 +218,7 @@ class Oracle:
 
     def _read_marker(self, log: PartitionLog, history: _History, header: BatchHeader, batch: Buffer) -> None:
         producer_id, epoch = header.producer_id, header.producer_epoch
-        (record,) = _records(header, batch)
+        (record,) = records_in(header, batch)
         marker = marker_of(record)
         if marker is None:
             return
@@ -296,7 +293,7 @@ class Oracle:
 
     def _read_commits(self, index: int, header: BatchHeader, batch: Buffer) -> None:
         offsets = self._offsets.setdefault(index, _Offsets())
-        for record in _records(header, batch):
+        for record in records_in(header, batch):
             commit = read_group_record(record.offset, record.key, record.value)
             if not isinstance(commit, OffsetRecord):
                 continue
@@ -367,42 +364,17 @@ def _outcome(commit: bool) -> str:
     return "committed" if commit else "aborted"
 
 
-def _batches(log: PartitionLog, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """The whole batches of a log from an offset on."""
-    offset = max(offset, log.log_start_offset)
-    while offset < log.next_offset:
-        last = offset
-        for part in log.read(offset, READ_BYTES, log.next_offset).parts:
-            position = 0
-            while position < len(part):
-                header = read_header(part, position)
-                if header.base_offset >= offset:
-                    yield header, part[position : position + header.size]
-                position += header.size
-                last = header.next_offset
-        if last == offset:
-            return  # What follows was cleaned away.
-        offset = last
-
-
-def _records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
-    payload = batch[HEADER_SIZE:]
-    if header.codec:
-        payload = decompress(header.codec, payload, RECORDS_BYTES_MAX)
-    return read_records(header, payload)
-
-
 def _committed(log: PartitionLog) -> Iterator[Record]:
     """The records that a read_committed consumer gets, by the markers in the log."""
     waiting: dict[int, list[tuple[BatchHeader, Buffer]]] = {}
-    for header, batch in _batches(log, 0):
+    for header, batch in batches_from(log, 0):
         if header.control:
-            (record,) = _records(header, batch)
+            (record,) = records_in(header, batch)
             marker = marker_of(record)
             for ended in waiting.pop(header.producer_id, []) if marker is not None else ():
                 if marker is not None and marker[0]:
-                    yield from _records(*ended)
+                    yield from records_in(*ended)
         elif header.transactional:
             waiting.setdefault(header.producer_id, []).append((header, batch))
         else:
-            yield from _records(header, batch)
+            yield from records_in(header, batch)

@@ -7,6 +7,7 @@ import hmac
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
 
 from stuntbroker.broker.http_hosts import is_private_host
 from stuntbroker.broker.listener import Address, bind
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 KEEP_ALIVE_S: Final = 7 * 24 * 3_600
 """A client keeps its connection, which may be silent for as long as a test is."""
 TOKEN_BYTES: Final = 16
+COOKIE: Final = "stuntbroker-token"
 
 
 def is_loopback(host: str) -> bool:
@@ -123,10 +125,12 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        from starlette.responses import RedirectResponse, Response
+
         from stuntbroker.control.operations import problem_response
 
         headers = dict(scope["headers"])
-        refusal = None
+        refusal: Response | None = None
         host = headers.get(b"host", b"")
         origin = headers.get(b"origin")
         if not is_private_host(host):
@@ -134,9 +138,31 @@ class Guard:
             refusal = problem_response(421, "the Host header is no address, nor a private name", hint)
         elif origin is not None and origin != b"http://" + host:
             refusal = problem_response(403, "a page of another site must not ask this", "send no Origin header")
-        elif self._token and not hmac.compare_digest(
-            headers.get(b"authorization", b""), b"Bearer " + self._token.encode()
-        ):
+        elif self._token and self._is_right(_token_in_query(scope).encode()):
+            # Whoever comes with the token in the address of the page keeps it in a cookie, and not in the address.
+            cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            refusal = RedirectResponse("/", 303, {"Set-Cookie": cookie})
+        elif self._token and not self._is_right(_token_of(headers)):
             hint = "send the header Authorization: Bearer TOKEN, with the token of --control-token or of the ready line"
             refusal = problem_response(401, "the token is missing or wrong", hint)
         await (self._app if refusal is None else refusal)(scope, receive, send)
+
+    def _is_right(self, token: bytes) -> bool:
+        return hmac.compare_digest(token, self._token.encode())
+
+
+def _token_of(headers: dict[bytes, bytes]) -> bytes:
+    """The token that a request carries: a program's in a header, a browser's in a cookie."""
+    authorization = headers.get(b"authorization", b"")
+    if authorization.startswith(b"Bearer "):
+        return authorization.removeprefix(b"Bearer ")
+    cookies = dict(each.strip().partition(b"=")[::2] for each in headers.get(b"cookie", b"").split(b";"))
+    return cookies.get(COOKIE.encode(), b"")
+
+
+def _token_in_query(scope: Scope) -> str:
+    """The token in the address of the page, which is how a person hands it over."""
+    if scope["path"] != "/" or scope["method"] != "GET":
+        return ""
+    query = scope["query_string"].decode("latin-1")
+    return "".join(parse_qs(query).get("token", [])[:1])

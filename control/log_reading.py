@@ -1,0 +1,43 @@
+"""The log of a partition read as bytes, from an offset on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from stuntbroker.protocol.batches.compression import decompress
+from stuntbroker.protocol.batches.records import HEADER_SIZE, BatchHeader, Record, read_header, read_records
+from stuntbroker.protocol.primitives import Buffer
+
+if TYPE_CHECKING:
+    from stuntbroker.storage.partition import PartitionLog
+
+READ_BYTES: Final = 1 << 20
+RECORDS_BYTES_MAX: Final = 1 << 28
+"""Bytes of the records of one batch when they are decompressed."""
+
+
+def batches_from(log: PartitionLog, offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
+    """The whole batches of a log, from the one on that holds an offset."""
+    offset = max(offset, log.log_start_offset)
+    while offset < log.next_offset:
+        last = offset
+        for part in log.read(offset, READ_BYTES, log.next_offset).parts:
+            position = 0
+            while position < len(part):
+                header = read_header(part, position)
+                if header.last_offset >= offset:
+                    yield header, part[position : position + header.size]
+                position += header.size
+                last = header.next_offset
+        if last == offset:
+            return  # What follows was cleaned away.
+        offset = last
+
+
+def records_in(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
+    """The records of a batch, decompressed. Raises DecodeError, CompressionError."""
+    payload = batch[HEADER_SIZE:]
+    if header.codec:
+        payload = decompress(header.codec, payload, RECORDS_BYTES_MAX)
+    return read_records(header, payload)

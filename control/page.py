@@ -1,0 +1,203 @@
+"""The page of a broker: what is in it, live, and forms to change what goes wrong. HTML from this process, nothing from elsewhere.
+
+Without JavaScript it shows the moment at which it was loaded. With it, `/page/events` sends the live part whenever it differs;
+when that connection is lost, the page says so and since when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from stuntbroker.control import page_views
+from stuntbroker.control.faults import FaultError
+from stuntbroker.control.operations import BODY_MAX
+from stuntbroker.control.schemas import ADVANCE_MS_MAX
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from stuntbroker.control.host import BrokerHost
+
+LOOK_S: Final = 0.5
+"""How often is looked whether anything is different."""
+HEARTBEAT_S: Final = 2.0
+"""Something is sent at least so often, so that a lost connection is noticed."""
+POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+ASSETS: Final = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+Form = dict[str, str]
+
+
+class Page:
+    """The page of one host."""
+
+    def __init__(self, host: BrokerHost) -> None:
+        self._host = host
+        self._environment: Environment | None = None
+
+    def routes(self) -> list[Route]:
+        """The routes of the page, for the application of the control API."""
+        return [
+            Route("/", self._index),
+            Route("/page/events", self._events),
+            Route("/page/transactions/{id:path}", self._transaction),
+            Route("/page/partitions/{topic}/{index:int}", self._partition),
+            Route("/page/{asset}", self._asset),
+            Route("/page/do/{what}", self._do, methods=["POST"]),
+        ]
+
+    @property
+    def _templates(self) -> Environment:
+        """Loaded when somebody looks at the page."""
+        if self._environment is None:
+            import jinja2
+
+            self._environment = jinja2.Environment(
+                loader=jinja2.PackageLoader("stuntbroker.control"),
+                autoescape=True,
+                undefined=jinja2.StrictUndefined,
+                trim_blocks=True,
+                lstrip_blocks=True,
+            )
+            self._environment.filters |= {"path": lambda text: quote(str(text), safe=""), "json": json.dumps}
+        return self._environment
+
+    def _html(self, template: str, status: int = 200, **values: Any) -> Response:
+        text = self._templates.get_template(template).render(**values)
+        headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        return HTMLResponse(text, status, headers)
+
+    def _live(self) -> str:
+        return self._templates.get_template("live.html").render(**page_views.overview(self._host))
+
+    async def _index(self, request: Request) -> Response:
+        return self._html("index.html", **page_views.overview(self._host), refusal="")
+
+    async def _transaction(self, request: Request) -> Response:
+        id_ = request.path_params["id"]
+        shown = page_views.transaction(self._host, id_)
+        if shown is None:
+            return self._html("missing.html", 404, what=f"There is no transactional id {id_!r} in this broker.")
+        return self._html("transaction.html", **shown)
+
+    async def _partition(self, request: Request) -> Response:
+        topic, index = request.path_params["topic"], request.path_params["index"]
+        text = request.query_params.get("offset", "")
+        offset = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+        shown = page_views.partition(self._host, topic, index, offset)
+        if shown is None:
+            return self._html("missing.html", 404, what=f"There is no partition {topic}-{index} in this broker.")
+        return self._html("partition.html", **shown)
+
+    async def _asset(self, request: Request) -> Response:
+        name = request.path_params["asset"]
+        if name not in ASSETS:
+            return self._html("missing.html", 404, what=f"There is no {name!r} here.")
+        content = (files("stuntbroker.control") / "templates" / name).read_bytes()
+        return Response(content, media_type=ASSETS[name], headers={"Cache-Control": "max-age=60"})
+
+    # --- what is sent while the page is open
+
+    async def _events(self, request: Request) -> Response:
+        headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        return StreamingResponse(self._changes(request), media_type="text/event-stream", headers=headers)
+
+    async def _changes(self, request: Request) -> AsyncIterator[str]:
+        before, silent_s = "", 0.0
+        while not await request.is_disconnected():
+            live = self._live()
+            if live != before:
+                lines = "".join(f"data: {line}\n" for line in live.splitlines())
+                yield f"event: live\n{lines}\n"
+                before, silent_s = live, 0.0
+            elif silent_s >= HEARTBEAT_S:
+                yield "event: heartbeat\ndata:\n\n"
+                silent_s = 0.0
+            await asyncio.sleep(LOOK_S)
+            silent_s += LOOK_S
+
+    # --- forms
+
+    async def _do(self, request: Request) -> Response:
+        action = ACTIONS.get(request.path_params["what"])
+        content = bytearray()
+        async for chunk in request.stream():
+            content += chunk
+            if len(content) > BODY_MAX:
+                return self._html("missing.html", 413, what=f"The form has more than {BODY_MAX} bytes.")
+        form = {name: values[0] for name, values in parse_qs(content.decode("utf-8", "replace")).items()}
+        try:
+            if action is None:
+                raise FaultError("there is no such action")
+            await action(self._host, form)
+        except FaultError as fault:
+            refusal = f"{fault}{f': {fault.hint}' if fault.hint else ''}"
+            return self._html("index.html", 400, **page_views.overview(self._host), refusal=refusal)
+        return RedirectResponse("/", 303)
+
+
+async def _clock(host: BrokerHost, form: Form) -> None:
+    clock = host.control.clock
+    match form.get("action"):
+        case "pause":
+            await clock.pause()
+        case "resume":
+            await clock.resume()
+        case _:
+            text = form.get("seconds", "")
+            if not (text.isascii() and text.isdigit() and len(text) < 12 and int(text) * 1_000 <= ADVANCE_MS_MAX):
+                raise FaultError(f"time is moved on by whole seconds, at most {ADVANCE_MS_MAX // 1_000}, not {text!r}")
+            await clock.advance(int(text) * 1_000)
+
+
+async def _add_fault(host: BrokerHost, form: Form) -> None:
+    try:
+        rule = json.loads(form.get("rule", ""))
+    except ValueError as fault:
+        raise FaultError(f"the rule is not JSON: {fault}") from fault
+    host.control.injector.add(rule)
+
+
+async def _change_fault(host: BrokerHost, form: Form) -> None:
+    injector, id_ = host.control.injector, form.get("id", "")
+    if id_ not in injector.faults:
+        raise FaultError(f"there is no fault {id_!r} any more")
+    if form.get("action") == "release":
+        injector.release(id_)
+    else:
+        injector.remove(id_)
+
+
+async def _add_stop(host: BrokerHost, form: Form) -> None:
+    match = {"transactional_id": form["transactional_id"]} if form.get("transactional_id") else {}
+    host.control.stops.add(form.get("point", ""), {"action": form.get("action", ""), "match": match})
+
+
+async def _change_stop(host: BrokerHost, form: Form) -> None:
+    stops, id_ = host.control.stops, form.get("id", "")
+    if id_ not in stops.stops:
+        raise FaultError(f"there is no stop {id_!r} any more")
+    if form.get("action") == "release":
+        stops.release(stops.stops[id_])
+    else:
+        stops.remove(id_)
+
+
+ACTIONS: Final[dict[str, Callable[[BrokerHost, Form], Awaitable[None]]]] = {
+    "clock": _clock,
+    "add-fault": _add_fault,
+    "change-fault": _change_fault,
+    "add-stop": _add_stop,
+    "change-stop": _change_stop,
+}

@@ -1,0 +1,228 @@
+"""The page: what it shows, that it follows what happens, its forms, and whom it lets in. test_page_in_browser.py looks at it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import confluent_kafka
+import pytest
+
+from stuntbroker import run_broker
+from stuntbroker.fixture.broker import Broker
+from tests.kit.page_browser import Browser
+from tests.kit.process import serving
+
+PAGE_BYTES_MAX = 100_000
+HOSTILE = "<script>alert('x')</script>"
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with run_broker(topics={"payments": 1}) as running:
+        yield running
+
+
+@pytest.fixture
+def browser(broker: Broker) -> Browser:
+    return Browser(broker.control_url)
+
+
+def producer_of(broker: Broker, transactional_id: str = "pay-1", client_id: str = "payer") -> confluent_kafka.Producer:
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "transactional.id": transactional_id,
+            "client.id": client_id,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    return producer
+
+
+def write(producer: confluent_kafka.Producer, value: str) -> None:
+    producer.produce("payments", value, partition=0)
+    producer.flush(10)
+
+
+def test_the_first_page_shows_what_is_open_and_who_holds_back_whom(broker: Broker, browser: Browser) -> None:
+    assert "No producer has used a transactional id yet." in browser.get("/")
+    producer = producer_of(broker)
+    write(producer, "42 EUR")
+
+    text = browser.get("/")
+    (described,) = broker.transactions()
+    for shown in ("pay-1", "Ongoing", "payer at 127.0.0.1:", f"producer {described.producer_id} from 0"):
+        assert shown in text
+    assert "1 open of 1 transactional ids" in text.replace("<b>", "").replace("</b>", "")
+    producer.commit_transaction(10)
+    assert "CompleteCommit" in browser.get("/")
+
+
+def test_a_fence_is_shown_with_its_cause_and_in_the_timeline_of_its_id(broker: Broker, browser: Browser) -> None:
+    first = producer_of(broker, client_id="first")
+    write(first, "42 EUR")
+    producer_of(broker, client_id="second")
+    with pytest.raises(confluent_kafka.KafkaException):
+        first.commit_transaction(10)
+
+    assert "newer_instance (second at 127.0.0.1:" in browser.get("/")
+    timeline = browser.get("/page/transactions/pay-1")
+    assert "first at 127.0.0.1:" in timeline and "cause newer_instance by second" in timeline
+    assert timeline.index("InitProducerId v") < timeline.index("fence-1")
+
+
+def test_records_and_control_records_are_shown_in_their_place(broker: Broker, browser: Browser) -> None:
+    producer = producer_of(broker)
+    write(producer, "one")
+    producer.commit_transaction(10)
+    producer.begin_transaction()
+    write(producer, "two")
+    producer.abort_transaction(10)
+    producer.begin_transaction()
+    write(producer, "three")
+
+    text = browser.get("/page/partitions/payments/0")
+    places = [
+        text.index(each)
+        for each in (
+            ">one<",
+            "control record: commit",
+            ">two<",
+            "control record: abort",
+            "last stable offset: read_committed consumers stop here",
+            ">three<",
+        )
+    ]
+    assert places == sorted(places)
+    assert [text.count(f'<tr class="{state}">') for state in ("committed", "aborted", "open")] == [1, 1, 1]
+    later = browser.get("/page/partitions/payments/0?offset=3")
+    assert ">two<" not in later and "control record: abort" in later
+
+
+def test_the_lag_counts_what_a_read_committed_reader_will_get(broker: Broker, browser: Browser) -> None:
+    broker.produce("payments", "a", "b", "c")
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "readers"})
+    consumer.commit(offsets=[confluent_kafka.TopicPartition("payments", 0, 1)], asynchronous=False)
+    consumer.close()
+    producer = producer_of(broker)
+    write(producer, "aborted")
+    producer.abort_transaction(10)
+    broker.produce("payments", "d")
+    producer.begin_transaction()
+    write(producer, "open")
+    broker.produce("payments", "behind what is open")
+
+    shown = browser.get("/").partition('id="groups"')[2].partition("</section>")[0]
+    assert "payments-0: 1, 3<" in shown, shown  # b, c and d.
+
+
+def test_what_clients_send_is_never_markup(broker: Broker, browser: Browser) -> None:
+    producer = producer_of(broker, transactional_id=HOSTILE, client_id=HOSTILE)
+    write(producer, HOSTILE)
+    connection = http.client.HTTPConnection(urlsplit(broker.control_url).netloc, timeout=10)
+    for path in ("/", "/page/partitions/payments/0", "/page/transactions/%3Cscript%3Ealert('x')%3C%2Fscript%3E"):
+        connection.request("GET", path)
+        raw = connection.getresponse().read().decode()
+        assert "&lt;script&gt;alert" in raw and "<script>alert" not in raw
+    connection.close()
+    policy = browser.ask("GET", "/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+
+
+def test_everything_that_the_page_needs_comes_from_the_broker_and_is_small(browser: Browser) -> None:
+    index = browser.get("/")
+    assert "http://" not in index.replace(browser.get("/").split("</h1>")[0], "") and "https://" not in index
+    sizes = [len(browser.get(path).encode()) for path in ("/", "/page/page.css", "/page/page.js")]
+    assert sum(sizes) < PAGE_BYTES_MAX
+
+
+def test_the_live_part_is_sent_again_when_something_is_different(broker: Broker) -> None:
+    connection = http.client.HTTPConnection(urlsplit(broker.control_url).netloc, timeout=10)
+    connection.request("GET", "/page/events")
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Type", "").startswith("text/event-stream")
+
+    def next_event() -> str:
+        lines = []
+        while line := answer.readline().decode().rstrip("\n"):
+            lines.append(line)
+        return "\n".join(lines)
+
+    assert next_event().startswith("event: live\ndata: ")
+    broker.control.post("/v1/stops/txn.reply", {"action": "park"})
+    while "park at txn.reply" not in (event := next_event()):
+        assert event.startswith(("event: live\n", "event: heartbeat\n"))
+    connection.close()
+
+
+def test_forms_do_what_they_say(broker: Broker, browser: Browser) -> None:
+    before_ms = broker.clock.now_ms
+    assert browser.send("clock", action="pause").status == 303
+    assert browser.send("clock", action="advance", seconds="3600").status == 303
+    assert broker.clock.is_paused and broker.clock.now_ms - before_ms >= 3_600_000
+    assert browser.send("clock", action="resume").status == 303
+    assert not broker.clock.is_paused
+
+    rule = {"match": {"api": "EndTxn"}, "do": {"hold": True}}
+    assert browser.send("add-fault", rule=json.dumps(rule)).status == 303
+    (fault,) = broker.faults.all()
+    assert browser.send("change-fault", id=fault["id"], action="release").status == 303
+    assert browser.send("change-fault", id=fault["id"], action="remove").status == 303
+    assert broker.faults.all() == []
+
+    sent = browser.send("add-stop", point="txn.reply", action="park", transactional_id="pay-*")
+    assert sent.status == 303
+    (stop,) = broker.stops.all()
+    assert (stop["point"], stop["match"]) == ("txn.reply", {"transactional_id": "pay-*"})
+    assert browser.send("change-stop", id=stop["id"], action="remove").status == 303
+    assert broker.stops.all() == []
+
+
+@pytest.mark.parametrize(
+    ("what", "fields", "reason"),
+    [
+        ("clock", {"action": "advance", "seconds": "-1"}, "whole seconds"),
+        ("add-fault", {"rule": "{"}, "the rule is not JSON"),
+        ("add-fault", {"rule": "{}"}, "do must have one verb"),
+        ("change-fault", {"id": "fault-9"}, "there is no fault 'fault-9' any more"),
+        ("add-stop", {"point": "nowhere", "action": "park"}, "there is no point 'nowhere'"),
+        ("change-stop", {"id": "stop-9"}, "there is no stop 'stop-9' any more"),
+        ("explode", {}, "there is no such action"),
+    ],
+)
+def test_a_form_that_cannot_be_carried_out_says_why(
+    what: str, fields: dict[str, str], reason: str, browser: Browser
+) -> None:
+    sent = browser.send(what, **fields)
+    assert sent.status == 400 and 'role="alert"' in sent.text and reason in sent.text
+
+
+def test_what_is_not_there_is_said_in_a_page(browser: Browser) -> None:
+    for path in ("/page/transactions/nobody", "/page/partitions/payments/7", "/page/partitions/nope/0", "/page/x.js"):
+        answer = browser.ask("GET", path)
+        assert answer.status == 404 and "<h1>Not here</h1>" in answer.text
+
+
+def test_a_page_of_another_site_can_do_nothing(broker: Broker, browser: Browser) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": "http://attacker.example"}
+    assert browser.ask("POST", "/page/do/clock", "action=pause", **form).status == 403
+    assert not broker.clock.is_paused
+
+
+def test_a_person_hands_the_token_over_once() -> None:
+    with serving("--control", "127.0.0.1:0", "--control-token", "secret") as broker:
+        url = broker.line.split("control=")[1].split()[0]
+        browser = Browser(url)
+        assert browser.ask("GET", "/").status == 401
+        assert browser.ask("GET", "/?token=wrong").status == 401
+        entered = browser.ask("GET", "/?token=secret")
+        cookie = entered.headers["set-cookie"]
+        assert (entered.status, entered.headers["location"]) == (303, "/")
+        assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        assert Browser(url, Cookie=cookie.partition(";")[0]).ask("GET", "/").status == 200
+        assert Browser(url, Cookie="stuntbroker-token=wrong").ask("GET", "/").status == 401
