@@ -210,11 +210,15 @@ class Broker:
         """Take up the data, create those of `topics` that are missing, and listen. Raises CannotListen, ConfigError."""
         loop = asyncio.get_running_loop()
         self.timers = Timers(loop, self.clock)
+        passing = self.data_dir.points.passing
+        passing("start.replay.before")
         self.transactions.replay()
         if OFFSETS in self.topics.by_name:
             self._load_groups()  # Its members have their session time-outs from now on.
         self.data_dir.mark_in_use()
+        passing("start.replay.after")
         self.transactions.resume()
+        passing("start.finish.after")
         if topics:
             from stuntbroker.broker.topic_creation import create_missing_topics
 

@@ -302,6 +302,10 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
         truncate_damaged=folder.truncate_damaged,
         listeners=listening.listeners,
     )
+    if listening.control is not None and listening.control.plan is not None:
+        from stuntbroker.control.stops import arm_start
+
+        arm_start(broker, listening.control.plan.stops)
     stopped: asyncio.Future[str] = loop.create_future()
     status = 0
 

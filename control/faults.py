@@ -30,7 +30,7 @@ VERBS: Final = {
     "lose_answer": "carry the request out, and close the connection instead of answering",
     "answer_only": "answer that all went well, and do nothing",
     "duplicate": "carry the request out twice, and answer as after the first time",
-    "hold": "keep the request until it is released, and carry it out then",
+    "hold": "keep the request until it is released, or until something is true, and carry it out then",
     "reorder": "keep the request until the next one that matches was carried out",
     "corrupt": "carry the request out, and turn over a bit in every byte of the answer",
 }
@@ -266,6 +266,6 @@ def _read_value(verb: str, value: Any) -> Any:
             raise FaultError(f"there is no error {value!r}", "use Kafka's names: NOT_COORDINATOR ...") from None
     if verb.endswith("_ms"):
         check_number({verb: value}, "do", verb, 0, TIMES_MS_MAX)
-    elif value is not True:
+    elif value is not True and not (verb == "hold" and isinstance(value, dict)):
         raise FaultError(f"do.{verb} must be true")
     return value

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.control.conditions import POLL_S, Term, read_condition, wait_until
 from stuntbroker.control.faults import Fault, FaultError, Subject, matches, read_fault
 from stuntbroker.control.interception import handle_and_look, send
 from stuntbroker.control.messages import ANSWER_HEADER_SIZE, PRODUCE, Plain, decoded_answer, made_answer, plain_request
@@ -35,6 +37,15 @@ def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
             fields = {**fields, name: named}
             break
     return Subject(connection.route.key, version, connection.client_id, connection.listener.name, fields)
+
+
+def read_release(fault: Fault) -> list[Term]:
+    """The condition at which a fault releases what it holds; empty where only a test does. Raises FaultError."""
+    if fault.verb != "hold" or fault.value is True:
+        return []
+    if fault.value.keys() != {"until"}:
+        raise FaultError("do.hold must be true, or have until", 'as {"until": {"topic": "orders", "end_offset": 5}}')
+    return read_condition(fault.value["until"])
 
 
 class _Request:
@@ -66,6 +77,8 @@ class Injector:
         self.faults: dict[str, Fault] = {}
         self._kept: dict[str, list[_Request]] = {}
         """By the fault that keeps them: requests on hold, or waiting for the next one."""
+        self._waiting: set[asyncio.Future[None]] = set()
+        """What waits to release requests on hold."""
 
     # --- the rules
 
@@ -74,6 +87,7 @@ class Injector:
         if len(self.faults) >= FAULTS_MAX:
             raise FaultError(f"there are {FAULTS_MAX} faults already", "remove those that are not needed any more")
         fault = read_fault(f"fault-{self._number + 1}", rule, self._broker.clock.monotonic_ms())
+        read_release(fault)
         self._number += 1
         if not self.faults:
             self._broker.router.add_interceptor(self.intercept)
@@ -169,7 +183,20 @@ class Injector:
         return request.look(first)
 
     def _hold(self, fault: Fault, request: _Request) -> Any:
-        self._kept.setdefault(fault.id, []).append(request)
+        kept = self._kept.setdefault(fault.id, [])
+        kept.append(request)
+        if len(kept) == 1 and (terms := read_release(fault)):
+            waiting = asyncio.ensure_future(self._release_when(fault, kept, terms))
+            self._waiting.add(waiting)
+            waiting.add_done_callback(self._waiting.discard)
+
+    async def _release_when(self, fault: Fault, kept: list[_Request], terms: list[Term]) -> None:
+        """Carry out what a fault keeps as soon as its condition is true, unless that has happened meanwhile."""
+        while self._kept.get(fault.id) is kept:
+            if not await wait_until(self._broker, terms, 0):
+                self.release(fault.id)
+                return
+            await asyncio.sleep(POLL_S)
 
     def _reorder(self, fault: Fault, request: _Request) -> Any:
         return self._hold(fault, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.control.faults import FaultError, check_number, part_of, read_fault
-from stuntbroker.control.injector import FAULTS_MAX
+from stuntbroker.control.injector import FAULTS_MAX, read_release
 from stuntbroker.control.points import POINTS
 from stuntbroker.control.stops import STOPS_MAX, read_stop
 
@@ -44,7 +44,7 @@ def read_plan(document: Any) -> Plan:
     faults = []
     for number, rule in enumerate(_list(given, "faults")):
         faults.append(_seeded(rule, given["seed"] + number) if "seed" in given else rule)
-        _read(f"faults[{number}]", lambda rule=faults[-1]: read_fault("", rule, 0))
+        _read(f"faults[{number}]", lambda rule=faults[-1]: read_release(read_fault("", rule, 0)))
     stops = []
     for number, rule in enumerate(_list(given, "stops")):
         if not isinstance(rule, dict) or not isinstance(rule.get("point"), str):

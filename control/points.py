@@ -66,6 +66,14 @@ FILES: Final = {
 """Points on the way to the disk, where nothing can be parked."""
 
 
+START: Final = {
+    "start.replay.before": "the logs are open, and the transaction log is not read back yet",
+    "start.replay.after": "every transactional id is there again, and what was prepared is not finished yet",
+    "start.finish.after": "what was prepared is finished, and no client is let in yet",
+}
+"""Points of a start, for a plan that is given to it: later, a broker does not come by them."""
+
+
 def _points() -> dict[str, Point]:
     points = {
         "request.before": Point("a request is decoded, and not carried out yet", frozenset(REQUEST_MATCH)),
@@ -93,6 +101,8 @@ def _points() -> dict[str, Point]:
         has_log = name.partition(".")[0] in ("segment", "snapshot", "compaction")
         actions = (FAIL, KILL) if name.endswith(".before") else (KILL,)
         points[name] = Point(text, of_log if has_log else frozenset(), actions=actions)
+    for name, text in START.items():
+        points[name] = Point(text, frozenset(), actions=(FAIL, KILL) if name.endswith(".before") else (KILL,))
     points["txn.reply"] = Point("everything is done, and the coordinator has not replied yet", of_id)
     return points
 

@@ -44,6 +44,7 @@ WHEN_BODY: Final = {
     },
 }
 ERROR: Final = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+HOLD: Final = {"anyOf": [{"const": True}, {"type": "object", "required": ["until"]}]}
 DO_BODY: Final = {
     "type": "object",
     "minProperties": 1,
@@ -51,7 +52,15 @@ DO_BODY: Final = {
     "additionalProperties": False,
     "properties": {
         verb: {
-            **(ERROR if verb == "error" else DURATION_MS if verb.endswith("_ms") else {"const": True}),
+            **(
+                ERROR
+                if verb == "error"
+                else DURATION_MS
+                if verb.endswith("_ms")
+                else HOLD
+                if verb == "hold"
+                else {"const": True}
+            ),
             "description": meaning,
         }
         for verb, meaning in VERBS.items()

@@ -21,7 +21,7 @@ from stuntbroker.control.faults import FaultError, check_number, check_text, mat
 from stuntbroker.control.injector import subject_of
 from stuntbroker.control.interception import handle_and_look, send
 from stuntbroker.control.messages import plain_request
-from stuntbroker.control.points import ACTIONS, AFTER, BEFORE, FAIL, FILES, KILL, PARK, POINTS, REQUEST_POINTS
+from stuntbroker.control.points import ACTIONS, AFTER, BEFORE, FAIL, FILES, KILL, PARK, POINTS, REQUEST_POINTS, START
 from stuntbroker.coordinator.requests import Append, Effect, MarkersWritten, Reply, Request, WriteMarkers
 from stuntbroker.coordinator.state import PREPARE_COMMIT, TopicPartition, Txn
 from stuntbroker.protocol.api_keys import APIS
@@ -128,6 +128,21 @@ def _end_this_process() -> None:
     os._exit(128 + signal.SIGKILL)  # In a container it may be the first process, which no signal of its own ends.
 
 
+def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]], kill: Callable[[], None] = _end_this_process) -> None:
+    """Have a broker that has not started stop at the points of its start that a plan names: (point, rule). Raises FaultError."""
+    stops = [read_stop("", point, rule) for point, rule in rules if point in START]
+
+    def passing(point: str, topic: str, partition: int) -> None:
+        for stop in stops:
+            if stop.point == point and stop.fires():
+                if stop.action == KILL:
+                    kill()
+                raise StorageError(f"the plan has it fail at {point}")
+
+    if stops:
+        broker.data_dir.points.on_pass = passing
+
+
 class Stops:
     """The stops of one broker."""
 
@@ -199,7 +214,7 @@ class Stops:
         transactions, router = self._broker.transactions, self._broker.router
         points = {stop.point for stop in self.stops.values()}
         self._broker.data_dir.points.on_pass = None if points.isdisjoint(FILES) else self.on_storage_point
-        transactions.use_stops(None if points <= FILES.keys() | REQUEST_POINTS else self)
+        transactions.use_stops(None if points <= FILES.keys() | START.keys() | REQUEST_POINTS else self)
         if points.isdisjoint(REQUEST_POINTS) is self._intercepts:
             self._intercepts = not self._intercepts
             (router.add_interceptor if self._intercepts else router.remove_interceptor)(self.intercept)

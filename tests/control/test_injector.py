@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.control.control import Control
-from stuntbroker.control.faults import VERBS
+from stuntbroker.control.faults import VERBS, FaultError
 from stuntbroker.control.messages import error_codes
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
@@ -157,6 +158,32 @@ async def test_requests_on_hold_are_carried_out_in_order_when_they_are_released(
     assert decode(client.answers()[0], 26, 4).error_code == ErrorCode.NONE
     assert rig.broker.topics.get("new") is not None
     assert control.injector.held(fault.id) == 0
+
+
+async def test_what_is_held_is_carried_out_when_its_condition_is_true(
+    rig: Rig, control: Control, client: Client
+) -> None:
+    until = {"transactional_id": "other", "phase": "CompleteCommit"}
+    fault = control.injector.add(rule("CreateTopics", hold={"until": until}))
+    client.feed(frame(CreateTopicsRequest([CreatableTopic("new", 1, 1)], 1_000), 5))
+    await turn()
+    assert client.answers() == [] and control.injector.held(fault.id) == 1
+
+    other = rig.client()
+    end(other, begin(other, "other"), "other")
+    while control.injector.held(fault.id):
+        await asyncio.sleep(0)
+    assert len(client.answers()) == 1
+
+
+UNHELD = ({}, {"until": {}}, {"until": {"topic": "t"}}, {"until": {"topic": "t", "end_offset": 1}, "x": 1}, False, 1)
+
+
+@pytest.mark.parametrize("value", UNHELD, ids=str)
+async def test_a_hold_without_a_condition_that_can_be_true_is_refused(value: object, control: Control) -> None:
+    with pytest.raises(FaultError):
+        control.injector.add(rule("EndTxn", hold=value))
+    assert control.injector.faults == {}
 
 
 async def test_a_fault_that_is_removed_carries_out_what_it_holds(rig: Rig, control: Control, client: Client) -> None:

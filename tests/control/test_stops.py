@@ -14,7 +14,7 @@ from stuntbroker.broker.apis import SERVED
 from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.control.control import Control
 from stuntbroker.control.faults import API_NAMES, FaultError
-from stuntbroker.control.points import ACTIONS, FILES, POINTS, REQUESTS
+from stuntbroker.control.points import ACTIONS, FILES, POINTS, REQUESTS, START
 from stuntbroker.control.stops import Stops
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -547,6 +547,6 @@ def test_a_stop_that_cannot_be_is_refused_with_the_reason(name: str, control: Co
 
 def test_every_point_says_where_it_is_and_is_tried_here() -> None:
     of_requests = {f"{name}.{side}" for name in REQUESTS for side in ("before", "after")}
-    tried = {*WAYS, *EARLIER, *FILES, *of_requests}
+    tried = {*WAYS, *EARLIER, *FILES, *START, *of_requests}
     assert POINTS.keys() - tried == set()
     assert all(point.text and set(point.actions) <= set(ACTIONS) for point in POINTS.values())

@@ -1,0 +1,58 @@
+"""A start that fails or is ended on its way loses nothing: the next one does what is left."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from stuntbroker.client.admin import Admin
+from stuntbroker.client.cluster import Cluster, parse_bootstrap
+from stuntbroker.control.points import POINTS, START
+from tests.kit.process import serving
+
+CASES = [(point, action) for point in START for action in POINTS[point].actions]
+
+
+@pytest.fixture
+def half_committed(tmp_path: Path) -> Path:
+    """The data folder of a broker that was ended when a commit was decided and no marker was written."""
+    data_dir = tmp_path / "data"
+    plan = ("--control", "--plan", "broker-dies-while-it-commits")
+    with serving("--data-dir", str(data_dir), *plan, "--topic", "t") as broker:
+        bootstrap = broker.line.split("kafka=")[1].split()[0]
+        producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": "pay", "log_level": 0})
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        producer.produce("t", "42 EUR")
+        with pytest.raises(confluent_kafka.KafkaException):
+            producer.commit_transaction(1)
+        assert broker.wait()[0] == -signal.SIGKILL
+    return data_dir
+
+
+@pytest.mark.parametrize(("point", "action"), CASES)
+def test_a_start_that_was_stopped_is_made_up_for_by_the_next_one(
+    point: str, action: str, half_committed: Path, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"stops": [{"point": point, "action": action}]}))
+    command = [sys.executable, "-m", "stuntbroker.cli", "serve", "--port", "0", "--control", "--plan", str(plan)]
+    done = subprocess.run([*command, "--data-dir", str(half_committed)], capture_output=True, text=True, timeout=30)
+    assert "ready" not in done.stdout
+    if action == "kill":
+        assert done.returncode == -signal.SIGKILL
+    else:
+        assert done.returncode == 1
+        assert f"cannot start: the plan has it fail at {point}" in done.stderr
+
+    with serving("--data-dir", str(half_committed)) as broker:
+        cluster = Cluster(parse_bootstrap(broker.line.split("kafka=")[1].split()[0]), 10)
+        (listed,) = Admin(cluster).list_transactions().listings
+        cluster.close()
+        assert (listed.transactional_id, listed.state) == ("pay", "CompleteCommit")
