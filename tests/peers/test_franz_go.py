@@ -7,10 +7,8 @@ takes half a minute of computing from an empty cache, modules and Go's own libra
 import pytest
 
 from tests.peers.clusters import Clusters
-from tests.peers.go_tool import MODULE, go_tool
-from tests.peers.scenarios import Outcomes, build, build_folder, run_scenarios
-
-SOURCES = sorted([*MODULE.glob("*.go"), *MODULE.glob("go.*")])
+from tests.peers.programs import go_program
+from tests.peers.scenarios import Outcomes, run_scenarios
 
 # The first run fetches the modules and compiles.
 pytestmark = pytest.mark.timeout(600)
@@ -27,11 +25,7 @@ every_protocol = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def franz_go(clusters: Clusters) -> Outcomes:
-    # What only a debugger reads takes a fifth of the time.
-    lean = ["-gcflags=all=-dwarf=false", "-ldflags=-w"]
-    compiler = [go_tool(), "build", "-mod=readonly", "-trimpath", *lean, "-o", "{out}", "."]
-    program = build(build_folder("go", SOURCES), compiler, cwd=MODULE)
-    return run_scenarios([str(program)], clusters.all())
+    return run_scenarios(go_program(), clusters.all())
 
 
 def test_franz_go_consumes_in_a_group_what_it_produced(franz_go: Outcomes) -> None:

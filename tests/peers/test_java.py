@@ -1,14 +1,10 @@
 """Apache Kafka's own Java client: tests/peers/java/Scenarios.java, in one run for all tests here."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.peers.clusters import Clusters
-from tests.peers.kafka_broker import class_path, java_tool, kafka_java
-from tests.peers.scenarios import Outcomes, build, build_folder, run_scenarios
-
-SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
+from tests.peers.programs import java_program
+from tests.peers.scenarios import Outcomes, run_scenarios
 
 # The first run fetches the jars and compiles.
 pytestmark = pytest.mark.timeout(600)
@@ -19,10 +15,7 @@ both_late = pytest.mark.parametrize("cluster", ["late-tv2", "late-tv1"])
 
 @pytest.fixture(scope="module")
 def java(clusters: Clusters) -> Outcomes:
-    compiler = [java_tool("javac"), "-cp", class_path(), "-d", "{out}", "-proc:none", "-Xlint:all", "-Werror"]
-    classes = build(build_folder("java", SOURCES), [*compiler, *map(str, SOURCES)], cwd=SOURCES[0].parent)
-    *run, jars = kafka_java()
-    return run_scenarios([*run, f"{jars}:{classes}", "Scenarios"], clusters.all())
+    return run_scenarios(java_program(), clusters.all())
 
 
 def test_java_consumes_in_a_group_what_it_produced(java: Outcomes) -> None:

@@ -1,0 +1,29 @@
+"""The programs in Java and Go that run scenarios, compiled where their sources have changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.peers.go_tool import MODULE, go_tool
+from tests.peers.kafka_broker import class_path, java_tool, kafka_java
+from tests.peers.scenarios import build, build_folder
+
+JAVA_SOURCES = sorted(Path(__file__).with_name("java").glob("*.java"))
+GO_SOURCES = sorted([*MODULE.glob("*.go"), *MODULE.glob("go.*")])
+
+
+def java_program() -> list[str]:
+    """The command that runs the scenarios with Kafka's own client. Skips the test where there is no JDK."""
+    compiler = [java_tool("javac"), "-cp", class_path(), "-d", "{out}", "-proc:none", "-Xlint:all", "-Werror"]
+    sources = map(str, JAVA_SOURCES)
+    classes = build(build_folder("java", JAVA_SOURCES), [*compiler, *sources], cwd=JAVA_SOURCES[0].parent)
+    *run, jars = kafka_java()
+    return [*run, f"{jars}:{classes}", "Scenarios"]
+
+
+def go_program() -> list[str]:
+    """The command that runs the scenarios with franz-go. Skips the test where there is no Go."""
+    # What only a debugger reads takes a fifth of the time.
+    lean = ["-gcflags=all=-dwarf=false", "-ldflags=-w"]
+    compiler = [go_tool(), "build", "-mod=readonly", "-trimpath", *lean, "-o", "{out}", "."]
+    return [str(build(build_folder("go", GO_SOURCES), compiler, cwd=MODULE))]
