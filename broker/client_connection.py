@@ -23,6 +23,7 @@ class ClientConnection(Protocol):
     open: bool
     room: int
     active_ms: int
+    is_paused: bool
     on_close: Callable[[], None] | None
 
     def handle_later(self, handle: Handler, request: Any, version: int) -> None:
@@ -42,6 +43,12 @@ class ClientConnection(Protocol):
 
     def read_on(self) -> None:
         """Go on reading a request that is received in part."""
+
+    def pause_writing(self) -> None:
+        """Stop handling requests."""
+
+    def resume_writing(self) -> None:
+        """Go on handling requests."""
 
     def has_stalled(self) -> bool:
         """Whether a request that came in part has stopped growing."""

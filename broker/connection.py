@@ -65,7 +65,6 @@ class Connection(asyncio.BufferedProtocol):
         "_high",
         "_leaving",
         "_low",
-        "_paused",
         "_routes",
         "_seen_high",
         "_turn",
@@ -77,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         "client_id",
         "correlation",
         "host",
+        "is_paused",
         "listener",
         "local",
         "on_close",
@@ -100,7 +100,8 @@ class Connection(asyncio.BufferedProtocol):
         self._low = 0
         self._high = 0
         self._cutting = False
-        self._paused = False
+        self.is_paused = False
+        """No request is handled until `resume_writing`."""
         self._turn = broker.turn
         self._routes = broker.router.of(listener.personality).routes
         self._client_id_raw: bytes = NO_CLIENT_ID
@@ -159,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, count: int) -> None:
         """Handle the whole frames that have arrived. Called by the event loop after `count` more bytes."""
         high = self._high = self._high + count
-        if not self.open and not self._paused:
+        if not self.open and not self.is_paused:
             if high == count >= START_SIZE:
                 size, key, version, correlation = _unpack_start(self._view, 0)
                 if size + 4 == high and size <= self.broker.frame_size_max:  # One whole frame, as nearly always.
@@ -187,11 +188,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Stop handling requests: the client does not read its answers."""
-        self._paused = True
+        self.is_paused = True
 
     def resume_writing(self) -> None:
         """Go on with the requests that have arrived meanwhile."""
-        self._paused = False
+        self.is_paused = False
         if not self.open and not self._cutting:
             self._continue()
 
@@ -239,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
             self._waits_to_read = False
             self._seen_high = -1
             self.transport.resume_reading()
-            if not self.open and not self._paused:
+            if not self.open and not self.is_paused:
                 self._cut()
 
     def has_stalled(self) -> bool:
@@ -255,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
         self._cutting = True
         try:
             low, high = self._low, self._high
-            while not self._paused:
+            while not self.is_paused:
                 left = high - low
                 if left >= START_SIZE:
                     size, key, version, correlation = _unpack_start(self._view, low)

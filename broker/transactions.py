@@ -200,6 +200,15 @@ class Transactions:
         actor = self._actors[transactional_id] = Actor(txn, self._log_of(transactional_id))
         return actor
 
+    def adopt(self, txn: Txn) -> Actor:
+        """The actor of an id, or a new one in this state of an id that is not in the log yet: for a copy of another broker."""
+        actor = self.find(txn.transactional_id)
+        if actor is None:
+            if not self._log:
+                self._use_log(self.broker.topics.internal(TXN_STATE).partitions)
+            actor = self._actors[txn.transactional_id] = Actor(txn, self._log_of(txn.transactional_id))
+        return actor
+
     def set_ids(self, transactional_id: str, producer_id: int | None, producer_epoch: int) -> Txn | None:
         """Have an id go on from these, for a test; None, and nothing is done, while it has a transaction. Raises StorageError."""
         actor = self.find(transactional_id) or self._new_actor(transactional_id)

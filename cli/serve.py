@@ -7,6 +7,7 @@ import contextlib
 import errno
 import gc
 import os
+import re
 import signal
 import socket
 import sys
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """What lives per id and per record makes no cycles: the collector need not look often."""
+
+
+TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]*")
 
 
 class _CannotStop(Exception):
@@ -231,6 +235,10 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
         _, address = parse_address(text if ":" in text else f"127.0.0.1:{text}", "--control")
     except ConfigError as fault:
         raise UsageError(str(fault)) from None
+    if not TOKEN.fullmatch(token):
+        raise UsageError(
+            "--control-token: it must be of letters, digits and ._~+/-, as it goes into a header and a cookie"
+        )
     is_token_made = not token and not is_loopback(address.host)
     if is_token_made:
         from stuntbroker.broker.chance import Chance

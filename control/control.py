@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 class Control:
     """The clock, the faults and the logs of a broker that has started, and whose clock is a TestClock."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, has_process: bool = True) -> None:
+        """`has_process`: the process is this broker's alone, and a stop may end it."""
         assert isinstance(broker.clock, TestClock)
         self.broker = broker
         self.clock = ClockControl(broker.clock, broker)
         self.requests = RequestLog(broker)
         broker.router.add_interceptor(self.requests.intercept)
         self.injector = Injector(broker, self.requests)
-        self.stops = Stops(broker)
+        self.stops = Stops(broker, has_process=has_process)
         self.oracle = Oracle(broker)
         self.fences = FenceLog(broker.transactions.fences)
         for key in FENCING_APIS:

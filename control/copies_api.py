@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from stuntbroker.broker.listener import CannotListen
 from stuntbroker.control.faults import TEXT_MAX, FaultError
-from stuntbroker.control.host import addresses_of
+from stuntbroker.control.host import FORKS_MAX, addresses_of
 from stuntbroker.control.operations import Operation, Problem, body_of
 from stuntbroker.control.schemas import FORK_BODY, FORKS_AT_ONCE_MAX, RESTORE_BODY, SNAPSHOT_BODY
 from stuntbroker.control.snapshot import Snapshot, take_snapshot
@@ -82,9 +82,21 @@ async def _make_forks(host: BrokerHost, request: Request) -> Any:
         raise Problem(400, "a fork has snapshot and count", 'as {"snapshot": "snapshot-1", "count": 10}')
     if not 1 <= count <= FORKS_AT_ONCE_MAX:
         raise Problem(400, f"count must be from 1 to {FORKS_AT_ONCE_MAX}")
+    if len(host.forks) + count > FORKS_MAX:
+        raise Problem(
+            409, f"there are {len(host.forks)} forks, and there may be {FORKS_MAX}", "delete those not needed any more"
+        )
     name = _text_of(body, "snapshot")
     snapshot = _known_snapshot(host, name) if name else await take_snapshot(host.control, "", "")
-    return {"forks": [_fork_as_json(*await host.fork(snapshot)) for _ in range(count)]}
+    copies: list[tuple[str, BrokerHost]] = []
+    try:
+        for _ in range(count):
+            copies.append(await host.fork(snapshot))
+    except BaseException:
+        for id_, _ in copies:
+            await host.remove_fork(id_)
+        raise
+    return {"forks": [_fork_as_json(*each) for each in copies]}
 
 
 async def _delete_forks(host: BrokerHost, request: Request) -> Any:

@@ -94,6 +94,8 @@ class BrokerHost:
     async def _replace(self, clock: TestClock, files: dict[str, bytes], snapshot: Snapshot | None) -> None:
         before = self.broker
         data_dir, config = before.data_dir, before.config.as_given()
+        if foreign := data_dir.foreign_entries():
+            raise FaultError(f"{data_dir.path}/{foreign[0]} is not the broker's, and in its way", "move it away")
         listeners = [listener.reopened(config) for listener in before.listeners]
         await before.abandon()
         try:
@@ -101,7 +103,7 @@ class BrokerHost:
                 data_dir.disk.remove(f"{data_dir.path}/{path}")
             for topic, index in data_dir.logs:
                 data_dir.remove_empty_folder(topic, index)
-            write_files(files, data_dir.disk, data_dir.path)
+            write_files(files, data_dir.disk, data_dir.path, sync=before.durability == "power")
             broker = Broker(
                 config,
                 data_dir.path,
@@ -120,6 +122,8 @@ class BrokerHost:
             if before.failed is not None:
                 before.failed(f"the broker could not be put into another state: {fault}")
             raise
+        control.stops.count_on_from(self.control.stops)
+        control.injector.count_on_from(self.control.injector)
         self.broker, self.control = broker, control
         for tell in self.replaced:
             tell(broker)
@@ -145,11 +149,15 @@ class BrokerHost:
             chance=before.chance,
             disk=disk,
         )
-        control = await _start(broker, (), snapshot)
+        control = await _start(broker, (), snapshot, has_process=False)
         host = BrokerHost(control)
         host._starts_empty = False
-        if self.open_control is not None:
-            host._close_control = await self.open_control(host)
+        try:
+            if self.open_control is not None:
+                host._close_control = await self.open_control(host)
+        except BaseException:
+            await broker.abandon()
+            raise
         self._forks_made += 1
         id_ = f"fork-{self._forks_made}"
         self.forks[id_] = host
@@ -177,14 +185,15 @@ def addresses_of(listeners: list[Listener]) -> dict[str, str]:
     return {listener.name: str(listener.addresses[0].reachable()) for listener in listeners}
 
 
-async def _start(broker: Broker, topics: Collection[CreatableTopic], snapshot: Snapshot | None) -> Control:
+async def _start(
+    broker: Broker, topics: Collection[CreatableTopic], snapshot: Snapshot | None, has_process: bool = True
+) -> Control:
     """Start a broker whose files are in place; what a snapshot has parked is parked again."""
     suspended: list[Suspended] = []
 
     def suspend() -> None:
         for _, parked in snapshot.parked if snapshot is not None else ():
-            actor = broker.transactions.find(parked.transactional_id)
-            assert actor is not None, parked.transactional_id
+            actor = broker.transactions.adopt(parked.txn)
             suspended.append(actor.suspend(parked.request, parked.effects, parked.position, broker.transactions))
 
     broker.transactions.replayed = suspend
@@ -193,7 +202,7 @@ async def _start(broker: Broker, topics: Collection[CreatableTopic], snapshot: S
     except BaseException:
         await broker.abandon()
         raise
-    control = Control(broker)
+    control = Control(broker, has_process)
     if snapshot is not None:
         control.injector.take_over(snapshot.faults)
         control.stops.take_over(snapshot.stops, list(zip(snapshot.parked, suspended, strict=True)))

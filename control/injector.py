@@ -94,12 +94,18 @@ class Injector:
         self.faults[fault.id] = fault
         return fault
 
+    def count_on_from(self, before: Injector) -> None:
+        """Give no id that a fault of the broker before this one had."""
+        self._number = max(self._number, before._number)
+
     def take_over(self, faults: Iterable[Fault]) -> None:
-        """Have these faults, with their counts, of a broker of which this one is a copy."""
+        """Have these faults, with their counts, of a broker of which this one is a copy: `made_at_ms` counts from now."""
+        now_ms = self._broker.clock.monotonic_ms()
         for fault in faults:
             if not self.faults:
                 self._broker.router.add_interceptor(self.intercept)
-            self.faults[fault.id] = deepcopy(fault)
+            copied = self.faults[fault.id] = deepcopy(fault)
+            copied.made_at_ms += now_ms
             self._number = max(self._number, int(fault.id.rpartition("-")[2]))
 
     def remove(self, id_: str) -> Fault | None:

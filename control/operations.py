@@ -44,6 +44,13 @@ class Operation(NamedTuple):
     """Whether a request with a body may not do without it."""
 
 
+def parse_json(content: str | bytes | bytearray) -> Any:
+    """The value in a JSON document. Raises ValueError and RecursionError."""
+    value = json.loads(content)
+    json.dumps(value, ensure_ascii=False).encode()  # Half a character (a lone surrogate) could not be answered.
+    return value
+
+
 async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
     """The JSON object that a request carries."""
     content = bytearray()
@@ -54,8 +61,7 @@ async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, 
     if not content and may_be_empty:
         return {}
     try:
-        body = json.loads(content)
-        json.dumps(body, ensure_ascii=False).encode()  # Half a character (a lone surrogate) could not be answered.
+        body = parse_json(content)
     except (ValueError, RecursionError) as fault:
         raise Problem(400, f"the body is not JSON: {fault!s:.200}", "send a JSON object") from fault
     if not isinstance(body, dict):

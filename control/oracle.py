@@ -55,6 +55,8 @@ class _Decision:
     transactional_id: str
     commit: bool
     missing: set[TopicPartition]
+    against: dict[TopicPartition, int] = field(default_factory=dict)
+    """Offset of a marker with the other outcome, where there is none with this one."""
     is_complete: bool = False
 
 
@@ -100,7 +102,8 @@ class Oracle:
         self.transactions = 0
         """How many it has seen end."""
         self._txns: dict[str, Txn] = {}
-        self._decisions: dict[DecisionKey, _Decision] = {}
+        self._decisions: dict[DecisionKey, list[_Decision]] = {}
+        """Several have the same key when a producer ends two transactions in a millisecond, without a new epoch."""
         self._histories: dict[TopicPartition, _History] = {}
         self._offsets: dict[int, _Offsets] = {}
         for log in broker.data_dir.logs.values():
@@ -117,6 +120,7 @@ class Oracle:
         gone = self._histories.keys() - self._broker.data_dir.logs.keys()
         for place in gone:
             del self._histories[place]
+            self._forget_missing(place)
         self._check_decisions()
         self._check_offsets()
         return self.findings
@@ -144,12 +148,17 @@ class Oracle:
         history = self._histories.get(log.name)
         topic_id = self._topic_id(log)
         if history is None or history.topic_id != topic_id:
+            if history is not None:
+                self._forget_missing(log.name)
             history = self._histories[log.name] = _History(topic_id, 0, 0)
+        if log.log_start_offset > history.next_offset:
+            self._forget_missing(log.name)
         expected = history.next_offset
         for header, batch in batches_from(log, history.next_offset):
             if header.base_offset != expected and (log.topic == TXN_STATE or header.base_offset > expected):
                 self.skipped += 1
                 self._histories[log.name] = self._beginning(log)
+                self._forget_missing(log.name)
                 if log.topic == TXN_STATE:
                     self._txns.clear()
                     self._decisions.clear()
@@ -180,11 +189,12 @@ class Oracle:
                 self._check_step(before, after)
             key = after.producer_id, after.producer_epoch, after.updated_at_ms
             if after.phase in PREPARED:
-                self._decisions[key] = _Decision(transactional_id, after.phase is PREPARE_COMMIT, set(after.partitions))
+                decision = _Decision(transactional_id, after.phase is PREPARE_COMMIT, set(after.partitions))
+                self._decisions.setdefault(key, []).append(decision)
             elif after.phase in COMPLETED and before is not None and before.phase in PREPARED:
                 self.transactions += 1
-                decision = self._decisions.get((before.producer_id, before.producer_epoch, before.updated_at_ms))
-                if decision is not None:
+                ended = before.producer_id, before.producer_epoch, before.updated_at_ms
+                for decision in self._decisions.get(ended, ()):
                     decision.is_complete = True
 
     def _check_step(self, before: Txn, after: Txn) -> None:
@@ -229,16 +239,19 @@ class Oracle:
             history.aborted.append((producer_id, first, header.base_offset))
         if log.topic == OFFSETS:
             self._end_commits(log.index, producer_id, commit)
-        decision = self._decisions.get((producer_id, epoch, header.max_timestamp))
-        if decision is None:
-            return  # An administrator's, or one that was written once more.
-        decision.missing.discard(log.name)
-        if decision.commit is not commit:
-            self._report(
-                "marker_against_decision",
-                f"{log.topic}-{log.index} offset {header.base_offset}: {_outcome(commit)} a transaction of "
-                f"{decision.transactional_id} that the coordinator has {_outcome(decision.commit)}",
-            )
+        for decision in self._decisions.get((producer_id, epoch, header.max_timestamp), ()):
+            if log.name in decision.missing:  # Else an administrator's, or one that was written once more.
+                if decision.commit is commit:
+                    decision.missing.discard(log.name)
+                else:
+                    decision.against[log.name] = header.base_offset
+                break
+
+    def _forget_missing(self, place: TopicPartition) -> None:
+        """Expect no marker there any more: what was there cannot be read."""
+        for decisions in self._decisions.values():
+            for decision in decisions:
+                decision.missing.discard(place)
 
     # --- comparing
 
@@ -276,18 +289,28 @@ class Oracle:
         history.aborted_from = log.next_offset
 
     def _check_decisions(self) -> None:
-        for key, decision in list(self._decisions.items()):
-            if not decision.is_complete:
-                continue
-            for topic, index in sorted(decision.missing):
-                history = self._histories.get((topic, index))
-                if history is not None and history.topic_id:
-                    self._report(
-                        "marker_missing",
-                        f"{topic}-{index}: {decision.transactional_id} is complete, and its {_outcome(decision.commit)} "
-                        f"transaction of producer {key[0]} has no marker here",
-                    )
-            del self._decisions[key]
+        for key, decisions in list(self._decisions.items()):
+            for decision in [each for each in decisions if each.is_complete]:
+                decisions.remove(decision)
+                for topic, index in sorted(decision.missing & self._histories.keys()):
+                    self._report_missing(key[0], decision, topic, index)
+            if not decisions:
+                del self._decisions[key]
+
+    def _report_missing(self, producer_id: int, decision: _Decision, topic: str, index: int) -> None:
+        outcome, offset = _outcome(decision.commit), decision.against.get((topic, index))
+        if offset is None:
+            self._report(
+                "marker_missing",
+                f"{topic}-{index}: {decision.transactional_id} is complete, and its {outcome} transaction of producer "
+                f"{producer_id} has no marker here",
+            )
+        else:
+            self._report(
+                "marker_against_decision",
+                f"{topic}-{index} offset {offset}: {_outcome(not decision.commit)} a transaction of "
+                f"{decision.transactional_id} that the coordinator has {outcome}",
+            )
 
     # --- offsets of groups
 

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from stuntbroker.control import page_views
 from stuntbroker.control.faults import FaultError
-from stuntbroker.control.operations import BODY_MAX
+from stuntbroker.control.operations import BODY_MAX, parse_json
 from stuntbroker.control.schemas import ADVANCE_MS_MAX
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Page:
     def __init__(self, host: BrokerHost) -> None:
         self._host = host
         self._environment: Environment | None = None
+        self._rendered = ""
+        self._rendered_at_ms = -1_000_000
 
     def routes(self) -> list[Route]:
         """The routes of the page, for the application of the control API."""
@@ -79,7 +81,12 @@ class Page:
         return HTMLResponse(text, status, headers)
 
     def _live(self) -> str:
-        return self._templates.get_template("live.html").render(**page_views.overview(self._host))
+        """The live part; all open pages share what was rendered a moment ago."""
+        now_ms = self._host.broker.clock.client_ms()
+        if now_ms - self._rendered_at_ms >= LOOK_S * 900:
+            self._rendered = self._templates.get_template("live.html").render(**page_views.overview(self._host))
+            self._rendered_at_ms = now_ms
+        return self._rendered
 
     async def _index(self, request: Request) -> Response:
         return self._html("index.html", **page_views.overview(self._host), refusal="")
@@ -163,9 +170,9 @@ async def _clock(host: BrokerHost, form: Form) -> None:
 
 async def _add_fault(host: BrokerHost, form: Form) -> None:
     try:
-        rule = json.loads(form.get("rule", ""))
-    except ValueError as fault:
-        raise FaultError(f"the rule is not JSON: {fault}") from fault
+        rule = parse_json(form.get("rule", ""))
+    except (ValueError, RecursionError) as fault:
+        raise FaultError(f"the rule is not JSON: {fault!s:.200}") from fault
     host.control.injector.add(rule)
 
 

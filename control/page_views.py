@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.control import state
@@ -11,8 +14,9 @@ from stuntbroker.control.faults import texts_in
 from stuntbroker.control.log_reading import batches_from, records_in
 from stuntbroker.control.points import POINTS
 from stuntbroker.protocol.batches.compression import CompressionError
-from stuntbroker.protocol.batches.records import marker_of
+from stuntbroker.protocol.batches.records import BatchHeader, Record, marker_of
 from stuntbroker.protocol.primitives import DecodeError
+from stuntbroker.storage.producers import last_offset_of
 
 if TYPE_CHECKING:
     from stuntbroker.control.host import BrokerHost
@@ -21,14 +25,17 @@ if TYPE_CHECKING:
 ROWS_MAX: Final = 200
 """Rows of a table; the page says how many there are."""
 REQUESTS_MAX: Final = 15
-LAG_BATCHES_MAX: Final = 10_000
-"""Batches that are read for the lag of a partition."""
+LAG_BATCHES_MAX: Final = 2_000
+"""Batches that are read for the lags of one look, all groups together: a few milliseconds."""
 TEXT_MAX: Final = 80
 
 
 def time_text(ms: int) -> str:
-    """A time in ms since 1970, as people read it, in UTC."""
-    return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S.") + f"{ms % 1_000:03}"
+    """A time in ms since 1970, as people read it, in UTC; one that is too far off as its number."""
+    try:
+        return datetime.fromtimestamp(ms // 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S.") + f"{ms % 1_000:03}"
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
 
 
 def duration_text(ms: int) -> str:
@@ -43,29 +50,22 @@ def overview(host: BrokerHost) -> dict[str, Any]:
     """Everything on the first page."""
     control, broker = host.control, host.broker
     who = {id_: connection for connection, id_ in control.requests.producers() if id_}
-    transactions = state.transactions(broker)
+    transactions = _transactions(host)
     for each in transactions:
         client = who.get(each["transactional_id"])
         each["client"] = "" if client is None else f"{client.client_id} at {client.peer}"
-    transactions.sort(key=lambda each: (not each["is_open"], each["transactional_id"]))
     fences = list(control.fences.fences)
-    topics = state.topics(broker)
     return {
         "kafka": ", ".join(
             str(listener.addresses[0].reachable()) for listener in broker.listeners if listener.addresses
         ),
         "now": time_text(broker.clock.now_ms()),
         "clock": control.clock.clock,
-        "transactions": transactions[:ROWS_MAX],
-        "transaction_count": len(transactions),
-        "open_count": sum(each["is_open"] for each in transactions),
+        "transactions": transactions,
+        "transaction_count": broker.transactions.count(),
+        "open_count": len(broker.transactions.open),
         "fences": fences[-ROWS_MAX:][::-1],
-        "partitions": [
-            {"topic": topic["name"], "internal": topic["internal"], **partition}
-            for topic in topics
-            for partition in topic["partitions"]
-            if not topic["internal"] or partition["end_offset"]
-        ][:ROWS_MAX],
+        "partitions": list(islice(_partitions(host), ROWS_MAX)),
         "groups": groups(host),
         "faults": [
             {**fault.as_json(), "held": control.injector.held(fault.id)} for fault in control.injector.faults.values()
@@ -80,37 +80,73 @@ def overview(host: BrokerHost) -> dict[str, Any]:
     }
 
 
+def _transactions(host: BrokerHost) -> list[dict[str, Any]]:
+    """The transactional ids that are shown: those with an open transaction, then others, each by name."""
+    transactions = host.broker.transactions
+    open_ids = sorted(actor.txn.transactional_id for actor in transactions.open)[:ROWS_MAX]
+    known = set(open_ids)
+    others = (id_ for id_ in transactions.ids() if id_ not in known)
+    shown = [*open_ids, *sorted(islice(others, ROWS_MAX - len(open_ids)))]
+    states = (state.transaction(host.broker, id_) for id_ in shown)
+    return [each for each in states if each is not None]
+
+
+def _partitions(host: BrokerHost) -> Iterator[dict[str, Any]]:
+    """The partitions, by topic; of the broker's own topics those that hold something."""
+    for topic in sorted(host.broker.topics, key=lambda topic: topic.name):
+        for log in topic.partitions:
+            if not topic.internal or log.next_offset:
+                shown = state.partition(host.broker, topic.name, log.index)
+                if shown is not None:
+                    yield {"topic": topic.name, **shown}
+
+
 def groups(host: BrokerHost) -> list[dict[str, Any]]:
     """Every group, and for each partition that it has committed in, what a read_committed reader will still get."""
     broker = host.broker
     shown = []
-    for group in state.groups(broker):
+    batches_left = LAG_BATCHES_MAX
+    for group in state.groups(broker)[:ROWS_MAX]:
         places = []
         for topic in broker.groups.fetch_all(group["group_id"], require_stable=False):
             for part in topic.partitions:
                 log = broker.topics.log(topic.name, part.partition)
-                lag = None if log is None or part.offset < 0 else committed_lag(log, part.offset)
+                lag = None
+                if log is not None and part.offset >= 0:
+                    lag, read = committed_lag(log, part.offset, batches_left)
+                    batches_left -= read
                 places.append({"place": f"{topic.name}-{part.partition}", "offset": part.offset, "lag": lag})
         shown.append({**group, "places": places})
-    return shown[:ROWS_MAX]
+    return shown
 
 
-def committed_lag(log: PartitionLog, offset: int) -> int | None:
-    """How many records from `offset` on a read_committed consumer gets now; None when there are too many to count."""
-    aborted = [(each.producer_id, each.first_offset, each.last_offset) for each in log.aborted]
-    end, count = log.last_stable_offset, 0
-    for number, (header, _) in enumerate(batches_from(log, offset)):
-        if number == LAG_BATCHES_MAX:
-            return None
+def committed_lag(log: PartitionLog, offset: int, batches_max: int) -> tuple[int | None, int]:
+    """(how many records from `offset` on a read_committed consumer gets now, batches that were read for it).
+
+    The number is None when there are more batches than `batches_max`.
+    """
+    aborted: dict[int, list[tuple[int, int]]] = {}
+    for each in log.aborted:
+        if each.last_offset >= offset:
+            aborted.setdefault(each.producer_id, []).append((each.last_offset, each.first_offset))
+    end, count, read = log.last_stable_offset, 0, 0
+    for header, _ in batches_from(log, offset):
         if header.base_offset >= end:
             break
-        if header.control or any(
-            header.transactional and producer_id == header.producer_id and first <= header.base_offset < last
-            for producer_id, first, last in aborted
-        ):
+        if read == batches_max:
+            return None, read
+        read += 1
+        if header.control or (header.transactional and _is_aborted(aborted, header.producer_id, header.base_offset)):
             continue
         count += header.count - max(0, offset - header.base_offset)
-    return count
+    return count, read
+
+
+def _is_aborted(aborted: dict[int, list[tuple[int, int]]], producer_id: int, offset: int) -> bool:
+    """Whether an aborted transaction spans an offset; `aborted`: (offset of the marker, first offset) by producer, in order."""
+    ended = aborted.get(producer_id, [])
+    at = bisect_left(ended, (offset, -1))
+    return at < len(ended) and ended[at][1] <= offset < ended[at][0]
 
 
 def transaction(host: BrokerHost, transactional_id: str) -> dict[str, Any] | None:
@@ -134,41 +170,47 @@ def partition(host: BrokerHost, topic: str, index: int, offset: int | None) -> d
     log = host.broker.topics.log(topic, index)
     if log is None:
         return None
-    outcomes: dict[int, list[dict[str, Any]]] = {}
-    rows: list[dict[str, Any]] = []
     start = max(log.log_start_offset, log.next_offset - ROWS_MAX) if offset is None else offset
-    for header, batch in batches_from(log, log.log_start_offset):
+    rows: list[dict[str, Any]] = []
+    for header, batch in batches_from(log, start):
         try:
-            records = list(records_in(header, batch))
+            rows += list(_rows(log, header, records_in(header, batch), start))
         except (DecodeError, CompressionError) as fault:
             rows.append(
                 {"offset": header.base_offset, "text": f"cannot be read: {fault}", "state": "", "is_marker": False}
             )
-            continue
-        for record in records:
-            row: dict[str, Any] = {
-                "offset": record.offset,
-                "time": time_text(record.timestamp) if record.timestamp >= 0 else "",
-                "producer": f"{header.producer_id}:{header.producer_epoch}" if header.producer_id >= 0 else "",
-                "key": _text(record.key),
-                "value": _text(record.value),
-                "is_marker": header.control,
-                "state": "",
-            }
-            if header.control:
-                marker = marker_of(record)
-                row["state"] = "" if marker is None else "commit" if marker[0] else "abort"
-                for each in outcomes.pop(header.producer_id, []):
-                    each["state"] = "committed" if row["state"] == "commit" else "aborted"
-            elif header.transactional:
-                row["state"] = "open"
-                outcomes.setdefault(header.producer_id, []).append(row)
-            rows.append(row)
-        if len(rows) >= 100 * ROWS_MAX:
-            rows = rows[-50 * ROWS_MAX :]
-    shown = [row for row in rows if row["offset"] >= start][:ROWS_MAX]
-    described = {"topic": topic, "index": index, "rows": shown, "start": log.log_start_offset, "end": log.next_offset}
-    return {**described, "last_stable_offset": log.last_stable_offset}
+        if len(rows) >= ROWS_MAX:
+            break
+    described = {"topic": topic, "index": index, "start": log.log_start_offset, "end": log.next_offset}
+    return {**described, "rows": rows[:ROWS_MAX], "last_stable_offset": log.last_stable_offset}
+
+
+def _rows(log: PartitionLog, header: BatchHeader, records: Iterable[Record], start: int) -> Iterator[dict[str, Any]]:
+    """The records of a batch from an offset on, at most ROWS_MAX of them."""
+    state = _state_of(log, header)
+    for record in islice((each for each in records if each.offset >= start), ROWS_MAX):
+        marker = marker_of(record) if header.control else None
+        yield {
+            "offset": record.offset,
+            "time": time_text(record.timestamp) if record.timestamp >= 0 else "",
+            "producer": f"{header.producer_id}:{header.producer_epoch}" if header.producer_id >= 0 else "",
+            "key": _text(record.key),
+            "value": _text(record.value),
+            "is_marker": header.control,
+            "state": ("commit" if marker[0] else "abort") if marker is not None else state,
+        }
+
+
+def _state_of(log: PartitionLog, header: BatchHeader) -> str:
+    """What has become of the transaction of a batch; empty without one."""
+    if header.control or not header.transactional:
+        return ""
+    if header.base_offset >= log.producers.open_txns.get(header.producer_id, log.next_offset):
+        return "open"
+    for each in log.aborted[bisect_left(log.aborted, header.base_offset, key=last_offset_of) :]:
+        if each.producer_id == header.producer_id:
+            return "aborted" if each.first_offset <= header.base_offset else "committed"
+    return "committed"
 
 
 def _text(content: bytes | None) -> str:

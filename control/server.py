@@ -140,9 +140,9 @@ class Guard:
             refusal = problem_response(403, "a page of another site must not ask this", "send no Origin header")
         elif self._token and self._is_right(_token_in_query(scope).encode()):
             # Whoever comes with the token in the address of the page keeps it in a cookie, and not in the address.
-            cookie = f"{COOKIE}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            cookie = f"{_cookie_name(host)}={self._token}; Path=/; HttpOnly; SameSite=Strict"
             refusal = RedirectResponse("/", 303, {"Set-Cookie": cookie})
-        elif self._token and not self._is_right(_token_of(headers)):
+        elif self._token and not self._is_right(_token_of(headers, host)):
             hint = "send the header Authorization: Bearer TOKEN, with the token of --control-token or of the ready line"
             refusal = problem_response(401, "the token is missing or wrong", hint)
         await (self._app if refusal is None else refusal)(scope, receive, send)
@@ -151,13 +151,19 @@ class Guard:
         return hmac.compare_digest(token, self._token.encode())
 
 
-def _token_of(headers: dict[bytes, bytes]) -> bytes:
+def _cookie_name(host: bytes) -> str:
+    """Of the broker at this Host header: browsers share cookies among the ports of a machine."""
+    port = host.rpartition(b":")[2]
+    return f"{COOKIE}-{port.decode() if port.isdigit() else 80}"
+
+
+def _token_of(headers: dict[bytes, bytes], host: bytes) -> bytes:
     """The token that a request carries: a program's in a header, a browser's in a cookie."""
     authorization = headers.get(b"authorization", b"")
     if authorization.startswith(b"Bearer "):
         return authorization.removeprefix(b"Bearer ")
     cookies = dict(each.strip().partition(b"=")[::2] for each in headers.get(b"cookie", b"").split(b";"))
-    return cookies.get(COOKIE.encode(), b"")
+    return cookies.get(_cookie_name(host).encode(), b"")
 
 
 def _token_in_query(scope: Scope) -> str:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 BYTES_MAX: Final = 1 << 30
 """Bytes of the files of one snapshot."""
-TURNS_MAX: Final = 10_000
-"""Turns of the event loop in which work that is under way must end."""
+WAIT_MS_MAX: Final = 5_000
+"""How long a snapshot waits for work that is under way, in the machine's time."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Snapshot:
     parked: tuple[tuple[str, ParkedTransaction], ...]
     """Id of the stop, and the transaction that it has parked."""
     faults: tuple[Fault, ...]
+    """Their `made_at_ms` counts from the snapshot: no two clocks agree to the millisecond."""
 
     @property
     def size(self) -> int:
@@ -63,17 +64,14 @@ class Snapshot:
 async def take_snapshot(control: Control, id_: str, name: str) -> Snapshot:
     """Take a snapshot when no request is in the middle of its effects, but for those that are parked. Raises FaultError."""
     broker = control.broker
-    parked = tuple(control.stops.parked_transactions())
-    parked_ids = {each.transactional_id for _, each in parked}
-    for _ in range(TURNS_MAX):
-        broker.turn.end()
-        if not broker.timers.is_busy and parked_ids.issuperset(broker.transactions.busy_ids()):
-            break
-        await asyncio.sleep(0)
-        parked = tuple(control.stops.parked_transactions())
-        parked_ids = {each.transactional_id for _, each in parked}
-    else:
-        raise FaultError("a transaction or other work is under way and does not end", "see GET /v1/transactions")
+    held = [each for each in broker.connections if not each.is_paused]
+    for connection in held:
+        connection.pause_writing()  # Else a moment in which nobody is in the middle of something may never come.
+    try:
+        parked = await _quiet(control)
+    finally:
+        for connection in held:
+            connection.resume_writing()
     for log in broker.data_dir.logs.values():
         log.settle()
     clock = control.clock.clock
@@ -85,8 +83,30 @@ async def take_snapshot(control: Control, id_: str, name: str) -> Snapshot:
         clock.is_paused,
         tuple(stop.without_parked() for stop in control.stops.stops.values()),
         parked,
-        tuple(deepcopy(fault) for fault in control.injector.faults.values()),
+        tuple(_aged(fault, clock.monotonic_ms()) for fault in control.injector.faults.values()),
     )
+
+
+async def _quiet(control: Control) -> tuple[tuple[str, ParkedTransaction], ...]:
+    """Wait until nothing is under way but what is parked, and return that. Raises FaultError."""
+    broker = control.broker
+    deadline_ms = broker.clock.client_ms() + WAIT_MS_MAX
+    while True:
+        broker.turn.end()
+        parked = tuple(control.stops.parked_transactions())
+        busy = set(broker.transactions.busy_ids()) - {each.transactional_id for _, each in parked}
+        if not busy and not broker.timers.is_busy:
+            return parked
+        if broker.clock.client_ms() > deadline_ms:
+            what = ", ".join(sorted(busy)[:5]) or "work in slices"
+            raise FaultError(f"{what} is under way and does not end", "see GET /v1/transactions")
+        await asyncio.sleep(0)
+
+
+def _aged(fault: Fault, now_ms: int) -> Fault:
+    aged = deepcopy(fault)
+    aged.made_at_ms -= now_ms
+    return aged
 
 
 def _files_of(data_dir: DataDir) -> dict[str, bytes]:
@@ -100,10 +120,16 @@ def _files_of(data_dir: DataDir) -> dict[str, bytes]:
     return {path: disk.read_file(f"{data_dir.path}/{path}") for path in paths}
 
 
-def write_files(files: dict[str, bytes], disk: Disk, folder: str) -> None:
-    """Write the files of a snapshot into a folder. Raises OSError."""
+def write_files(files: dict[str, bytes], disk: Disk, folder: str, *, sync: bool = False) -> None:
+    """Write the files of a snapshot into a folder; with `sync`, they survive a power cut from then on. Raises OSError."""
     disk.make_folder(folder)
+    folders = {folder: None}
     for path, content in files.items():
         if "/" in path:
-            disk.make_folder(f"{folder}/{path.partition('/')[0]}")
-        disk.write_file(f"{folder}/{path}", content)
+            inner = f"{folder}/{path.partition('/')[0]}"
+            disk.make_folder(inner)
+            folders[inner] = None
+        disk.write_file(f"{folder}/{path}", content, sync=sync)
+    if sync:
+        for path in folders:
+            disk.sync_path(path)

@@ -46,6 +46,8 @@ class ParkedTransaction:
     effects: tuple[Effect, ...]
     position: int
     """How many of the effects are performed, WriteMarkers included while the markers are being written."""
+    txn: Txn
+    """The state at this moment: an id that is new is not in the transaction log yet."""
     marker: tuple[int, bool] | None = None
     """While markers are written: index of the partition, in order of topic and partition, and whether it has its marker."""
 
@@ -146,9 +148,10 @@ def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]], kill: Callable[[
 class Stops:
     """The stops of one broker."""
 
-    def __init__(self, broker: Broker, kill: Callable[[], None] | None = None) -> None:
-        """`kill` ends the process; a test of ours gives another."""
+    def __init__(self, broker: Broker, kill: Callable[[], None] | None = None, has_process: bool = True) -> None:
+        """`kill` ends the process; a test of ours gives another. `has_process`: it is the broker's alone, and may be ended."""
         self._broker = broker
+        self._has_process = has_process
         self._number = 0
         self.stops: dict[str, Stop] = {}
         self._kill = kill or _end_this_process
@@ -166,6 +169,8 @@ class Stops:
         if len(self.stops) >= STOPS_MAX:
             raise FaultError(f"there are {STOPS_MAX} stops already", "remove those that are not needed any more")
         stop = read_stop(f"stop-{self._number + 1}", point, rule)
+        if stop.action == KILL and not self._has_process:
+            raise FaultError("a fork has no process of its own that could end", "park there, and fork again")
         self._number += 1
         self.stops[stop.id] = stop
         self._update_hooks()
@@ -221,6 +226,10 @@ class Stops:
 
     # --- copies
 
+    def count_on_from(self, before: Stops) -> None:
+        """Give no id that a stop of the broker before this one had."""
+        self._number = max(self._number, before._number)
+
     def parked_transactions(self) -> list[tuple[str, ParkedTransaction]]:
         """Each parked transaction, with the id of its stop."""
         return [
@@ -235,6 +244,8 @@ class Stops:
     ) -> None:
         """Have these stops, and park the transactions that they have parked in the broker of which this one is a copy."""
         for each in stops:
+            if each.action == KILL and not self._has_process:
+                continue
             self.stops[each.id] = each.without_parked()
             self._number = max(self._number, int(each.id.rpartition("-")[2]))
         self._update_hooks()
@@ -332,7 +343,9 @@ class Stops:
         """Apply the stops after `position` effects of a request. True when one has parked the request. Raises StorageError."""
         transactional_id = actor.txn.transactional_id
         if position < len(effects) and isinstance(effects[position], WriteMarkers):
-            self._ending[transactional_id] = ParkedTransaction(transactional_id, request, effects, position + 1)
+            self._ending[transactional_id] = ParkedTransaction(
+                transactional_id, request, effects, position + 1, actor.txn
+            )
         points = []
         if position:
             done = effects[position - 1]
@@ -344,7 +357,7 @@ class Stops:
                 points.append(f"txn.{following.txn.phase.kafka_name}.before")
             elif isinstance(following, Reply):
                 points.append("txn.reply")
-        transaction = ParkedTransaction(transactional_id, request, effects, position)
+        transaction = ParkedTransaction(transactional_id, request, effects, position, actor.txn)
         return self.apply_to_transaction(transaction, points, type(request).__name__, None, resume)
 
     def apply_to_transaction(
@@ -379,7 +392,7 @@ class Stops:
         """Write the markers of a transaction one by one, by topic and partition."""
         stop, transaction = self._resumed.pop(txn.transactional_id, (None, None))
         if transaction is None:
-            unknown = ParkedTransaction(txn.transactional_id, MarkersWritten(), (WriteMarkers(txn),), 1)
+            unknown = ParkedTransaction(txn.transactional_id, MarkersWritten(), (WriteMarkers(txn),), 1, txn)
             transaction = self._ending.pop(txn.transactional_id, unknown)
         writing = _MarkerWriting(self, self._broker, txn, transaction, write, on_written, on_failed)
         if stop is None:

@@ -45,6 +45,9 @@ JOURNAL_SLACK: Final = 1_000
 """Lines above twice the number of topics at which the journal is written anew."""
 NODE_ID_MAX: Final = 2**31 - 1
 _PROPERTIES_ADVICE: Final = "put back a copy of that file, or delete it for a new cluster id"
+_OWN_NAME: Final = re.compile(
+    r"[0-9]{20}\.(log|index|timeindex|txnindex|crc|snapshot)|partition\.metadata|leader-epoch-checkpoint"
+)
 _NO_FOLDER: Final[dict[type[OSError], str]] = {
     FileExistsError: "it is a file, not a folder",
     NotADirectoryError: "on the way to it there is a file, not a folder",
@@ -369,8 +372,21 @@ class DataDir:
         for topic, index in self.logs:
             folder = f"{topic}-{index}"
             if kind(f"{self.path}/{folder}") is Kind.FOLDER:
-                files += [f"{folder}/{name}" for name in sorted(self.disk.names_in(f"{self.path}/{folder}"))]
+                names = sorted(
+                    name for name in self.disk.names_in(f"{self.path}/{folder}") if _OWN_NAME.fullmatch(name)
+                )
+                files += [f"{folder}/{name}" for name in names if kind(f"{self.path}/{folder}/{name}") is Kind.FILE]
         return files
+
+    def foreign_entries(self) -> list[str]:
+        """What is in the folders of partitions and is not the broker's, as paths from the folder. Raises OSError."""
+        own, foreign = set(self.own_files()), []
+        for topic, index in self.logs:
+            folder = f"{topic}-{index}"
+            if self.disk.kind(f"{self.path}/{folder}") is Kind.FOLDER:
+                paths = (f"{folder}/{name}" for name in self.disk.names_in(f"{self.path}/{folder}"))
+                foreign += [path for path in paths if path not in own]
+        return sorted(foreign)
 
     def remove_empty_folder(self, topic: str, index: int) -> None:
         """Remove the folder of a partition whose files are gone. Raises OSError when something else is in it."""
@@ -391,13 +407,16 @@ class DataDir:
         self.disk.close(self._lock)
 
     def abandon(self) -> None:
-        """Lets go of everything as it is, as a crash would."""
+        """Lets go of everything as it is, as a crash would. Once is enough."""
+        if self._lock < 0:
+            return
         for log in self.logs.values():
             for segment in log.segments:
                 segment.close()
         if self._journal >= 0:
             self.disk.close(self._journal)
         self.disk.close(self._lock)
+        self._lock = -1
 
     def _replace(self, name: str, data: bytes, sync: bool = False) -> None:
         self.disk.replace_file(f"{self.path}/{name}", data, sync=sync or self.path_created is not None)

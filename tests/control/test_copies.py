@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
+from random import Random
 
 import confluent_kafka
 import confluent_kafka.admin
@@ -13,12 +15,15 @@ from stuntbroker import run_broker
 from stuntbroker.control.control import Control
 from stuntbroker.control.faults import FaultError
 from stuntbroker.control.host import BrokerHost
+from stuntbroker.control.snapshot import write_files
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import ControlError
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.disk import Kind
+from stuntbroker.storage.memory_disk import MemoryDisk
 from tests.control.rules import rule
 from tests.control.transactions import end
 from tests.kit.rig import Client, Rig, frame, turn
@@ -144,6 +149,59 @@ class Given:
         self.producer_epoch = producer_epoch
 
 
+async def test_the_first_request_of_an_id_is_parked_again_in_a_fork(rig: Rig, control: Control) -> None:
+    """The id is not in the transaction log yet."""
+    host = BrokerHost(control)
+    stop = control.stops.add("txn.Empty.before", {"action": "park"})
+    rig.client().feed(frame(InitProducerIdRequest("pay", 60_000), 4))
+    _, fork = await host.fork(await host.snapshot())
+    (copied,) = fork.control.stops.stops.values()
+    assert [each.description for each in copied.parked] == ["pay"]
+
+    for each, stopped in ((control, stop), (fork.control, copied)):
+        each.stops.release(stopped)
+        await settle(each)
+    assert logs_of(fork.control) == logs_of(control)
+    assert fork.broker.transactions.state_of("pay") == rig.broker.transactions.state_of("pay")
+    await host.remove_forks()
+
+
+async def test_a_fork_cannot_be_killed_as_the_process_is_not_its_own(rig: Rig, control: Control) -> None:
+    host = BrokerHost(control)
+    control.stops.add("txn.reply", {"action": "kill"})
+    _, fork = await host.fork(await host.snapshot())
+    assert fork.control.stops.stops == {}
+    with pytest.raises(FaultError, match="no process of its own"):
+        fork.control.stops.add("metadata.before", {"action": "kill"})
+    await host.remove_forks()
+
+
+async def test_what_is_not_the_broker_s_is_neither_copied_nor_removed(
+    rig: Rig, control: Control, tmp_path: Path
+) -> None:
+    host = BrokerHost(control)
+    rig.topic("t", 3)
+    begin_and_write(rig.client())
+    rig.broker.turn.end()
+    foreign = tmp_path / "t-0" / "notes.txt"
+    foreign.write_text("mine")
+    snapshot = await host.snapshot()
+    assert "t-0/notes.txt" not in snapshot.files
+    with pytest.raises(FaultError, match="is not the broker's, and in its way"):
+        await host.restore(snapshot)
+    assert foreign.read_text() == "mine" and rig.client().ask(MetadataRequest(), 4).brokers
+
+
+def test_what_is_written_with_power_durability_survives_a_power_cut() -> None:
+    files = {"meta.properties": b"x" * 700, "t-0/00000000000000000000.log": b"y" * 5_000}
+    for seed in range(20):
+        disk = MemoryDisk()
+        write_files(files, disk, "/data", sync=True)
+        disk.sync_path("/")
+        after = disk.after_power_cut(Random(seed))
+        assert {path: after.read_file(f"/data/{path}") for path in files} == files
+
+
 async def test_a_broker_that_held_data_at_its_start_is_not_reset(rig: Rig, control: Control) -> None:
     rig.broker.is_new = False
     with pytest.raises(FaultError, match="held data"):
@@ -226,6 +284,19 @@ def test_after_a_reset_there_are_the_topics_of_the_start_and_nothing_else(broker
     assert cluster.list_topics(timeout=10).cluster_id == before
     broker.produce("payments", "43 EUR")
     broker.assert_committed("payments", ["43 EUR"])
+
+
+def test_rules_that_were_added_before_and_after_a_reset_can_be_undone(broker: Broker) -> None:
+    first = broker.stops.park("txn.reply")
+    broker.reset()
+    second = broker.stops.park("txn.reply")
+    assert first.id != second.id
+    broker.clock.pause()
+    broker.snapshot("paused")
+    broker.clock.resume()
+    broker.restore("paused")
+    broker.undo()
+    assert broker.stops.all() == [] and not broker.clock.is_paused
 
 
 def test_time_is_that_of_the_snapshot_after_a_restore(broker: Broker) -> None:

@@ -13,8 +13,10 @@ from stuntbroker.coordinator import state as states
 from stuntbroker.coordinator.state import Phase, Txn
 from stuntbroker.groups.offsets import OffsetStore
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
+from tests.control.transactions import add, begin
 from tests.kit.faulty_world import FaultyWorld, RawProducer
 from tests.kit.rig import Rig
 from tests.kit.valid_requests import batch
@@ -55,6 +57,33 @@ async def test_it_goes_by_what_came_since_it_was_made(rig: Rig) -> None:
     producer.write(0, 1)
     assert producer.end() == OK
     assert kinds(later) == [] and later.oracle.transactions == 2
+
+
+async def test_markers_that_cannot_be_read_any_more_are_not_missed(rig: Rig, control: Control) -> None:
+    rig.topic("t", 1)
+    producer = RawProducer(rig)
+    producer.write(0)
+    producer.end()
+    rig.log("t", 0).delete_records(rig.log("t", 0).next_offset)  # Before anything was read.
+    assert kinds(control) == []
+    producer.write(0)
+    producer.end()
+    topic = rig.broker.topics.get("t")
+    assert topic is not None
+    rig.broker.topics.delete(topic)
+    rig.topic("t", 1)
+    assert kinds(control) == []
+
+
+async def test_two_outcomes_of_one_millisecond_are_told_apart(rig: Rig, control: Control) -> None:
+    """Transaction version 1: the epoch stays the same, and the clock of this broker stands still."""
+    rig.topic("t", 1)
+    client = rig.client()
+    given = begin(client)
+    for commit in (True, False, True):
+        add(client, given)
+        assert client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, commit), 4).error_code == OK
+    assert kinds(control) == [] and control.oracle.transactions == 3
 
 
 # --- planted mistakes

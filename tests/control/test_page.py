@@ -11,6 +11,7 @@ import confluent_kafka
 import pytest
 
 from stuntbroker import run_broker
+from stuntbroker.control.page_views import time_text
 from stuntbroker.fixture.broker import Broker
 from tests.kit.page_browser import Browser
 from tests.kit.process import serving
@@ -104,6 +105,19 @@ def test_records_and_control_records_are_shown_in_their_place(broker: Broker, br
     assert ">two<" not in later and "control record: abort" in later
 
 
+def test_the_offset_that_is_asked_for_is_shown_however_long_the_log_is(broker: Broker, browser: Browser) -> None:
+    for _ in range(4):
+        broker.produce("payments", *(f"{number}" for number in range(150)))
+    assert '<th scope="row" class="number">0</th>' in browser.get("/page/partitions/payments/0?offset=0")
+    last = browser.get("/page/partitions/payments/0")
+    assert ">599</th>" in last and ">399</th>" not in last and ">400</th>" in last
+
+
+def test_a_time_that_is_no_date_is_shown_as_a_number() -> None:
+    assert time_text(0) == "1970-01-01 00:00:00.000"
+    assert time_text(1 << 62) == f"{1 << 62} ms"
+
+
 def test_the_lag_counts_what_a_read_committed_reader_will_get(broker: Broker, browser: Browser) -> None:
     broker.produce("payments", "a", "b", "c")
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "readers"})
@@ -188,6 +202,8 @@ def test_forms_do_what_they_say(broker: Broker, browser: Browser) -> None:
     [
         ("clock", {"action": "advance", "seconds": "-1"}, "whole seconds"),
         ("add-fault", {"rule": "{"}, "the rule is not JSON"),
+        ("add-fault", {"rule": "[" * 100_000}, "the rule is not JSON"),
+        ("add-fault", {"rule": '{"match": {"client_id": "\\ud800"}, "do": {"close": true}}'}, "the rule is not JSON"),
         ("add-fault", {"rule": "{}"}, "do must have one verb"),
         ("change-fault", {"id": "fault-9"}, "there is no fault 'fault-9' any more"),
         ("add-stop", {"point": "nowhere", "action": "park"}, "there is no point 'nowhere'"),
@@ -225,4 +241,6 @@ def test_a_person_hands_the_token_over_once() -> None:
         assert (entered.status, entered.headers["location"]) == (303, "/")
         assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
         assert Browser(url, Cookie=cookie.partition(";")[0]).ask("GET", "/").status == 200
-        assert Browser(url, Cookie="stuntbroker-token=wrong").ask("GET", "/").status == 401
+        name = cookie.partition("=")[0]
+        assert name == f"stuntbroker-token-{urlsplit(url).port}"
+        assert Browser(url, Cookie=f"{name}=wrong").ask("GET", "/").status == 401
