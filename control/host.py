@@ -98,6 +98,7 @@ class BrokerHost:
             raise FaultError(f"{data_dir.path}/{foreign[0]} is not the broker's, and in its way", "move it away")
         listeners = [listener.reopened(config) for listener in before.listeners]
         await before.abandon()
+        self.control.injector.forget()
         try:
             for path in data_dir.own_files():
                 data_dir.disk.remove(f"{data_dir.path}/{path}")
@@ -173,6 +174,7 @@ class BrokerHost:
         if self._close_control is not None:
             self._close_control()
         await self.broker.abandon()
+        self.control.injector.forget()
 
     async def remove_forks(self) -> None:
         """Stop all forks."""

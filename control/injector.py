@@ -125,6 +125,10 @@ class Injector:
             each.carry_out_later()
         return len(kept)
 
+    def forget(self) -> None:
+        """Forget the requests that are kept: their broker is gone."""
+        self._kept.clear()
+
     def held(self, id_: str) -> int:
         """How many requests a fault keeps."""
         return len(self._kept.get(id_, ()))

@@ -176,6 +176,17 @@ async def test_what_is_held_is_carried_out_when_its_condition_is_true(
     assert len(client.answers()) == 1
 
 
+async def test_nothing_waits_for_requests_of_a_broker_that_is_gone(rig: Rig, control: Control, client: Client) -> None:
+    control.injector.add(rule("CreateTopics", hold={"until": {"topic": "t", "end_offset": 1}}))
+    client.feed(frame(CreateTopicsRequest([CreatableTopic("new", 1, 1)], 1_000), 5))
+    await turn()
+    before = len(asyncio.all_tasks())
+    control.injector.forget()
+    while len(asyncio.all_tasks()) == before:
+        await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) == before - 1
+
+
 UNHELD = ({}, {"until": {}}, {"until": {"topic": "t"}}, {"until": {"topic": "t", "end_offset": 1}, "x": 1}, False, 1)
 
 
