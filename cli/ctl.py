@@ -56,7 +56,6 @@ Examples:
   stuntbroker ctl fault '{"match": {"api": "EndTxn"}, "when": {"times": 1}, "do": {"error": "NOT_COORDINATOR"}}'
 """
 CONTROL_OPTIONS: Final = ("--control", "--control-token")
-FORKS_AT_ONCE_MAX: Final = 100
 UNITS: Final = {"ms": "ms", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 TIME: Final = re.compile(r"(\d{1,12}(?:\.\d+)?)(ms|s|m|h|d)")
 Options = dict[str, list[str]]
@@ -173,6 +172,8 @@ def _restore(client: ControlClient, given: Options) -> Any:
 
 
 def _fork(client: ControlClient, given: Options) -> Any:
+    from stuntbroker.control.schemas import FORKS_AT_ONCE_MAX  # Loads what no other command needs.
+
     body: dict[str, Any] = {"count": number(given, "--count", 1, 1, FORKS_AT_ONCE_MAX)}
     if given.get(""):
         body["snapshot"] = given[""][0]
@@ -356,7 +357,7 @@ COMMANDS: Final = {
     "snapshots": Command(_get("/v1/snapshots"), _show_snapshots),
     "snapshot": Command(_take_snapshot, _show_snapshots, "NAME", words_min=0),
     "restore": Command(_restore, _show_snapshots, "NAME"),
-    "reset": Command(_post("/v1/reset"), lambda document: "it is as at its start\n"),
+    "reset": Command(_post("/v1/reset"), lambda document: "the broker is as at its start\n"),
     "forks": Command(_get("/v1/forks"), _show_forks),
     "fork": Command(_fork, _show_forks, "NAME", words_min=0, options=("--count",)),
     "unfork": Command(_remove_forks, _show_forks, "ID", words_min=0),

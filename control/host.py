@@ -152,7 +152,6 @@ class BrokerHost:
         )
         control = await _start(broker, (), snapshot, has_process=False)
         host = BrokerHost(control)
-        host._starts_empty = False
         try:
             if self.open_control is not None:
                 host._close_control = await self.open_control(host)

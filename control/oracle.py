@@ -394,9 +394,11 @@ def _committed(log: PartitionLog) -> Iterator[Record]:
         if header.control:
             (record,) = records_in(header, batch)
             marker = marker_of(record)
-            for ended in waiting.pop(header.producer_id, []) if marker is not None else ():
-                if marker is not None and marker[0]:
-                    yield from records_in(*ended)
+            if marker is None:
+                continue  # A control record of another kind ends no transaction.
+            commit, ended = marker[0], waiting.pop(header.producer_id, [])
+            for each in ended if commit else ():
+                yield from records_in(*each)
         elif header.transactional:
             waiting.setdefault(header.producer_id, []).append((header, batch))
         else:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from stuntbroker.control.host import BrokerHost
 
 LOOK_S: Final = 0.5
-"""How often is looked whether anything is different."""
+"""How often the page looks for changes."""
 HEARTBEAT_S: Final = 2.0
-"""Something is sent at least so often, so that a lost connection is noticed."""
+"""Longest silence of the event stream, by which a browser notices that the connection is lost."""
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

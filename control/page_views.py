@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from stuntbroker.storage.partition import PartitionLog
 
 ROWS_MAX: Final = 200
-"""Rows of a table; the page says how many there are."""
+"""Rows of a table; the page says when there are more."""
 REQUESTS_MAX: Final = 15
 LAG_BATCHES_MAX: Final = 2_000
 """Batches that are read for the lags of one look, all groups together: a few milliseconds."""
 TEXT_MAX: Final = 80
+Aborted = dict[int, list[tuple[int, int]]]
+"""Producer id -> (offset of the marker, first offset) of each aborted transaction, in order."""
 
 
 def time_text(ms: int) -> str:
@@ -75,6 +77,7 @@ def overview(host: BrokerHost) -> dict[str, Any]:
         "findings": control.oracle.check(),
         "ended_count": control.oracle.transactions,
         "points": sorted(POINTS),
+        "rows_max": ROWS_MAX,
         "time_text": time_text,
         "duration_text": duration_text,
     }
@@ -125,10 +128,7 @@ def committed_lag(log: PartitionLog, offset: int, batches_max: int) -> tuple[int
 
     The number is None when there are more batches than `batches_max`.
     """
-    aborted: dict[int, list[tuple[int, int]]] = {}
-    for each in log.aborted:
-        if each.last_offset >= offset:
-            aborted.setdefault(each.producer_id, []).append((each.last_offset, each.first_offset))
+    aborted = _aborted_behind(log, offset)
     end, count, read = log.last_stable_offset, 0, 0
     for header, _ in batches_from(log, offset):
         if header.base_offset >= end:
@@ -136,17 +136,25 @@ def committed_lag(log: PartitionLog, offset: int, batches_max: int) -> tuple[int
         if read == batches_max:
             return None, read
         read += 1
-        if header.control or (header.transactional and _is_aborted(aborted, header.producer_id, header.base_offset)):
+        if header.control or (header.transactional and _is_aborted(aborted, header)):
             continue
         count += header.count - max(0, offset - header.base_offset)
     return count, read
 
 
-def _is_aborted(aborted: dict[int, list[tuple[int, int]]], producer_id: int, offset: int) -> bool:
-    """Whether an aborted transaction spans an offset; `aborted`: (offset of the marker, first offset) by producer, in order."""
-    ended = aborted.get(producer_id, [])
-    at = bisect_left(ended, (offset, -1))
-    return at < len(ended) and ended[at][1] <= offset < ended[at][0]
+def _aborted_behind(log: PartitionLog, offset: int) -> Aborted:
+    """The aborted transactions that end at an offset or behind it."""
+    aborted: Aborted = {}
+    for each in log.aborted[bisect_left(log.aborted, offset, key=last_offset_of) :]:
+        aborted.setdefault(each.producer_id, []).append((each.last_offset, each.first_offset))
+    return aborted
+
+
+def _is_aborted(aborted: Aborted, header: BatchHeader) -> bool:
+    """Whether a transactional batch belongs to an aborted transaction."""
+    ended = aborted.get(header.producer_id, [])
+    at = bisect_left(ended, (header.base_offset, -1))
+    return at < len(ended) and ended[at][1] <= header.base_offset
 
 
 def transaction(host: BrokerHost, transactional_id: str) -> dict[str, Any] | None:
@@ -172,9 +180,10 @@ def partition(host: BrokerHost, topic: str, index: int, offset: int | None) -> d
         return None
     start = max(log.log_start_offset, log.next_offset - ROWS_MAX) if offset is None else offset
     rows: list[dict[str, Any]] = []
+    aborted = _aborted_behind(log, start)
     for header, batch in batches_from(log, start):
         try:
-            rows += list(_rows(log, header, records_in(header, batch), start))
+            rows += list(_rows(header, records_in(header, batch), start, _outcome(log, aborted, header)))
         except (DecodeError, CompressionError) as fault:
             rows.append(
                 {"offset": header.base_offset, "text": f"cannot be read: {fault}", "state": "", "is_marker": False}
@@ -185,9 +194,8 @@ def partition(host: BrokerHost, topic: str, index: int, offset: int | None) -> d
     return {**described, "rows": rows[:ROWS_MAX], "last_stable_offset": log.last_stable_offset}
 
 
-def _rows(log: PartitionLog, header: BatchHeader, records: Iterable[Record], start: int) -> Iterator[dict[str, Any]]:
-    """The records of a batch from an offset on, at most ROWS_MAX of them."""
-    state = _state_of(log, header)
+def _rows(header: BatchHeader, records: Iterable[Record], start: int, outcome: str) -> Iterator[dict[str, Any]]:
+    """The records of a batch from an offset on, at most ROWS_MAX of them. `outcome`: of the batch's transaction."""
     for record in islice((each for each in records if each.offset >= start), ROWS_MAX):
         marker = marker_of(record) if header.control else None
         yield {
@@ -197,20 +205,17 @@ def _rows(log: PartitionLog, header: BatchHeader, records: Iterable[Record], sta
             "key": _text(record.key),
             "value": _text(record.value),
             "is_marker": header.control,
-            "state": ("commit" if marker[0] else "abort") if marker is not None else state,
+            "state": ("commit" if marker[0] else "abort") if marker is not None else outcome,
         }
 
 
-def _state_of(log: PartitionLog, header: BatchHeader) -> str:
+def _outcome(log: PartitionLog, aborted: Aborted, header: BatchHeader) -> str:
     """What has become of the transaction of a batch; empty without one."""
     if header.control or not header.transactional:
         return ""
     if header.base_offset >= log.producers.open_txns.get(header.producer_id, log.next_offset):
         return "open"
-    for each in log.aborted[bisect_left(log.aborted, header.base_offset, key=last_offset_of) :]:
-        if each.producer_id == header.producer_id:
-            return "aborted" if each.first_offset <= header.base_offset else "committed"
-    return "committed"
+    return "aborted" if _is_aborted(aborted, header) else "committed"
 
 
 def _text(content: bytes | None) -> str:

@@ -69,12 +69,17 @@ async def take_snapshot(control: Control, id_: str, name: str) -> Snapshot:
         connection.pause_writing()  # Else a moment in which nobody is in the middle of something may never come.
     try:
         parked = await _quiet(control)
+        return _state_of(control, id_, name, parked)  # Before any connection goes on, which handles what has come.
     finally:
         for connection in held:
             connection.resume_writing()
+
+
+def _state_of(control: Control, id_: str, name: str, parked: tuple[tuple[str, ParkedTransaction], ...]) -> Snapshot:
+    """The state of a broker in which nothing is under way but what is parked. Raises FaultError, StorageError, OSError."""
+    broker, clock = control.broker, control.clock.clock
     for log in broker.data_dir.logs.values():
         log.settle()
-    clock = control.clock.clock
     return Snapshot(
         id_,
         name,

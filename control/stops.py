@@ -130,7 +130,7 @@ def _end_this_process() -> None:
     os._exit(128 + signal.SIGKILL)  # In a container it may be the first process, which no signal of its own ends.
 
 
-def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]], kill: Callable[[], None] = _end_this_process) -> None:
+def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]]) -> None:
     """Have a broker that has not started stop at the points of its start that a plan names: (point, rule). Raises FaultError."""
     stops = [read_stop("", point, rule) for point, rule in rules if point in START]
 
@@ -138,7 +138,7 @@ def arm_start(broker: Broker, rules: Iterable[tuple[str, Any]], kill: Callable[[
         for stop in stops:
             if stop.point == point and stop.fires():
                 if stop.action == KILL:
-                    kill()
+                    _end_this_process()
                 raise StorageError(f"the plan has it fail at {point}")
 
     if stops:

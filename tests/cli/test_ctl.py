@@ -91,7 +91,7 @@ def test_a_state_is_kept_copied_and_brought_back(control: str, capsys: pytest.Ca
     assert [row[0] for row in shown_by("forks")] == ["ID", "fork-1", "fork-3"]
     assert len(shown_by("unfork")) == 3
     assert shown_by("restore", "first")[1][0] == "snapshot-1"
-    assert shown_by("reset") == [["it", "is", "as", "at", "its", "start"]]
+    assert shown_by("reset") == [["the", "broker", "is", "as", "at", "its", "start"]]
 
 
 @pytest.mark.parametrize(

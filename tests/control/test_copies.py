@@ -166,6 +166,22 @@ async def test_the_first_request_of_an_id_is_parked_again_in_a_fork(rig: Rig, co
     await host.remove_forks()
 
 
+async def test_requests_that_come_while_a_snapshot_is_taken_are_not_in_it(rig: Rig, control: Control) -> None:
+    rig.topic("t", 3)
+    client = rig.client()
+    pair = begin_and_write(client)
+    client.connection.pause_writing()
+    client.feed(end_frame(pair))
+    client.connection.is_paused = False  # As `take_snapshot` meets it: the request is there, and is handled next.
+    snapshot = await BrokerHost(control).snapshot()
+    assert len(client.answers()) == 1, "the request was not handled afterwards"
+
+    host = BrokerHost(control)
+    _, fork = await host.fork(snapshot)
+    assert fork.broker.transactions.state_of("pay").phase.kafka_name == "Ongoing"
+    await host.remove_forks()
+
+
 async def test_a_fork_cannot_be_killed_as_the_process_is_not_its_own(rig: Rig, control: Control) -> None:
     host = BrokerHost(control)
     control.stops.add("txn.reply", {"action": "kill"})
