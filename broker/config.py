@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from stuntbroker.broker.properties import (
     BROKER,
@@ -14,6 +14,9 @@ from stuntbroker.broker.properties import (
     ConfigError,
     read_property,
 )
+
+REPLICATION_FACTOR: Final = 3
+"""Copies by default, where there are so many nodes."""
 
 if TYPE_CHECKING:
     from stuntbroker.broker.property_names import FlagName, NumberName, TextName
@@ -70,17 +73,26 @@ class BrokerConfig:
                 f"queued.max.request.bytes: {most} is less than one request may have, {request} (socket.request.max.bytes): "
                 "raise it, lower the other, or set it to -1 for no limit"
             )
-        copies = self._values["default.replication.factor"]
-        # Unlike Kafka: it starts, and no topic can be made by default.
-        if copies > 1 and not self.accepts_any_replication_factor:
-            raise ConfigError(
-                f"default.replication.factor: {copies} copies cannot be kept by one broker; "
-                "set it to 1, or set stuntbroker.replication.factor=any to keep one copy whatever is asked for"
-            )
-        # Unlike Kafka: it starts, and can never make these topics. Set-ups for a cluster bring both properties along.
-        self.unused += [name for name in INTERNAL_REPLICATION_FACTORS if self._values[name] > 1]
+        self._check_replication()
         if "broker.id" in self.given and "node.id" not in self.given:
             self._values["node.id"] = self._values["broker.id"]
+
+    def _check_replication(self) -> None:
+        nodes = self._values["stuntbroker.nodes"]
+        # Unlike Kafka: one copy by default where nothing is given, and then a node that stops takes topics with it.
+        for name in ("default.replication.factor", *INTERNAL_REPLICATION_FACTORS):
+            if name not in self.given:
+                self._values[name] = min(nodes, REPLICATION_FACTOR)
+        copies = self._values["default.replication.factor"]
+        # Unlike Kafka: it starts, and no topic can be made by default.
+        if copies > nodes and not self.accepts_any_replication_factor:
+            keepers = "one broker" if nodes == 1 else f"{nodes} brokers"
+            raise ConfigError(
+                f"default.replication.factor: {copies} copies cannot be kept by {keepers}; set it to {nodes}, start more nodes "
+                "(--nodes), or set stuntbroker.replication.factor=any to keep fewer copies than are asked for"
+            )
+        # Unlike Kafka: it starts, and can never make these topics. Set-ups for a cluster bring both properties along.
+        self.unused += [name for name in INTERNAL_REPLICATION_FACTORS if self._values[name] > nodes]
 
     def _convert_units(self) -> None:
         """Sets what is not given in milliseconds from the first other unit that is."""

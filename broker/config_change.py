@@ -56,7 +56,7 @@ def refused(kind: int, name: str, times: Counter[tuple[int, str]], keys: Sequenc
 def unknown(broker: Services, kind: int, name: str, keys: Sequence[str]) -> Outcome:
     """For a resource of WITHOUT_CONFIGS: what Kafka says of a configuration that it does not know."""
     unnamed, error, message = WITHOUT_CONFIGS[kind]
-    if not name or (kind == BROKER_LOGGER and name != str(broker.node_id)):
+    if not name or (kind == BROKER_LOGGER and name not in map(str, broker.nodes.ids)):
         return Outcome(ErrorCode.INVALID_REQUEST, unnamed)
     return Outcome(error, message.format(keys[0])) if keys else Outcome()
 
@@ -90,7 +90,7 @@ def change(
 
 
 def change_broker(broker: Services, name: str, change: Callable[[DynamicConfig, str], None]) -> Outcome:
-    """Sets configuration of the brokers: of all with an empty name, of this one with its id."""
+    """Sets configuration of the brokers: with an empty name, or with the id of one."""
     level = name
     if name:
         try:
@@ -99,11 +99,11 @@ def change_broker(broker: Services, name: str, change: Callable[[DynamicConfig, 
             node_id = None
         if node_id is None:
             return Outcome(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-        if node_id != broker.node_id:
+        if node_id not in broker.nodes.by_id:
             return Outcome(
                 ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id}, but received {name}"
             )
-        level = broker.dynamic_config.node
+        level = broker.dynamic_config.node  # Unlike Kafka: all nodes have one configuration.
     try:
         change(broker.dynamic_config, level)
     except Refusal as refusal:

@@ -68,8 +68,8 @@ TOPIC_DOCS: Final[dict[str, str]] = {
         "Milliseconds for which a record is safe from compaction. A segment is compacted only when its newest record, and that "
         "of every earlier segment, is older.",
     "min.insync.replicas":
-        "In-sync replicas that Produce with acks=all needs. No effect here: every partition has one replica, which is always "
-        "in sync.",
+        "In-sync replicas that Produce with acks=all needs. It has an effect with several nodes (stuntbroker.nodes): a replica "
+        "whose node is stopped is not in sync.",
     "preallocate":
         "Whether a new segment file gets its full size at once. No effect here: files grow as records arrive.",
     "remote.log.copy.disable":
@@ -117,6 +117,9 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "compression.type":
         "Default of the topic property compression.type: producer, uncompressed, gzip, snappy, lz4 or zstd. The broker never "
         "recompresses. With zstd, Fetch below version 10 gets UNSUPPORTED_COMPRESSION_TYPE.",
+    "broker.rack":
+        "Rack of the broker in Metadata. With several nodes (stuntbroker.nodes), comma-separated racks, one for each node in "
+        "turn.",
     "connections.max.idle.ms":
         "Milliseconds without a request after which the broker closes a connection. A negative value means never. The check "
         "runs every 10 seconds.",
@@ -124,8 +127,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Comma-separated names of entries of listeners that belong to a controller. The broker does not open them: it has no "
         "controller listener.",
     "default.replication.factor":
-        "Replication factor of a topic whose creator gives none. There is one copy in any case. A value above 1 is refused at "
-        "the start, unless stuntbroker.replication.factor is any.",
+        "Replication factor of a topic whose creator gives none. The default is 3, or the number of nodes when that is less. "
+        "A value above the number of nodes is refused at the start, unless stuntbroker.replication.factor is any.",
     "delete.topic.enable":
         "Whether DeleteTopics deletes topics. If not, it answers TOPIC_DELETION_DISABLED.",
     "fetch.max.bytes":
@@ -187,8 +190,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "message.max.bytes":
         "Default of the topic property max.message.bytes: size limit of a batch in bytes, as the producer compressed it.",
     "min.insync.replicas":
-        "Default of the topic property min.insync.replicas. No effect here: every partition has one replica, which is always "
-        "in sync.",
+        "Default of the topic property min.insync.replicas. It has an effect with several nodes (stuntbroker.nodes): a replica "
+        "whose node is stopped is not in sync.",
     "node.id":
         "Id of the broker in Metadata. It is stored in the data folder: a later start with another id is refused, and one "
         "without an id uses the stored one.",
@@ -205,8 +208,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "offsets.topic.num.partitions":
         "Number of partitions of __consumer_offsets, at most 10000. It is read when the topic is created.",
     "offsets.topic.replication.factor":
-        "Replication factor of __consumer_offsets. No effect here: there is one copy. A value above 1 is accepted with a "
-        "warning.",
+        "Replication factor of __consumer_offsets. The default is 3, or the number of nodes when that is less. A value above "
+        "the number of nodes is accepted with a warning.",
     "offsets.topic.segment.bytes":
         "Size of a segment file of __consumer_offsets in bytes, at least 1048576. It is read when the topic is created.",
     "producer.id.expiration.check.interval.ms":
@@ -218,6 +221,9 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Memory in bytes for requests that are being received, on all connections together. -1 means no limit. A connection "
         "that needs more waits; requests up to 64 KiB are always received, and one larger request at a time may go beyond "
         "the limit.",
+    "replica.selector.class":
+        "Which replica a consumer is sent to: org.apache.kafka.common.replica.RackAwareReplicaSelector sends it to one in its "
+        "own rack, if several nodes (stuntbroker.nodes) have racks. Any other value sends it to the leader.",
     "socket.listen.backlog.size":
         "Number of connections that the system queues until the broker accepts them.",
     "socket.request.max.bytes":
@@ -243,6 +249,9 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "stuntbroker.mapped.address.wait.ms":
         "How many milliseconds after the start clients that come through the gateway of the container wait for "
         "stuntbroker.mapped.address to be told.",
+    "stuntbroker.nodes":
+        "Number of brokers in this process, which form a cluster: 1 to 100. The first has the id node.id, the ids and the ports "
+        "of the others follow it one by one; docs/nodes.md.",
     "stuntbroker.personality":
         "The Kafka release as which listeners show themselves: 2.1, 2.5, 2.8, 3.3, 3.6, 3.9, 4.0 or 4.3. One release is for all "
         "listeners, NAME:RELEASE is for one. Clients see that release's versions of APIs; docs/personalities.md.",
@@ -250,8 +259,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Rules of transactions: kafka is Apache Kafka 4.3.1, kip-588 and kip-447-draft follow drafts of these proposals. One "
         "profile is for all listeners, NAME:PROFILE is for one; docs/profiles.md.",
     "stuntbroker.replication.factor":
-        "Replication factors that are accepted: strict refuses those above 1, as Kafka with one broker does. With any they are "
-        "accepted, and one copy is kept.",
+        "Replication factors that are accepted: strict refuses those above the number of nodes, as Kafka does. With any they are "
+        "accepted, and every node keeps one copy.",
     "stuntbroker.write.buffer.bytes":
         "Bytes of unsent responses from which the broker stops handling the requests of a connection, until its client has "
         "read some of them.",
@@ -268,8 +277,8 @@ BROKER_DOCS: Final[dict[str, str]] = {
     "transaction.state.log.num.partitions":
         "Number of partitions of __transaction_state, at most 10000. It is read when the topic is created.",
     "transaction.state.log.replication.factor":
-        "Replication factor of __transaction_state. No effect here: there is one copy. A value above 1 is accepted with a "
-        "warning.",
+        "Replication factor of __transaction_state. The default is 3, or the number of nodes when that is less. A value above "
+        "the number of nodes is accepted with a warning.",
     "transaction.state.log.segment.bytes":
         "Size of a segment file of __transaction_state in bytes, at least 1048576. It is read when the topic is created.",
     "transaction.two.phase.commit.enable":

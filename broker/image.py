@@ -5,6 +5,7 @@
 | `{"create": name, "id": 32 hex digits, "partitions": n, "configs": {name: text}}` | no topic has the name, or ever had the id |
 | `{"partitions": name, "count": n}` | there is, and has fewer |
 | `{"configs": name, "set": {name: text}}` | there is |
+| `{"placed": name, "partitions": {partition: [leader, node ...]}}` | there is, and has these partitions |
 | `{"delete": name}` | there is |
 | `{"broker_configs": "" or node id, "set": {name: text}}` | always |
 | `{"producer_ids_below": n}` | it was not higher before |
@@ -15,9 +16,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.features import FIRST_EPOCH, LEVEL_MAX
 from stuntbroker.broker.properties import INT_MAX, LONG_MAX
 from stuntbroker.broker.quotas import ENTITY_TYPES, Entity, Values, entity_of
@@ -41,6 +44,8 @@ class TopicImage(NamedTuple):
     id: bytes
     partitions: int
     configs: dict[str, str]
+    placements: Mapping[int, tuple[int, tuple[int, ...]]] = MappingProxyType({})
+    """Of partitions that were placed on one of several nodes, or have changed their leader: the leader, and all replicas."""
 
 
 class Image:
@@ -90,6 +95,10 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
             image.topics[name] = topic._replace(partitions=_number(count, topic.partitions, INT_MAX))
         case {"configs": str(name), "set": configs, **others} if not others:
             image.topics[name] = _topic(image, name)._replace(configs=_texts(configs))
+        case {"placed": str(name), "partitions": dict(placements), **others} if not others:
+            topic = _topic(image, name)
+            placed = {_index(text, topic.partitions): _placement(nodes) for text, nodes in placements.items()}
+            image.topics[name] = topic._replace(placements={**topic.placements, **placed})
         case {"delete": str(name), **others} if not others:
             topic = _topic(image, name)
             ids, partitions = image.deleted.get(name, (set(), 0))
@@ -143,6 +152,19 @@ def _number(value: Any, low: int, high: int) -> int:
     if type(value) is not int or not low <= value <= high:
         raise _InvalidChange(f"{value!r} is no whole number in {low}..{high}")
     return value
+
+
+def _index(text: str, count: int) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < count):
+        raise _InvalidChange(f"{text!r} is no partition of {count}")
+    return int(text)
+
+
+def _placement(nodes: Any) -> tuple[int, tuple[int, ...]]:
+    if not isinstance(nodes, list) or len(nodes) < 2:
+        raise _InvalidChange(f"not a leader and replicas: {nodes!r}")
+    leader, *replicas = nodes
+    return _number(leader, NO_LEADER, INT_MAX), tuple(_number(node_id, 0, INT_MAX) for node_id in replicas)
 
 
 def _texts(value: Any) -> dict[str, str]:

@@ -26,6 +26,7 @@ USUAL_NAMES: Final[dict[str, str]] = {
 """Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")
 PORT_DEFAULT: Final = 9092
+PORT_TRIES: Final = 20
 
 
 class Address(NamedTuple):
@@ -83,9 +84,10 @@ def protocols_by_listener(config: BrokerConfig) -> dict[str, str]:
 
 
 def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None = None) -> list[Listener]:
-    """Return the listeners for clients, in the order of `listeners`. Raises ConfigError.
+    """Return the listeners for clients, node by node, in the order of `listeners`. Raises ConfigError.
 
-    `host` and `port` are what the command line says in place of the property; they go with a single listener.
+    `host` and `port` are what the command line says in place of the property; they go with a single listener. The ports of
+    each further node (`stuntbroker.nodes`) are one higher.
     """
     bound = _named(config, "listeners")
     advertised = dict(_named(config, "advertised.listeners"))
@@ -101,7 +103,6 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
             raise ConfigError(f"--host and --port are for one listener, and listeners has {len(bound)}: leave them out")
         (name, default) = bound[0]
         bound = [(name, Address(default.host if host is None else host, default.port if port is None else port))]
-    _check_ports(bound)
     if unknown := advertised.keys() - {name for name, _ in bound}:
         raise ConfigError(
             f"advertised.listeners: listeners has no {', '.join(sorted(unknown))}: the names must be the same in both"
@@ -115,10 +116,16 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
     bound_names = [name for name, _ in bound]
     personalities = _by_listener(config, "stuntbroker.personality", bound_names)
     profiles = _by_listener(config, "stuntbroker.profile", bound_names)
-    return [
+    first = [
         Listener(name, *address, config, advertised.get(name), personalities[name], profiles[name])
         for name, address in bound
     ]
+    _check_ports([(each.name, Address(each.host, each.port)) for each in first])
+    nodes = config["stuntbroker.nodes"]
+    listeners = [listener.of_node(number) for number in range(nodes) for listener in first]
+    advice = f": a listener of {nodes} nodes also has the {nodes - 1} ports behind its own"
+    _check_ports([(each.name, Address(each.host, each.port)) for each in listeners], advice)
+    return listeners
 
 
 def _named(config: BrokerConfig, what: str) -> list[tuple[str, Address]]:
@@ -156,12 +163,42 @@ def _repeated(values: Iterable[str]) -> list[str]:
     return [value for value, count in Counter(values).items() if count > 1]
 
 
-def _check_ports(bound: list[tuple[str, Address]]) -> None:
+def _check_ports(bound: list[tuple[str, Address]], advice: str = "") -> None:
     """Two listeners on one port are a mistake, unless one has an IPv4 and the other an IPv6 address, as in Kafka."""
     for number, (_, address) in enumerate(bound):
         for _, other in bound[:number]:
             if address.port == other.port and address.port and (":" in address.host) == (":" in other.host):
-                raise ConfigError(f"listeners: two listeners have the port {address.port}")
+                raise ConfigError(f"listeners: two listeners have the port {address.port}{advice}")
+
+
+def bind_all(listeners: list[Listener], backlog: int) -> list[tuple[Listener, list[socket.socket]]]:
+    """Bind the listeners of all nodes. Where the kernel chooses a port, those behind it are the further nodes'.
+
+    Raises CannotListen.
+    """
+    is_chosen = any(listener.node_number and not listener.port for listener in listeners)
+    for left in reversed(range(PORT_TRIES)):
+        first: dict[str, int] = {}
+        bound: list[tuple[Listener, list[socket.socket]]] = []
+        try:
+            for listener in listeners:
+                chosen = first.get(listener.name, 0)
+                sockets = listener.bind(chosen and chosen + listener.node_number)
+                bound.append((listener, sockets))
+                first.setdefault(listener.name, listener.addresses[0].port)
+                if (
+                    is_chosen
+                ):  # Somebody else may have bound the next port and not listen yet: who listens first has it.
+                    for each in sockets:
+                        listener.listen(each, backlog)
+            return bound
+        except CannotListen:
+            for _, sockets in bound:
+                for each in sockets:
+                    each.close()
+            if not is_chosen or not left:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -174,19 +211,29 @@ def bind(host: str, port: int) -> list[socket.socket]:
             if number == 0 and address not in ("127.0.0.1", "0.0.0.0", "::1", "::"):
                 family, _, _, _, resolved = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
                 address = str(resolved[0])
-            bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            bound.bind((address, port))
+            bound = _bound(family, address, port)
         except OSError:
             if number == 0:
                 raise
             continue  # No IPv6 here, or the port is taken there: IPv4 alone will do.
-        bound.setblocking(False)
         port = bound.getsockname()[1]
         sockets.append(bound)
     return sockets
+
+
+def _bound(family: int, address: str, port: int) -> socket.socket:
+    """A bound socket, which does not block. Raises OSError."""
+    bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((address, port))
+    except OSError:
+        bound.close()
+        raise
+    bound.setblocking(False)
+    return bound
 
 
 def gateway() -> str | None:
@@ -209,7 +256,19 @@ class Listener:
     `stuntbroker.mapped.address`, or localhost and the same port; else the very address by which the client came.
     """
 
-    __slots__ = ("_advertised", "_config", "_gateway", "addresses", "host", "name", "personality", "port", "profile")
+    __slots__ = (
+        "_advertised",
+        "_config",
+        "_gateway",
+        "addresses",
+        "host",
+        "name",
+        "node_id",
+        "node_number",
+        "personality",
+        "port",
+        "profile",
+    )
 
     def __init__(
         self,
@@ -220,8 +279,13 @@ class Listener:
         advertised: Address | None = None,
         personality: str = RELEASE,
         profile: str = KAFKA,
+        node_number: int = 0,
     ) -> None:
         self.name = name
+        self.node_number = node_number
+        """The how manieth node it is of, from 0 on."""
+        self.node_id = -1
+        """The id of that node, once there is a broker."""
         self.personality = personality
         """The Kafka release as which it shows itself."""
         self.profile = profile
@@ -238,20 +302,42 @@ class Listener:
     def reopened(self, config: BrokerConfig) -> Listener:
         """Return the same listener for a broker that follows this one, on the same port."""
         port = self.addresses[0].port if self.addresses else self.port
-        return Listener(self.name, self.host, port, config, self._advertised, self.personality, self.profile)
+        return self._copy(port, config, self._advertised)
 
     def beside(self, config: BrokerConfig) -> Listener:
         """Return a listener for a broker beside this one, on a port of the kernel's choice."""
-        return Listener(self.name, self.host, 0, config, None, self.personality, self.profile)
+        return self._copy(0, config, None)
 
-    def bind(self) -> list[socket.socket]:
-        """Return bound sockets for every address of the host, all on one port. Raises CannotListen."""
+    def of_node(self, node_number: int) -> Listener:
+        """Return the same listener of another node, on the port that is so much higher."""
+        port = self.port + node_number if self.port else 0
+        advertised = self._advertised
+        if advertised is not None and advertised.port:
+            advertised = Address(advertised.host, advertised.port + node_number)
+        return self._copy(port, self._config, advertised, node_number)
+
+    def _copy(self, port: int, config: BrokerConfig, advertised: Address | None, node_number: int = -1) -> Listener:
+        number = self.node_number if node_number < 0 else node_number
+        return Listener(self.name, self.host, port, config, advertised, self.personality, self.profile, number)
+
+    def bind(self, port: int = 0) -> list[socket.socket]:
+        """Return bound sockets for every address of the host, all on one port. Raises CannotListen.
+
+        `port`: which one, where the listener has none of its own; 0 for the kernel's choice.
+        """
         try:
-            sockets = bind(self.host, self.port)
+            sockets = bind(self.host, self.port or port)
         except OSError as fault:
             raise CannotListen(self, fault) from fault
         self.addresses = [Address(*bound.getsockname()[:2]) for bound in sockets]
         return sockets
+
+    def listen(self, bound: socket.socket, backlog: int) -> None:
+        """Have the kernel take connections for a bound socket. Raises CannotListen."""
+        try:
+            bound.listen(backlog)
+        except OSError as fault:
+            raise CannotListen(self, fault) from fault
 
     def address_for(self, local: tuple[str, int], peer_host: str) -> Address:
         """Return the address that a client is told. `local`: the address that it has connected to."""

@@ -196,6 +196,7 @@ def _string(default: str, read: Callable[[str], str] = _text) -> Property:
     return Property(default, read, 2)
 
 
+NODES_MAX: Final = 100
 KAFKA: Final = "kafka"
 KIP_588: Final = "kip-588"
 KIP_447_DRAFT: Final = "kip-447-draft"
@@ -208,6 +209,8 @@ _BROKER: Final[dict[str, Property]] = {
     "add.partitions.to.txn.retry.backoff.ms": _int(20, 1).without_effect(),
     "advertised.listeners": _list("", _text),
     "auto.create.topics.enable": _bool(True),
+    # Unlike Kafka: with several nodes, one for each of them in turn.
+    "broker.rack": _string(""),
     "broker.id": _int(1, 0),
     "compression.type": _string("producer", COMPRESSION),
     "connections.max.idle.ms": _long(600_000, -1),
@@ -242,7 +245,7 @@ _BROKER: Final[dict[str, Property]] = {
     "max.connections": _int(10_000, 0),
     "max.incremental.fetch.session.cache.slots": _int(1_000),
     "message.max.bytes": _int(1_048_588),
-    "min.insync.replicas": _int(1, 1).without_effect(),
+    "min.insync.replicas": _int(1, 1),
     "node.id": _int(1, 0),
     # Unlike Kafka: at most so many, as more at once are refused to whoever makes the topic.
     "num.partitions": _int(1, 1, PARTITIONS_MAX),
@@ -250,14 +253,16 @@ _BROKER: Final[dict[str, Property]] = {
     "offsets.retention.check.interval.ms": _long(600_000, 1),
     "offsets.retention.minutes": _int(10_080, 1),
     "offsets.topic.num.partitions": _int(50, 1, PARTITIONS_MAX),
-    # Unlike Kafka: 1, not 3, as there is one broker; so is transaction.state.log.replication.factor.
-    "offsets.topic.replication.factor": _short(1, 1).without_effect(),
+    # Unlike Kafka: 1, not 3, where there is one node, whatever is given; so is transaction.state.log.replication.factor.
+    "offsets.topic.replication.factor": _short(1, 1),
     # Unlike Kafka: what no topic may have is refused at the start; there the topic can then never be made.
     "offsets.topic.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
     "producer.id.expiration.check.interval.ms": _int(600_000, 1),
     "producer.id.expiration.ms": _int(86_400_000, 1),
     # Unlike Kafka: 512 MiB, where it has no limit.
     "queued.max.request.bytes": _long(512 << 20, -1),
+    # Unlike Kafka: no other class is loaded than its RackAwareReplicaSelector.
+    "replica.selector.class": _string(""),
     # Unlike Kafka: 1,024, not 50: clients that all come at once are not made to wait a second.
     "socket.listen.backlog.size": _int(1_024, 1),
     "socket.request.max.bytes": _int(104_857_600, 1),
@@ -269,6 +274,7 @@ _BROKER: Final[dict[str, Property]] = {
     "stuntbroker.initial.producer.id": _long(0, 0, 2**62),
     "stuntbroker.mapped.address": _string("", _address),
     "stuntbroker.mapped.address.wait.ms": _int(0, 0),
+    "stuntbroker.nodes": _int(1, 1, NODES_MAX),
     # One for all listeners, or NAME:RELEASE for some of them.
     "stuntbroker.personality": _list(RELEASE, _personalities),
     # As above.
@@ -283,7 +289,7 @@ _BROKER: Final[dict[str, Property]] = {
     # Unlike Kafka: 100, not 3600000, so that an id expires when its time is over.
     "transaction.remove.expired.transaction.cleanup.interval.ms": _int(100, 1),
     "transaction.state.log.num.partitions": _int(50, 1, PARTITIONS_MAX),
-    "transaction.state.log.replication.factor": _short(1, 1).without_effect(),
+    "transaction.state.log.replication.factor": _short(1, 1),
     "transaction.state.log.segment.bytes": _int(104_857_600, SEGMENT_BYTES_MIN),
     "transaction.two.phase.commit.enable": _bool(True),  # Unlike Kafka: False there.
     # Unlike Kafka: a property too, where Kafka has only the level of a feature (features.py).
@@ -324,7 +330,7 @@ _TOPIC: Final[dict[str, tuple[Property, str | None]]] = {
     "message.timestamp.type": (_string("CreateTime", TIME_TYPE), "log.message.timestamp.type"),
     "min.cleanable.dirty.ratio": (Property(0.5, _ratio, 6).without_effect(), "log.cleaner.min.cleanable.ratio"),
     "min.compaction.lag.ms": (_long(0), "log.cleaner.min.compaction.lag.ms"),
-    "min.insync.replicas": (_int(1, 1).without_effect(), "min.insync.replicas"),
+    "min.insync.replicas": (_int(1, 1), "min.insync.replicas"),
     "preallocate": (_bool(False).without_effect(), "log.preallocate"),
     "remote.log.copy.disable": (_bool(False).without_effect(), None),
     "remote.log.delete.on.disable": (_bool(False).without_effect(), None),
@@ -344,7 +350,15 @@ TOPIC: Final = {
 """Configuration of a topic: the property, and the broker property (not always known here) whose value is its default."""
 
 WITHOUT_DEFAULT: Final = frozenset(
-    {"advertised.listeners", "listeners", "log.retention.minutes", "log.retention.ms", "log.roll.ms"}
+    {
+        "advertised.listeners",
+        "broker.rack",
+        "listeners",
+        "replica.selector.class",
+        "log.retention.minutes",
+        "log.retention.ms",
+        "log.roll.ms",
+    }
 )
 """Properties that DescribeConfigs shows as null while they are not set.
 

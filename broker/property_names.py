@@ -46,6 +46,7 @@ NumberName = Literal[
     "stuntbroker.initial.producer.epoch",
     "stuntbroker.initial.producer.id",
     "stuntbroker.mapped.address.wait.ms",
+    "stuntbroker.nodes",
     "stuntbroker.write.buffer.bytes",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     "transaction.max.timeout.ms",
@@ -64,12 +65,14 @@ FlagName = Literal[
 ]
 TextName = Literal[
     "advertised.listeners",
+    "broker.rack",
     "compression.type",
     "controller.listener.names",
     "listener.security.protocol.map",
     "listeners",
     "log.cleanup.policy",
     "log.message.timestamp.type",
+    "replica.selector.class",
     "stuntbroker.cluster.id",
     "stuntbroker.deny.two.phase.commit",
     "stuntbroker.mapped.address",

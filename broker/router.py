@@ -7,7 +7,7 @@ the handler and change the answer, or do either later. While there is none, a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -58,12 +58,14 @@ class Route:
 class Router:
     """The routes of one broker. Interceptors may be added and removed while it runs."""
 
-    __slots__ = ("_interceptors", "_older", "routes")
+    __slots__ = ("_check", "_checked", "_interceptors", "_older", "routes")
 
     def __init__(self) -> None:
         self.routes: dict[int, Route] = {}
         """By `key << 16 | version`, those that were used: connections look here first."""
         self._interceptors: list[tuple[int | None, Interceptor]] = []
+        self._check: Interceptor | None = None
+        self._checked: Container[int] = ()
         self._older: dict[str, OlderRouter] = {}
         """By personality."""
 
@@ -91,10 +93,17 @@ class Router:
         return route
 
     def _intercepted(self, key: int, handle: Handler) -> Handler:
+        if self._check is not None and key in self._checked:
+            handle = partial(self._check, handle)
         for wanted, interceptor in reversed(self._interceptors):
             if wanted is None or wanted == key:
                 handle = partial(interceptor, handle)
         return handle
+
+    def use_check(self, check: Interceptor, keys: Container[int]) -> None:
+        """Have every request of these APIs pass a check, behind all interceptors and before the handler."""
+        self._check, self._checked = check, keys
+        self._forget_routes()
 
     def add_interceptor(self, interceptor: Interceptor, key: int | None = None) -> None:
         """Have an interceptor called for the requests of one API, or of all, behind those that were added before."""

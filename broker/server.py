@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,14 @@ from stuntbroker.broker.authorizer import Authorizer, ConfiguredAuthorizer
 from stuntbroker.broker.chance import Chance
 from stuntbroker.broker.client_connection import ClientConnection
 from stuntbroker.broker.clock import Clock
+from stuntbroker.broker.cluster.nodes import Nodes
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.connection import Connection
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.features import TRANSACTION_VERSION, Features
 from stuntbroker.broker.fetch_sessions import FetchSessions
 from stuntbroker.broker.image import ImageError, image_of
-from stuntbroker.broker.listener import CannotListen, Listener, listeners_of
+from stuntbroker.broker.listener import CannotListen, Listener, bind_all, listeners_of
 from stuntbroker.broker.producer_ids import ProducerIds
 from stuntbroker.broker.quotas import ClientQuotas
 from stuntbroker.broker.read_pace import ReadPace
@@ -50,7 +52,7 @@ STOP_GRACE_S = 2.0
 
 
 class Broker:
-    """One node that is a whole cluster. `start` and `stop` belong to the event loop's thread."""
+    """All nodes of a cluster, of which there is mostly one. `start` and `stop` belong to the event loop's thread."""
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Broker:
         self.clock = clock or Clock()
         self.chance = chance or Chance()
         self.node_id: int = config["node.id"]
+        """Of the first node."""
         self.frame_size_max: int = config["socket.request.max.bytes"]
         self.listeners = listeners_of(config) if listeners is None else listeners
         self.connections: set[ClientConnection] = set()
@@ -84,7 +87,8 @@ class Broker:
         """Told when the broker cannot go on (a disk that refuses a sync)."""
         self.on_config_change: list[Callable[[], None]] = []
         """Called when properties were changed while it runs."""
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[int, list[asyncio.Server]] = {}
+        """By the id of their node."""
         self._keeper: Housekeeping | None = None
         self.is_temporary = data_dir is None
         """The data folder goes when the broker stops."""
@@ -110,7 +114,14 @@ class Broker:
         if self.syncer is not None and self.is_new:
             self.syncer.path_created(os.path.dirname(os.path.abspath(self.data_dir.path)))
         self.turn = Turn(self._in_next_turn, self._write_failed, self._answer_refused, self.data_dir.points)
-        self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.chance)
+        rack = self.config["broker.rack"]
+        racks = (
+            [each.strip() for each in rack.split(",") if each.strip()]
+            if self.config["stuntbroker.nodes"] > 1
+            else [rack]
+        )
+        self.nodes = Nodes(self.node_id, self.listeners, racks)
+        self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.chance, self.nodes)
         try:
             image = image_of(self.data_dir.read_journal())
         except ImageError as fault:
@@ -200,6 +211,18 @@ class Broker:
         self._groups = make_groups(self)
         return self._groups
 
+    def unload_groups(self, partition: int) -> None:
+        """Forget the groups of a partition of `__consumer_offsets`: another node coordinates them."""
+        if self._groups is not None:
+            self._groups.unload(partition)
+
+    def load_groups(self, partition: int) -> None:
+        """Coordinate the groups of a partition of `__consumer_offsets`, as they are in the log."""
+        if self._groups is not None:
+            from stuntbroker.storage.recovery import sound_batches
+
+            self._groups.load(partition, sound_batches(self.topics.logs[OFFSETS, partition]))
+
     def known_groups(self) -> list[Group]:
         """None is known before a client needs the first one."""
         return [] if self._groups is None else self._groups.list_groups()
@@ -227,18 +250,36 @@ class Broker:
             from stuntbroker.broker.address_wait import AddressWait
 
             AddressWait(self, wait_ms)
-        for listener in self.listeners:
-            await self._listen(loop, listener)
+        if self.nodes.are_many:
+            from stuntbroker.broker.cluster.gate import GATED, NodeGate
+
+            self.router.use_check(NodeGate(self).check, GATED)
+        for listener, sockets in bind_all(self.listeners, self.config["socket.listen.backlog.size"]):
+            await self._listen(listener, sockets)
         self._begin_housekeeping()
 
-    async def _listen(self, loop: asyncio.AbstractEventLoop, listener: Listener) -> None:
+    async def open_node(self, node_id: int) -> None:
+        """Listen where a node has listened before. Raises CannotListen."""
+        for listener in self.nodes.by_id[node_id].listeners.values():
+            await self._listen(listener, listener.bind(listener.addresses[0].port))
+
+    def close_node(self, node_id: int) -> None:
+        """Listen no more for a node, and close its connections at once."""
+        for server in self._servers.pop(node_id, ()):
+            server.close()
+        for connection in list(self.connections):
+            if connection.listener.node_id == node_id:
+                connection.abort()
+
+    async def _listen(self, listener: Listener, sockets: list[socket.socket]) -> None:
+        loop = asyncio.get_running_loop()
         backlog = self.config["socket.listen.backlog.size"]
-        for bound in listener.bind():
+        for bound in sockets:
             try:
                 server = await loop.create_server(lambda: Connection(self, listener), sock=bound, backlog=backlog)
             except OSError as fault:  # Somebody else listens since it was bound.
                 raise CannotListen(listener, fault) from fault
-            self._servers.append(server)
+            self._servers.setdefault(listener.node_id, []).append(server)
 
     def _begin_housekeeping(self) -> None:
         from stuntbroker.broker.housekeeping import Housekeeping
@@ -264,8 +305,7 @@ class Broker:
 
     async def abandon(self) -> None:
         """Stop at once and leave the data folder as it is: another broker follows in it, or in its place."""
-        for server in self._servers:
-            server.close()
+        self._close_servers()
         self.broken = True
         if self.syncer is not None:
             self.syncer.stop()
@@ -274,6 +314,11 @@ class Broker:
             connection.abort()
         await asyncio.sleep(0)
         self.data_dir.abandon()
+
+    def _close_servers(self) -> None:
+        for servers in self._servers.values():
+            for server in servers:
+                server.close()
 
     def _end_requests(self) -> None:
         """Nothing that waits goes on, and nothing is due any more."""
@@ -284,8 +329,7 @@ class Broker:
 
     async def stop(self) -> None:
         """No new client, no new request; what was acknowledged is on the disk when this returns."""
-        for server in self._servers:
-            server.close()
+        self._close_servers()
         self.turn.end()
         if self.syncer is not None and not self.broken:
             synced = asyncio.Event()

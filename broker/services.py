@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stuntbroker.broker.chance import Chance
     from stuntbroker.broker.client_connection import ClientConnection
     from stuntbroker.broker.clock import Clock
+    from stuntbroker.broker.cluster.nodes import Nodes
     from stuntbroker.broker.config import BrokerConfig
     from stuntbroker.broker.dynamic_config import DynamicConfig
     from stuntbroker.broker.events import Events
@@ -61,6 +62,7 @@ class Services(Protocol):
     long_requests: LongRequests
     fetch_sessions: FetchSessions
 
+    nodes: Nodes
     topics: Topics
     features: Features
     quotas: ClientQuotas
@@ -73,6 +75,18 @@ class Services(Protocol):
     @property
     def dynamic_config(self) -> DynamicConfig:
         """What was set while a broker ran."""
+
+    async def open_node(self, node_id: int) -> None:
+        """Listen where a node has listened before."""
+
+    def close_node(self, node_id: int) -> None:
+        """Listen no more for a node, and close its connections."""
+
+    def unload_groups(self, partition: int) -> None:
+        """Forget the groups of a partition of `__consumer_offsets`."""
+
+    def load_groups(self, partition: int) -> None:
+        """Coordinate the groups of a partition of `__consumer_offsets`, as they are in the log."""
 
     def known_groups(self) -> list[Group]:
         """All consumer groups."""

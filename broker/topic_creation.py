@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from stuntbroker.broker.cluster.assignments import problem_of_assignments
 from stuntbroker.broker.properties import ConfigError, check_topic_config
 from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.protocol.errors import ErrorCode
@@ -27,15 +28,24 @@ def create_missing_topics(broker: Services, wanted: Iterable[CreatableTopic]) ->
     for topic in wanted:
         if broker.topics.get(topic.name) is None:
             try:
-                count, configs = check_new_topic(broker, topic, broker.topics.colliding(topic.name))
+                new = check_new_topic(broker, topic, broker.topics.colliding(topic.name))
             except TopicRefused as refusal:
                 raise ConfigError(f"topic {topic.name!r}: {refusal}") from None
-            broker.topics.create(topic.name, count, configs)
-            broker.events.info("topic_created", topic=topic.name, partitions=count, on_demand=False)
+            broker.topics.create(topic.name, new.partitions, new.configs)
+            broker.events.info("topic_created", topic=topic.name, partitions=new.partitions, on_demand=False)
 
 
-def check_new_topic(broker: Services, wanted: CreatableTopic, colliding: str | None) -> tuple[int, dict[str, str]]:
-    """(partitions, configuration) of a topic that may be created. Raises TopicRefused.
+class NewTopic(NamedTuple):
+    """A topic that may be created."""
+
+    partitions: int
+    configs: dict[str, str]
+    replicas: list[list[int]]
+    """The nodes of each partition; empty where they are not given."""
+
+
+def check_new_topic(broker: Services, wanted: CreatableTopic, colliding: str | None) -> NewTopic:
+    """What a topic becomes that may be created. Raises TopicRefused.
 
     `colliding`: the name of a topic whose name differs from this one only by `.` and `_`, if there is one.
     """
@@ -56,7 +66,8 @@ def check_new_topic(broker: Services, wanted: CreatableTopic, colliding: str | N
         configs = check_topic_config(given)
     except ConfigError as fault:
         raise TopicRefused(ErrorCode.INVALID_CONFIG, str(fault)) from None
-    return _partitions(broker, wanted), configs
+    by_index = sorted(wanted.assignments, key=lambda assignment: assignment.partition_index)
+    return NewTopic(_partitions(broker, wanted), configs, [list(each.broker_ids) for each in by_index])
 
 
 def _partitions(broker: Services, wanted: CreatableTopic) -> int:
@@ -71,8 +82,8 @@ def _partitions(broker: Services, wanted: CreatableTopic) -> int:
             raise TopicRefused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
             )
-        if any(list(assignment.broker_ids) != [broker.node_id] for assignment in wanted.assignments):
-            raise TopicRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {broker.node_id}")
+        if problem := problem_of_assignments([each.broker_ids for each in wanted.assignments], broker.nodes):
+            raise TopicRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
         return len(indexes)
     if wanted.replication_factor == 0 or wanted.replication_factor < -1:
         raise TopicRefused(
@@ -86,11 +97,13 @@ def _partitions(broker: Services, wanted: CreatableTopic) -> int:
         raise TopicRefused(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         )
-    if wanted.replication_factor > 1 and not broker.config.accepts_any_replication_factor:
+    nodes = len(broker.nodes.ids)
+    if wanted.replication_factor > nodes and not broker.config.accepts_any_replication_factor:
         raise TopicRefused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {wanted.replication_factor} time(s): "
             f"The target replication factor of {wanted.replication_factor} "
-            "cannot be reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
+            f"cannot be reached because only {nodes} broker(s) are registered "
+            "or some brokers have all their log directories cordoned.",
         )
     return count

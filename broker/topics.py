@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.chance import Chance
+from stuntbroker.broker.cluster.nodes import Nodes, Placement
 from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.properties import TOPIC, ConfigError, check_topic_config
 from stuntbroker.broker.topic_names import INTERNAL, OFFSETS, TXN_STATE
+from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.storage.data_dir import DataDir
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.log_config import LogConfig
@@ -19,7 +21,7 @@ from stuntbroker.storage.turn import Turn
 
 if TYPE_CHECKING:
     from stuntbroker.broker.events import Events
-    from stuntbroker.broker.image import Image
+    from stuntbroker.broker.image import Image, TopicImage
 
 FROZEN_FROM: Final = 2_000
 HISTORY_MS: Final = 60_000
@@ -29,7 +31,7 @@ HISTORY_MS: Final = 60_000
 class Topic:
     """A topic: its name, its 16-byte id, its partitions' logs, and the properties that are set for it."""
 
-    __slots__ = ("configs", "id", "internal", "name", "partitions")
+    __slots__ = ("configs", "id", "internal", "name", "partitions", "placements")
 
     def __init__(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
         self.name = name
@@ -37,6 +39,8 @@ class Topic:
         self.configs = configs
         """What was set for this topic; everything else has its default."""
         self.partitions: list[PartitionLog] = []
+        self.placements: list[Placement] = []
+        """Where each partition is."""
         self.internal = name in INTERNAL
 
 
@@ -44,13 +48,20 @@ class Topics:
     """Every topic by name and by id."""
 
     def __init__(
-        self, data_dir: DataDir, config: BrokerConfig, syncer: Syncer | None, turn: Turn, chance: Chance
+        self,
+        data_dir: DataDir,
+        config: BrokerConfig,
+        syncer: Syncer | None,
+        turn: Turn,
+        chance: Chance,
+        nodes: Nodes,
     ) -> None:
         self.data_dir = data_dir
         self.config = config
         self.syncer = syncer
         self.turn = turn
         self._chance = chance
+        self.nodes = nodes
         self.by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}
@@ -107,22 +118,54 @@ class Topics:
             return None
         return next((other for other in self._alike.get(name.replace(".", "_"), ()) if other != name), None)
 
-    def create(self, name: str, count: int, configs: Mapping[str, str], topic_id: bytes | None = None) -> Topic:
-        """Makes a topic whose name and configuration were checked. Raises StorageError."""
+    def create(
+        self,
+        name: str,
+        count: int,
+        configs: Mapping[str, str],
+        topic_id: bytes | None = None,
+        replicas: Sequence[Sequence[int]] = (),
+        replication_factor: int = -1,
+    ) -> Topic:
+        """Makes a topic whose name and configuration were checked. Raises StorageError.
+
+        `replicas`: the nodes of each partition; without them, so many as the factor says, or as the configuration does (-1).
+        """
         if name in self._being_removed:
             raise StorageError(f"the data of the deleted topic {name} are still being removed: try again")
         self.data_dir.check_free(name, range(count))
         topic = Topic(name, topic_id or self.new_id(), dict(configs))
+        topic.placements = self.new_placements(range(count), replicas, replication_factor)
         self.journal({"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
+        self.journal_placements(topic, range(count))
         self._add(topic, count)
         return topic
+
+    def new_placements(
+        self, indexes: range, replicas: Sequence[Sequence[int]], replication_factor: int
+    ) -> list[Placement]:
+        """Where new partitions go: to these nodes each, or as many as the factor says, or the configuration (-1)."""
+        if not replicas:
+            factor = self.config["default.replication.factor"] if replication_factor < 0 else replication_factor
+            return [self.nodes.new_placement(index, factor) for index in indexes]
+        placements = [Placement(each, each[0]) for each in replicas]
+        for placement in placements:
+            self.nodes.update_in_sync(placement)
+            placement.leader = self.nodes.next_leader(placement)
+        return placements
+
+    def journal_placements(self, topic: Topic, indexes: Iterable[int]) -> None:
+        """Take note of where partitions are now. Raises StorageError."""
+        if self.nodes.are_many or any(log.leader_epoch for log in topic.partitions):
+            self.journal(_placed(topic, indexes))
 
     def internal(self, name: str) -> Topic:
         """One of the broker's own topics, made when it is first needed."""
         topic = self.by_name.get(name)
         if topic is not None:
             return topic
-        return self.create(name, self.config[_prefix(name) + "num.partitions"], self._internal_configs(name))
+        count, factor = (self.config[_prefix(name) + what] for what in ("num.partitions", "replication.factor"))
+        return self.create(name, count, self._internal_configs(name), replication_factor=factor)
 
     def _internal_configs(self, name: str) -> dict[str, str]:
         configs = {
@@ -134,10 +177,13 @@ class Topics:
             configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
         return configs
 
-    def add_partitions(self, topic: Topic, count: int) -> None:
-        """Raises StorageError."""
-        self.data_dir.check_free(topic.name, range(len(topic.partitions), count))
+    def add_partitions(self, topic: Topic, count: int, replicas: Sequence[Sequence[int]] = ()) -> None:
+        """Have more partitions, on these nodes, or on as many as the first one has copies. Raises StorageError."""
+        more = range(len(topic.partitions), count)
+        self.data_dir.check_free(topic.name, more)
         self.journal({"partitions": topic.name, "count": count})
+        topic.placements += self.new_placements(more, replicas, len(topic.placements[0].replicas))
+        self.journal_placements(topic, more)
         self._grow(topic, count)
 
     def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
@@ -172,14 +218,39 @@ class Topics:
                     configs |= check_topic_config({key: text})
                 except ConfigError as fault:  # It was allowed once, and its topic should not be lost over it.
                     events.warning("topic_config_ignored", topic=name, config=key, value=text, reason=str(fault))
-            self._add(Topic(name, topic.id, configs), topic.partitions, events)
+            restored = Topic(name, topic.id, configs)
+            led_before = self._restore_placements(restored, topic)
+            self._add(restored, topic.partitions, events, has_moved=topic.placements.keys())
+            self._begin_leadership(restored, led_before)
+
+    def _restore_placements(self, topic: Topic, image: TopicImage) -> list[int]:
+        """Place the partitions as before the start, as far as the nodes are the same; return who led each of them then."""
+        led_before = []
+        for index in range(image.partitions):
+            leader, replicas = image.placements.get(index, (self.nodes.first, (self.nodes.first,)))
+            placement = self.nodes.restored(replicas, leader) or self.nodes.new_placement(index, len(replicas))
+            topic.placements.append(placement)
+            led_before.append(leader)
+        return led_before
+
+    def _begin_leadership(self, topic: Topic, led_before: list[int]) -> None:
+        """Begin a new leader epoch where another node leads than before the start. Raises StorageError."""
+        changed = [index for index, leader in enumerate(led_before) if topic.placements[index].leader != leader]
+        for index in changed:
+            log = topic.partitions[index]
+            self.data_dir.begin_leader_epoch(log, log.leader_epoch + 1)
+        if changed:
+            self.journal_placements(topic, changed)
 
     def as_changes(self) -> list[dict[str, Any]]:
         """The shortest journal that gives the topics there are."""
-        return [
-            {"create": t.name, "id": t.id.hex(), "partitions": len(t.partitions), "configs": t.configs}
-            for t in self.by_name.values()
-        ]
+        changes: list[dict[str, Any]] = []
+        for topic in self.by_name.values():
+            count = len(topic.partitions)
+            changes.append({"create": topic.name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
+            if self.nodes.are_many or any(log.leader_epoch for log in topic.partitions):
+                changes.append(_placed(topic, range(count)))
+        return changes
 
     # --- inside
 
@@ -202,17 +273,19 @@ class Topics:
                 self.turn.fail(fault)  # Nobody knows what has happened.
                 raise
 
-    def _add(self, topic: Topic, count: int, events: Events | None = None) -> None:
-        self._grow(topic, count, events)
+    def _add(self, topic: Topic, count: int, events: Events | None = None, has_moved: Collection[int] = ()) -> None:
+        self._grow(topic, count, events, has_moved)
         self.by_name[topic.name] = topic
         self._by_id[topic.id] = topic
         self._alike.setdefault(topic.name.replace(".", "_"), []).append(topic.name)
 
-    def _grow(self, topic: Topic, count: int, events: Events | None = None) -> None:
-        """`events` hears of what was lost on the disk."""
+    def _grow(self, topic: Topic, count: int, events: Events | None = None, has_moved: Collection[int] = ()) -> None:
+        """`events` hears of what was lost on the disk. `has_moved`: partitions that may have had several leaders."""
         config = self.log_config(topic)
         for index in range(len(topic.partitions), count):
-            log, cut = self.data_dir.partition(topic.name, index, topic.id, config, is_new=events is None)
+            log, cut = self.data_dir.partition(
+                topic.name, index, topic.id, config, is_new=events is None, has_moved=index in has_moved
+            )
             if cut and events is not None:
                 events.warning("log_cut", topic=topic.name, partition=index, bytes=cut, next_offset=log.next_offset)
             log.flush_first = topic.name == TXN_STATE
@@ -270,6 +343,20 @@ class Topics:
             self._being_removed.discard(topic.name)
         if left is not None:
             raise StorageError(f"{topic.name} is deleted, but {left}; the next start tries again") from left
+
+
+def coordinator_of(topic: Topic, key: str) -> Placement:
+    """Where the group, or the transactional id, of this name is kept: whoever leads there coordinates it."""
+    return topic.placements[partition_for(key, len(topic.placements))]
+
+
+def _placed(topic: Topic, indexes: Iterable[int]) -> dict[str, Any]:
+    """The change of the journal that says where partitions are."""
+    placements = {index: topic.placements[index] for index in indexes}
+    return {
+        "placed": topic.name,
+        "partitions": {str(index): [each.leader, *each.replicas] for index, each in placements.items()},
+    }
 
 
 def _prefix(name: str) -> str:

@@ -44,6 +44,7 @@ from stuntbroker.coordinator.state import (
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.storage.errors import StorageError
+from stuntbroker.storage.leader_epochs import FIRST_EPOCH
 from stuntbroker.storage.marker import new_marker
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.recovery import sound_batches
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
 
 NO_CONTEXT = Context(-1, 0, -1)
 OPEN = frozenset({ONGOING, *PREPARED})
-COORDINATOR_EPOCH = 0
-"""Leader epoch of every partition of the transaction log: this process is the only leader they ever have."""
 IDS_PER_SLICE = 1_000
 """Ids that are looked at, or forgotten, before others have their turn."""
 COST_OF_FILES = 10
@@ -79,6 +78,8 @@ class Transactions:
         """The last one: many requests of a millisecond have the same."""
         self._log: list[PartitionLog] = []
         """Partitions of the transaction log, once it is there."""
+        self._has_moved = False
+        """Some of them have had another leader."""
         self.use_version(broker.features.transaction_version)
         broker.features.changed = self.use_version
         self._initial_epoch: int = broker.config["stuntbroker.initial.producer.epoch"]
@@ -115,8 +116,13 @@ class Transactions:
         self.hold = None if stops is None else stops.hold
         self.markers_at_once_max = MARKERS_IN_A_SLICE_MAX if stops is None else -1
 
+    def leader_changed(self) -> None:
+        """A partition of the log has another leader: its leader epoch is the coordinator epoch of the ids in it."""
+        self._has_moved = any(log.leader_epoch != FIRST_EPOCH for log in self._log)
+
     def _use_log(self, partitions: list[PartitionLog]) -> None:
         self._log = partitions
+        self.leader_changed()
         for log in partitions:
             log.settle()
             # Unlike Kafka: at level 0 it cannot write what EndTxn v5 and Produce v12 note, and the id never answers again,
@@ -312,9 +318,8 @@ class Transactions:
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
         broker = self.broker
         producer_id, commit = txn.producer_id, txn.phase is PREPARE_COMMIT
-        marker = new_marker(
-            commit, producer_id, txn.producer_epoch, COORDINATOR_EPOCH, txn.client_version, txn.updated_at_ms
-        )
+        epoch = self._log_of(txn.transactional_id).leader_epoch if self._has_moved else FIRST_EPOCH
+        marker = new_marker(commit, producer_id, txn.producer_epoch, epoch, txn.client_version, txn.updated_at_ms)
         log_of = broker.topics.logs.get
         for partition in partitions:
             log = log_of(partition)

@@ -39,6 +39,7 @@ SERVE_OPTIONS: Final = (
     "--durability",
     "--config",
     "--set",
+    "--nodes",
     "--ready-file",
     "--log-format",
     "--log-level",

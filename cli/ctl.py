@@ -32,6 +32,9 @@ usage: stuntbroker ctl COMMAND [options]
   wait CONDITION     until it is true, at most --timeout TIME (10s): {"topic": "orders", "last_stable_offset": 5}
   seed STATE         bring about a state: {"hanging": {"topic": "orders"}}
   late REQUEST       have a request arrive late: {"api": "EndTxn", "transactional_id": "pay-1"}
+  nodes              all nodes (serve --nodes N), and what each of them leads
+  node ID CHANGE     stop, start or slow down a node: {"state": "stopped"}, {"state": "running"}, {"slow_ms": 200}
+  move WHAT          have another node lead or coordinate: {"transactional_id": "pay-1", "node": 2, "load_ms": 500}
   snapshots          all snapshots
   snapshot [NAME]    keep the broker's whole state, open transactions included
   restore NAME       put the broker into the state of a snapshot
@@ -163,6 +166,15 @@ def _deliver_late(client: ControlClient, given: Options) -> Any:
     return client.post("/v1/late", _rule("late", given[""][0]), ADVANCE_TIMEOUT_S)
 
 
+def _change_node(client: ControlClient, given: Options) -> Any:
+    node_id, change = given[""]
+    return {"nodes": [client.post(f"/v1/nodes/{quote(node_id, safe='')}", _rule("node", change))]}
+
+
+def _move(client: ControlClient, given: Options) -> Any:
+    return client.post("/v1/move", _rule("move", given[""][0]))
+
+
 def _take_snapshot(client: ControlClient, given: Options) -> Any:
     return {"snapshots": [client.post("/v1/snapshot", {"name": "".join(given.get("", []))})]}
 
@@ -265,6 +277,26 @@ def _show_snapshots(document: Any) -> str:
     return table(("ID", "NAME", "BYTES", "PARKED"), rows)
 
 
+def _show_nodes(document: Any) -> str:
+    rows = [
+        (
+            str(each["id"]),
+            each["state"],
+            each["rack"] or "",
+            ", ".join(each["listeners"].values()),
+            str(each["connections"]),
+            ", ".join(f"{name} {count}" for name, count in each["leads"].items()),
+        )
+        for each in document["nodes"]
+    ]
+    return table(("NODE", "STATE", "RACK", "KAFKA", "CLIENTS", "PARTITIONS THAT IT LEADS"), rows)
+
+
+def _show_move(document: Any) -> str:
+    place = f"{document['topic']}-{document['partition']}"
+    return f"node {document['node']} leads {place}, in leader epoch {document['leader_epoch']}\n"
+
+
 def _show_forks(document: Any) -> str:
     return table(
         ("ID", "KAFKA", "CONTROL"), [(each["id"], each["kafka"], each["control"]) for each in document["forks"]]
@@ -354,6 +386,9 @@ COMMANDS: Final = {
     "wait": Command(_wait, lambda document: "it is so\n", "CONDITION", options=("--timeout",)),
     "seed": Command(_seed, _show_json, "STATE"),
     "late": Command(_deliver_late, _show_late, "REQUEST"),
+    "nodes": Command(_get("/v1/nodes"), _show_nodes),
+    "node": Command(_change_node, _show_nodes, "ID and a CHANGE", words_min=2, words_max=2),
+    "move": Command(_move, _show_move, "WHAT"),
     "snapshots": Command(_get("/v1/snapshots"), _show_snapshots),
     "snapshot": Command(_take_snapshot, _show_snapshots, "NAME", words_min=0),
     "restore": Command(_restore, _show_snapshots, "NAME"),

@@ -43,6 +43,7 @@ Runs the broker until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
 
   --host H                 where to listen (default: the property listeners, or localhost; 0.0.0.0 for every IPv4 address)
   --port P                 default: the property listeners, or 9092; 0 lets the kernel choose
+  --nodes N                so many brokers, which form a cluster (default 1): the ports of the others follow P
   --data-dir D             keep the data there (default: a temporary folder, removed at the end)
   --durability process     acknowledged means written: it survives kill -9 (default)
                power       acknowledged means synced to the disk: it survives a power cut

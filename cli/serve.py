@@ -17,7 +17,7 @@ from stuntbroker.broker.config import BrokerConfig
 from stuntbroker.broker.events import Events
 from stuntbroker.broker.file_limits import share
 from stuntbroker.broker.listener import CannotListen, Listener, listeners_of
-from stuntbroker.broker.properties import ConfigError
+from stuntbroker.broker.properties import NODES_MAX, ConfigError
 from stuntbroker.broker.server import Broker
 from stuntbroker.cli.arguments import UsageError, choice, number, single
 from stuntbroker.protocol.primitives import DecodeError
@@ -106,10 +106,7 @@ def serve(given: dict[str, list[str]]) -> int:
         config_file = config_file or container.config_file()
         data_dir = data_dir or container.data_dir(log_dirs)
         ready_file = ready_file or container.ready_file()
-    properties = _properties_of(config_file)
-    if environment is not None:
-        properties |= environment.properties
-    properties |= _key_values(given.get("--set", []))
+    properties = _given_properties(given, config_file, environment)
     if in_container:
         properties.setdefault("listeners", container.LISTENERS)
     elif log_dirs:
@@ -191,6 +188,17 @@ def _environment() -> Environment | None:
     from stuntbroker.cli.environment import read_environment
 
     return read_environment(os.environ)
+
+
+def _given_properties(given: dict[str, list[str]], config_file: str, environment: Environment | None) -> dict[str, str]:
+    """The properties of the file, of the variables and of the options, which win in this order. Raises UsageError."""
+    properties = _properties_of(config_file)
+    if environment is not None:
+        properties |= environment.properties
+    properties |= _key_values(given.get("--set", []))
+    if "--nodes" in given:
+        properties["stuntbroker.nodes"] = str(number(given, "--nodes", 1, 1, NODES_MAX))
+    return properties
 
 
 def _properties_of(path: str) -> dict[str, str]:
@@ -354,8 +362,15 @@ async def _live(broker: Broker, listening: Listening, stopped: asyncio.Future[st
         await broker.stop()
         raise
     ready = {"kafka": str(broker.listeners[0].addresses[0].reachable())}
-    if len(broker.listeners) > 1:
-        ready |= {f"listener.{each.name}": str(each.addresses[0].reachable()) for each in broker.listeners}
+    first = broker.nodes.by_id[broker.nodes.first].listeners
+    if len(first) > 1:
+        ready |= {f"listener.{name}": str(each.addresses[0].reachable()) for name, each in first.items()}
+    if broker.nodes.are_many:
+        name = broker.listeners[0].name
+        ready |= {
+            f"node.{node.id}": str(node.listeners[name].addresses[0].reachable())
+            for node in broker.nodes.by_id.values()
+        }
     current = [broker]  # A test that controls the broker may put another one in its place.
     others = await _serve_http(current, listening, ready)
     gc.collect()

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stuntbroker.control import copies_api, state
+from stuntbroker.control import copies_api, nodes_api, state
 from stuntbroker.control.conditions import read_condition, wait_until
 from stuntbroker.control.faults import FaultError, texts_in
 from stuntbroker.control.late import NotAnswered, deliver, read_late
@@ -357,6 +357,7 @@ OPERATIONS: Final = (
     Operation("POST", "/v1/wait", "Wait until something is true", _wait, UNTIL_BODY),
     Operation("POST", "/v1/seed", "Bring about a state that would take long to come to", _seed, SEED_BODY),
     Operation("POST", "/v1/late", "Have a request of a producer arrive late", _deliver_late, LATE_BODY),
+    *nodes_api.OPERATIONS,
     *copies_api.OPERATIONS,
     Operation("GET", "/v1/requests", "The last requests, with their fields", _requests, query=("after", "limit")),
     Operation("GET", "/v1/transactions", "All transactional ids", _transactions),

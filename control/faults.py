@@ -13,12 +13,12 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from stuntbroker.broker.chance import SeededChance
-from stuntbroker.control.messages import Plain
+from stuntbroker.broker.plain_messages import Plain
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 
 TEXTS: Final = ("client_id", "transactional_id", "group", "topic", "listener")
-NUMBERS: Final = ("version", "partition")
+NUMBERS: Final = ("version", "partition", "node")
 MATCH: Final = {"api", *TEXTS, *NUMBERS}
 WHEN: Final = {"nth", "times", "probability", "seed", "after_ms"}
 VERBS: Final = {
@@ -72,6 +72,8 @@ class Subject:
     client_id: str
     listener: str
     fields: Plain
+    node: int = -1
+    """The id of the node that it came to."""
 
     def texts(self, name: str) -> set[str]:
         """The transactional ids, groups or topics that a request names."""
@@ -132,8 +134,8 @@ def matches(match: Mapping[str, Any], subject: Subject) -> bool:
         if name == "api":
             if subject.key not in wanted:
                 return False
-        elif name == "version":
-            if subject.version != wanted:
+        elif name in ("version", "node"):
+            if getattr(subject, name) != wanted:
                 return False
         elif name == "partition":
             if wanted not in subject.partitions():

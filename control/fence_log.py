@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.fences import FENCED
-from stuntbroker.control.interception import handle_and_look
-from stuntbroker.control.messages import PRODUCE, decoded_answer, error_codes
+from stuntbroker.broker.interception import handle_and_look
+from stuntbroker.broker.plain_messages import PRODUCE, decoded_answer, error_codes
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:

@@ -182,8 +182,8 @@ class BrokerHost:
 
 
 def addresses_of(listeners: list[Listener]) -> dict[str, str]:
-    """Listener name -> the address at which a client on this machine reaches it."""
-    return {listener.name: str(listener.addresses[0].reachable()) for listener in listeners}
+    """Listener name -> the address at which a client on this machine reaches it, at the first node."""
+    return {each.name: str(each.addresses[0].reachable()) for each in listeners if each.node_number == 0}
 
 
 async def _start(

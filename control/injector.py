@@ -8,10 +8,17 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.broker.interception import handle_and_look, send
+from stuntbroker.broker.plain_messages import (
+    ANSWER_HEADER_SIZE,
+    PRODUCE,
+    Plain,
+    decoded_answer,
+    made_answer,
+    plain_request,
+)
 from stuntbroker.control.conditions import POLL_S, Term, read_condition, wait_until
 from stuntbroker.control.faults import Fault, FaultError, Subject, matches, read_fault
-from stuntbroker.control.interception import handle_and_look, send
-from stuntbroker.control.messages import ANSWER_HEADER_SIZE, PRODUCE, Plain, decoded_answer, made_answer, plain_request
 from stuntbroker.control.request_log import RequestLog
 from stuntbroker.protocol.errors import ErrorCode
 
@@ -36,7 +43,8 @@ def subject_of(connection: Connection, fields: Plain, version: int) -> Subject:
                 named.append({**each, "topic": topic.name} if topic is not None else each)
             fields = {**fields, name: named}
             break
-    return Subject(connection.route.key, version, connection.client_id, connection.listener.name, fields)
+    listener = connection.listener
+    return Subject(connection.route.key, version, connection.client_id, listener.name, fields, listener.node_id)
 
 
 def read_release(fault: Fault) -> list[Term]:

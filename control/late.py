@@ -12,8 +12,8 @@ from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.plain_messages import error_codes, error_name, plain_message, response_class
 from stuntbroker.control.faults import API_NAMES, FaultError, check_number, check_text, part_of, texts_in
-from stuntbroker.control.messages import error_codes, error_name, plain_message, response_class
 from stuntbroker.control.request_log import ELEMENTS_KEPT
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch

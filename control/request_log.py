@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.control.interception import handle_and_look
-from stuntbroker.control.messages import Plain, decoded_answer, error_codes, error_name, plain_request
+from stuntbroker.broker.interception import handle_and_look
+from stuntbroker.broker.plain_messages import Plain, decoded_answer, error_codes, error_name, plain_request
 from stuntbroker.protocol.api_keys import APIS
 
 if TYPE_CHECKING:

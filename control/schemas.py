@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from stuntbroker.control.conditions import FIELDS as CONDITION_FIELDS
 from stuntbroker.control.faults import NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
@@ -137,9 +137,33 @@ SEED_BODY: Final = {
         "hanging": {"type": "object", "description": "topic, partition, values, age_ms"},
         "next_producer_id": NUMBER,
         "next_offset": {"type": "object", "description": "topic, partition, offset"},
+        "coordinator_epoch": {"type": "object", "description": "transactional_id, epoch"},
     },
 }
 
+RUNNING, STOPPED = NODE_STATES = ("running", "stopped")
+NODE_BODY: Final = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": False,
+    "properties": {
+        "state": {"enum": list(NODE_STATES)},
+        "slow_ms": {**DURATION_MS, "description": "every request there is handled so much later; 0: none is"},
+    },
+}
+MOVE_BODY: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["node"],
+    "additionalProperties": False,
+    "properties": {
+        "topic": {"type": "string"},
+        "partition": NUMBER,
+        "group": {"type": "string", "description": "its coordinator moves"},
+        "transactional_id": {"type": "string", "description": "its coordinator moves"},
+        "node": {**NUMBER, "description": "where to"},
+        "load_ms": {**DURATION_MS, "description": "how long the new coordinator knows nothing yet"},
+    },
+}
 NAME: Final = {"type": "string", "maxLength": TEXT_MAX}
 SNAPSHOT_BODY: Final = {"type": "object", "additionalProperties": False, "properties": {"name": NAME}}
 RESTORE_BODY: Final = {

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.cluster.moves import change_leader
+from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.control.faults import FaultError, check_number, check_text, part_of
 from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
+from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ KINDS: Final = {
     "hanging": {"topic", "partition", "values", "age_ms"},
     "next_producer_id": set(),
     "next_offset": {"topic", "partition", "offset"},
+    "coordinator_epoch": {"transactional_id", "epoch"},
 }
 """What can be seeded, and the fields of each."""
 PRODUCER_ID_MAX: Final = 1 << 62
@@ -25,6 +29,8 @@ PRODUCER_ID_MAX: Final = 1 << 62
 AGE_MS: Final = 3_600_000
 """Tools take a transaction for hanging when it is a good deal older than a time-out may be."""
 AGE_MS_MAX: Final = 366 * 24 * 3_600_000
+COORDINATOR_EPOCH_MAX: Final = (1 << 31) - 1_000
+"""Changes of the coordinator raise it further."""
 OFFSET_MAX: Final = (1 << 63) - 1_000_000
 """What follows must have offsets, too."""
 
@@ -46,6 +52,8 @@ def seed(broker: Broker, rule: Any) -> dict[str, Any]:
     check_number(fields, kind, "partition", 0, (1 << 31) - 1)
     if kind == "ids":
         return _ids(broker, fields)
+    if kind == "coordinator_epoch":
+        return _coordinator_epoch(broker, fields)
     return (_hanging if kind == "hanging" else _next_offset)(broker, fields)
 
 
@@ -69,6 +77,20 @@ def _ids(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
     if txn is None:
         raise FaultError(f"the transaction of {id_!r} is open", "end it before")
     return {"transactional_id": id_, "producer_id": txn.producer_id, "producer_epoch": txn.producer_epoch}
+
+
+def _coordinator_epoch(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:
+    """Have the coordinator of a transactional id be in this epoch: that of its partition of the transaction log."""
+    id_ = fields.get("transactional_id")
+    if not id_:
+        raise FaultError("coordinator_epoch.transactional_id says whose it is")
+    topic = broker.topics.internal(TXN_STATE)
+    index = partition_for(id_, len(topic.partitions))
+    lowest = topic.partitions[index].leader_epoch + 1
+    check_number(fields, "coordinator_epoch", "epoch", lowest, COORDINATOR_EPOCH_MAX)
+    epoch = fields.get("epoch", lowest)
+    change_leader(broker, topic, index, topic.placements[index].leader, leader_epoch=epoch)
+    return {"transactional_id": id_, "partition": index, "epoch": epoch}
 
 
 def _hanging(broker: Broker, fields: dict[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.topics import coordinator_of
 from stuntbroker.coordinator.state import COMPLETED, EMPTY, TIMEOUT_NONE, Txn
 from stuntbroker.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.cluster.nodes import Placement
     from stuntbroker.broker.server import Broker
     from stuntbroker.broker.topics import Topic
     from stuntbroker.groups.classic.state import Group
@@ -37,10 +39,16 @@ def _transaction(broker: Broker, txn: Txn) -> dict[str, Any]:
         "producer_epoch": txn.producer_epoch,
         "timeout_ms": None if txn.timeout_ms == TIMEOUT_NONE else txn.timeout_ms,
         "partitions": [{"topic": topic, "partition": index} for topic, index in sorted(txn.partitions)],
+        "coordinator": _coordinator(broker, TXN_STATE, txn.transactional_id),
     }
     if is_open:
         shown |= {"started_at_ms": txn.started_at_ms, "age_ms": broker.clock.now_ms() - txn.started_at_ms}
     return shown
+
+
+def _coordinator(broker: Broker, topic: str, key: str) -> int:
+    """The node that coordinates a group or a transactional id; -1 for none."""
+    return coordinator_of(broker.topics.internal(topic), key).leader
 
 
 def topics(broker: Broker) -> list[dict[str, Any]]:
@@ -52,13 +60,21 @@ def _topic(topic: Topic) -> dict[str, Any]:
     return {
         "name": topic.name,
         "internal": topic.internal,
-        "partitions": [_partition(log) for log in topic.partitions],
+        "partitions": [
+            {**_partition(log), **_placement(place)}
+            for log, place in zip(topic.partitions, topic.placements, strict=True)
+        ],
     }
+
+
+def _placement(placement: Placement) -> dict[str, Any]:
+    return {"leader": placement.leader, "replicas": placement.replicas, "in_sync": placement.in_sync}
 
 
 def _partition(log: PartitionLog) -> dict[str, Any]:
     return {
         "partition": log.index,
+        "leader_epoch": log.leader_epoch,
         "log_start_offset": log.log_start_offset,
         "last_stable_offset": log.last_stable_offset,
         "end_offset": log.next_offset,
@@ -77,7 +93,7 @@ def partition(broker: Broker, topic: str, index: int) -> dict[str, Any] | None:
 
 def group(broker: Broker, group_id: str) -> dict[str, Any] | None:
     """One consumer group; None when it is unknown."""
-    return next((_group(each) for each in broker.known_groups() if each.group_id == group_id), None)
+    return next((_group(broker, each) for each in broker.known_groups() if each.group_id == group_id), None)
 
 
 def committed_offset(broker: Broker, group_id: str, place: tuple[str, int]) -> int | None:
@@ -92,12 +108,13 @@ def committed_offset(broker: Broker, group_id: str, place: tuple[str, int]) -> i
 
 def groups(broker: Broker) -> list[dict[str, Any]]:
     """Every consumer group with its members."""
-    return [_group(group) for group in sorted(broker.known_groups(), key=lambda group: group.group_id)]
+    return [_group(broker, group) for group in sorted(broker.known_groups(), key=lambda group: group.group_id)]
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(broker: Broker, group: Group) -> dict[str, Any]:
     return {
         "group_id": group.group_id,
+        "coordinator": _coordinator(broker, OFFSETS, group.group_id),
         "state": group.state.value,
         "generation": group.generation,
         "members": [

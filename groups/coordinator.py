@@ -93,6 +93,24 @@ class GroupCoordinator:
                 actor.ask(Loaded())
         self._arm_sweep()
 
+    def unload(self, partition: int) -> None:
+        """Forget the groups of a partition; whoever waits is told to look for another coordinator."""
+        for group_id, actor in list(self._actors.items()):
+            if self.partition_of(group_id) == partition:
+                del self._actors[group_id]
+                self._generations.forget(group_id)
+                actor.unload()
+        self._ledger.forget(partition)
+
+    def load(self, partition: int, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
+        """Take up the groups of a partition that was unloaded: members have their session time-out from now on."""
+        self._ledger.forget(partition)
+        self.replay(partition, batches)
+        self._members_bytes = self._count_members_bytes()
+        for group_id, actor in tuple(self._actors.items()):
+            if actor.group.members and self.partition_of(group_id) == partition:
+                actor.ask(Loaded())
+
     def stop(self) -> None:
         """No timer runs from now on."""
         for actor in self._actors.values():

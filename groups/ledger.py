@@ -62,6 +62,10 @@ class Ledger:
             store = self._stores[partition] = OffsetStore()
         return store
 
+    def forget(self, partition: int) -> None:
+        """Know nothing of a partition."""
+        self._stores.pop(partition, None)
+
     def store_of(self, group_id: str) -> OffsetStore:
         """Return the offsets among which the group's are."""
         return self.store(self.partition_of(group_id))

@@ -21,6 +21,14 @@ from typing import Any, Final
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk, Kind
 from stuntbroker.storage.errors import DataDirLocked, StorageError, storage_error
 from stuntbroker.storage.journal import change_of, is_whole, line_of
+from stuntbroker.storage.leader_epochs import (
+    CHECKPOINT,
+    LeaderEpochs,
+    as_checkpoint,
+    begin_epoch,
+    from_offset,
+    read_checkpoint,
+)
 from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.ownership import (
     JOURNAL,
@@ -221,11 +229,11 @@ class DataDir:
     # --- partitions
 
     def partition(
-        self, topic: str, index: int, topic_id: bytes, config: LogConfig, is_new: bool = False
+        self, topic: str, index: int, topic_id: bytes, config: LogConfig, is_new: bool = False, has_moved: bool = False
     ) -> tuple[PartitionLog, int]:
         """The log of a partition, read from disk if it is there, and the bytes that were cut from its end.
 
-        `is_new`: it is not there, as `check_free` has found.
+        `is_new`: it is not there, as `check_free` has found. `has_moved`: it may have had several leader epochs.
         """
         folder = f"{self.path}/{topic}-{index}"
 
@@ -233,22 +241,47 @@ class DataDir:
             try:
                 self.disk.make_folder(folder)
                 self._write(f"{folder}/{METADATA}", metadata_of(topic_id))
-                self._write(f"{folder}/leader-epoch-checkpoint", f"0\n1\n0 {log.log_start_offset}\n")
+                self._write(
+                    f"{folder}/{CHECKPOINT}", as_checkpoint(from_offset(log.leader_epochs, log.log_start_offset))
+                )
             except OSError as fault:
                 raise storage_error(f"cannot create {folder}", fault) from fault
             if self.path_created is not None:
-                for path in (f"{folder}/{METADATA}", f"{folder}/leader-epoch-checkpoint", folder, self.path):
+                for path in (f"{folder}/{METADATA}", f"{folder}/{CHECKPOINT}", folder, self.path):
                     self.path_created(path)
 
         log = PartitionLog(topic, index, folder, config, create, self.disk)
         cut = 0
         if not is_new and self.disk.kind(folder) is Kind.FOLDER:
+            if has_moved:
+                log.use_leader_epochs(self._read_leader_epochs(folder))
             try:
                 cut = recover(log, self.start_offsets.get((topic, index), 0), self.was_clean, self.truncate_damaged)
             except OSError as fault:
                 raise StorageError(f"cannot read {folder}: {fault.strerror}") from fault
         self.logs[topic, index] = log
         return log, cut
+
+    def _read_leader_epochs(self, folder: str) -> LeaderEpochs:
+        path = f"{folder}/{CHECKPOINT}"
+        try:
+            return read_checkpoint(self.disk.read_file(path).decode())
+        except OSError as fault:
+            raise StorageError(f"cannot read {path}: {fault.strerror}; put back a copy of that file") from fault
+        except ValueError as fault:
+            raise StorageError(f"{path} is damaged: {fault}; put back a copy of that file") from fault
+
+    def begin_leader_epoch(self, log: PartitionLog, epoch: int) -> None:
+        """Have a partition append in a new leader epoch from now on. Raises StorageError, and then nothing has changed."""
+        log.begin()
+        log.settle()
+        kept = from_offset(log.leader_epochs, log.segments[0].base_offset)  # A start reads all of these batches.
+        epochs = begin_epoch(kept, epoch, log.next_offset)
+        try:
+            self._replace(f"{log.topic}-{log.index}/{CHECKPOINT}", as_checkpoint(epochs).encode())
+        except OSError as fault:
+            raise storage_error(f"cannot write {log.folder}/{CHECKPOINT}", fault) from fault
+        log.use_leader_epochs(epochs)
 
     def check_free(self, topic: str, indexes: range) -> None:
         """Raises StorageError when something is where a new partition's folder would be: it would be taken for its data.
@@ -421,7 +454,7 @@ class DataDir:
     def _replace(self, name: str, data: bytes, sync: bool = False) -> None:
         self.disk.replace_file(f"{self.path}/{name}", data, sync=sync or self.path_created is not None)
         if self.path_created is not None:
-            self.path_created(self.path)
+            self.path_created(f"{self.path}/{name}".rpartition("/")[0])
 
     def _remove_partition(self, folder: str) -> None:
         for name in sorted(self.disk.names_in(folder), key=METADATA.__eq__):

@@ -8,8 +8,6 @@ from typing import Final
 from stuntbroker.storage.large_batch import LARGE_BATCH_SIZE
 
 NO_LIMIT: Final = 2**63 - 1
-LEADER_EPOCH: Final = 0
-"""One process is the only leader that a partition ever has."""
 
 
 @dataclass(slots=True)

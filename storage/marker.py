@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stuntbroker.protocol.batches.records import marker_body
-from stuntbroker.storage.log_config import LEADER_EPOCH
+from stuntbroker.storage.leader_epochs import FIRST_EPOCH
 
 MARKER_SIZE: Final = 78
 """Bytes of the batch that holds it."""
@@ -13,7 +13,7 @@ MARKER_SIZE: Final = 78
 
 Marker = tuple[bool, int, int, int, int, int, bytes]
 """(commit, producer id, producer epoch, coordinator epoch, transaction version, time in ms, the batch from its ninth byte on);
-without names, as each of a transaction's partitions takes it apart."""
+without names, as each of a transaction's partitions takes it apart. The batch is one of a partition's first leader."""
 
 
 def new_marker(
@@ -26,5 +26,5 @@ def new_marker(
     time_type: int = 0,
 ) -> Marker:
     """`time_type` is LOG_APPEND_TIME in a topic whose timestamps are the broker's."""
-    body = marker_body(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, LEADER_EPOCH, time_type)
+    body = marker_body(commit, producer_id, producer_epoch, coordinator_epoch, now_ms, FIRST_EPOCH, time_type)
     return commit, producer_id, producer_epoch, coordinator_epoch, transaction_version, now_ms, body

@@ -26,10 +26,11 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.disk import LOCAL_DISK, Disk
 from stuntbroker.storage.errors import LogDeleted, StorageError, TooManyOpenFiles, storage_error
 from stuntbroker.storage.large_batch import LargeBatch
-from stuntbroker.storage.log_config import LEADER_EPOCH, LogConfig
+from stuntbroker.storage.leader_epochs import FIRST_EPOCH, FIRST_LEADER, LeaderEpochs
+from stuntbroker.storage.log_config import LogConfig
 from stuntbroker.storage.marker import MARKER_SIZE, Marker, new_marker
 from stuntbroker.storage.producers import BATCHES_REMEMBERED, Producer, ProducerStates, last_offset_of
-from stuntbroker.storage.segment import INDEX_INTERVAL, OFFSETS_MAX, Segment, segment_name
+from stuntbroker.storage.segment import EPOCH_AT, INDEX_INTERVAL, OFFSETS_MAX, Segment, segment_name
 from stuntbroker.storage.segmented_log import NO_SEGMENT, OwnRecord, SegmentedLog
 from stuntbroker.storage.turn import Turn
 
@@ -39,6 +40,7 @@ OK = ErrorCode.NONE
 _stamp = Struct(">q")
 _pack_offset = _stamp.pack
 _stamp_epoch = Struct(">i")
+_pack_epoch = _stamp_epoch.pack
 _stamped = Struct(">qii").pack
 
 
@@ -66,6 +68,8 @@ class PartitionLog(SegmentedLog):
         "index",
         "is_deleted",
         "large_batches",
+        "leader_epoch",
+        "leader_epochs",
         "deferred",
         "flush_first",
         "name",
@@ -97,6 +101,10 @@ class PartitionLog(SegmentedLog):
         self.exists = False
         self.is_deleted = False
         """Its topic was deleted: nothing may be appended, and no file made, any more."""
+        self.leader_epoch = FIRST_EPOCH
+        """What every batch that is appended carries."""
+        self.leader_epochs: LeaderEpochs = FIRST_LEADER
+        """All there have been, up to `leader_epoch`."""
         self.producers = ProducerStates()
         self.clean_size = 0
         """Bytes that the last compaction left."""
@@ -177,12 +185,12 @@ class PartitionLog(SegmentedLog):
         base_offset = self.next_offset
         size = length + LOG_OVERHEAD
         if batch.__class__ is bytes:
-            batch = _stamped(base_offset, length, LEADER_EPOCH) + batch[16:]
+            batch = _stamped(base_offset, length, self.leader_epoch) + batch[16:]
         elif size < BUFFERED_BELOW:  # It may lie in a buffer that is used again before the turn is over.
-            batch = _stamped(base_offset, length, LEADER_EPOCH) + bytes(batch[16:])
+            batch = _stamped(base_offset, length, self.leader_epoch) + bytes(batch[16:])
         else:
             _stamp.pack_into(batch, 0, base_offset)
-            _stamp_epoch.pack_into(batch, 12, LEADER_EPOCH)
+            _stamp_epoch.pack_into(batch, EPOCH_AT, self.leader_epoch)
         last_offset = base_offset + delta
         self._write(batch, size, last_offset, max_timestamp)
         if producer is not None:
@@ -204,6 +212,7 @@ class PartitionLog(SegmentedLog):
         header = read_header(batch)
         base_offset = self.next_offset
         _stamp.pack_into(batch, 0, base_offset)
+        _stamp_epoch.pack_into(batch, EPOCH_AT, self.leader_epoch)
         self._write(batch, len(batch), base_offset + header.last_offset_delta, header.max_timestamp)
         if header.producer_id >= 0:
             self.producers.appended(header, base_offset)
@@ -248,7 +257,7 @@ class PartitionLog(SegmentedLog):
         records, self.records = self.records, []
         for key, value, timestamp_ms in records:
             offset = self.next_offset
-            batch = self.batch_of(offset, LEADER_EPOCH, timestamp_ms, key, value)
+            batch = self.batch_of(offset, self.leader_epoch, timestamp_ms, key, value)
             self._write(batch, len(batch), offset, timestamp_ms, True)
 
     def settle(self) -> None:
@@ -274,6 +283,8 @@ class PartitionLog(SegmentedLog):
         offset = self.next_offset
         if self.config.log_append_time:
             body = new_marker(*marker[:6], LOG_APPEND_TIME)[-1]
+        if self.leader_epoch != FIRST_EPOCH:
+            body = body[: EPOCH_AT - 8] + _pack_epoch(self.leader_epoch) + body[EPOCH_AT - 4 :]
         self._write(_pack_offset(offset) + body, MARKER_SIZE, offset, now_ms)
         entry = producers.marker_appended(producer_id, epoch, coordinator_epoch, now_ms, offset, commit)
         if entry is not None:
@@ -415,6 +426,11 @@ class PartitionLog(SegmentedLog):
         """Makes the folder and the first file, unless they are there. Raises StorageError, and nothing is lost by it."""
         if not self.segments:
             self._roll()
+
+    def use_leader_epochs(self, epochs: LeaderEpochs) -> None:
+        """Have had these leader epochs, and append in the last of them from now on."""
+        self.leader_epochs = epochs
+        self.leader_epoch = epochs[-1][0]
 
     def roll(self) -> None:
         """Closes the active segment, so that deletion and compaction may look at it."""

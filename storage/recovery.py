@@ -50,6 +50,8 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     finish_compaction(log.disk, log.folder)
     bases = sorted(base for _, base, suffix in _files(log.disk, log.folder) if suffix == ".log")
     segments = [Segment(log.folder, base, log.disk) for base in bases]
+    for segment in segments:
+        segment.leader_epochs = tuple(epoch for epoch, _ in log.leader_epochs)
     try:
         read_again, cut = _read_segments(segments, log_start_offset, clean, truncate)
     except StorageError:
@@ -66,6 +68,8 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     log.segments, log.active = segments, segments[-1] if segments else NO_SEGMENT
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
     log.next_offset = max(end, log.log_start_offset)
+    if log.leader_epoch:  # What an epoch began behind may have been cut off.
+        log.leader_epochs = tuple((epoch, min(offset, log.next_offset)) for epoch, offset in log.leader_epochs)
     _remove_orphans(log, {segment.base_offset for segment in segments}, log.next_offset)
     _load_producers(log, read_again)
     log.aborted = [entry for segment in segments for entry in segment.aborted]

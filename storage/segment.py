@@ -16,6 +16,7 @@ when the segment is closed; after a crash they are made anew from the log.
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
@@ -29,7 +30,7 @@ from stuntbroker.protocol.primitives import Buffer
 from stuntbroker.storage.disk import CREATE, LOCAL_DISK, WRITE, Disk
 from stuntbroker.storage.errors import StorageError, storage_error
 from stuntbroker.storage.large_batch import LargeBatch
-from stuntbroker.storage.log_config import LEADER_EPOCH
+from stuntbroker.storage.leader_epochs import FIRST_EPOCH
 from stuntbroker.storage.open_files import OPEN_FILES
 from stuntbroker.storage.producers import AbortedTxn
 
@@ -51,7 +52,7 @@ CRC_FROM: Final = 21
 """Where in a batch the bytes begin that its CRC is of."""
 EPOCH_AT: Final = 12
 """Where in a batch the leader epoch stands, and the format's number (magic) behind it."""
-_EPOCH_AND_MAGIC = Struct(">ib").pack(LEADER_EPOCH, 2)
+_pack_epoch_and_magic = Struct(">ib").pack
 _unpack_header = HEADER.unpack_from
 _new_tuple = tuple.__new__
 
@@ -82,6 +83,7 @@ class Segment:
         "indexed_to",
         "is_checked",
         "is_new",
+        "leader_epochs",
         "fast_path_timestamp_max",
         "fast_path_size_max",
         "max_timestamp",
@@ -101,6 +103,8 @@ class Segment:
         """Some batch may be of a producer: false once `scan` has met none."""
         self.is_checked = False
         """`scan` has found every batch to be as it was written."""
+        self.leader_epochs: tuple[int, ...] = (FIRST_EPOCH,)
+        """Those that the partition has had, for who looks at batches that may be damaged."""
         self.size = 0
         self.pending_batches: list[Buffer] = []
         """Batches at the end that are appended and not written yet; `size` counts them."""
@@ -341,7 +345,7 @@ class Segment:
         return (
             len(batch) >= HEADER_SIZE
             and magic == 2
-            and leader_epoch == LEADER_EPOCH
+            and leader_epoch in self.leader_epochs
             and self._may_hold(base_offset)
             and crc == crc32c(batch[CRC_FROM:])
         )
@@ -359,10 +363,11 @@ class Segment:
         fd = self.open()
         length = self.disk.size(fd)
         left = SCAN_BYTES + CANDIDATE_READS_MAX * length
+        candidates = re.compile(b"|".join(re.escape(_pack_epoch_and_magic(each, 2)) for each in self.leader_epochs))
         while position + HEADER_SIZE <= length:
             window = self.disk.read(fd, SCAN_BYTES, position)
-            at = window.find(_EPOCH_AND_MAGIC, EPOCH_AT)
-            while 0 <= at < len(window) - (HEADER_SIZE - EPOCH_AT):
+            candidate = candidates.search(window, EPOCH_AT)
+            while candidate is not None and (at := candidate.start()) < len(window) - (HEADER_SIZE - EPOCH_AT):
                 start = at - EPOCH_AT
                 header = _unpack_header(window, start)
                 size = header[1] + LOG_OVERHEAD
@@ -372,7 +377,7 @@ class Segment:
                         raise TooManyCandidates
                     if self._is_valid(header, self.disk.read(fd, size, position + start)):
                         return position + start
-                at = window.find(_EPOCH_AND_MAGIC, at + 1)
+                candidate = candidates.search(window, at + 1)
             position += max(1, len(window) - HEADER_SIZE)
         return None
 

@@ -89,12 +89,12 @@ TOPIC_SUBJECTS: Final = {
 BROKER_SUBJECTS: Final = {
     "Addresses and identity": (
         "listeners advertised.listeners listener.security.protocol.map controller.listener.names stuntbroker.mapped.address "
-        "stuntbroker.mapped.address.wait.ms node.id broker.id stuntbroker.cluster.id "
+        "stuntbroker.mapped.address.wait.ms node.id broker.id broker.rack stuntbroker.nodes stuntbroker.cluster.id "
         "stuntbroker.personality"
     ),
     "Connections and requests": (
         "max.connections connections.max.idle.ms socket.listen.backlog.size socket.request.max.bytes queued.max.request.bytes "
-        "stuntbroker.write.buffer.bytes fetch.max.bytes max.incremental.fetch.session.cache.slots"
+        "stuntbroker.write.buffer.bytes fetch.max.bytes max.incremental.fetch.session.cache.slots replica.selector.class"
     ),
     "Topics": (
         "auto.create.topics.enable delete.topic.enable num.partitions default.replication.factor "

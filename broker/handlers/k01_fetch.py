@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
+from stuntbroker.broker.cluster.epochs import epoch_error
 from stuntbroker.broker.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -25,10 +26,11 @@ from stuntbroker.protocol.messages.fetch_response import (
     FetchResponse,
     PartitionData,
 )
-from stuntbroker.storage.log_config import LEADER_EPOCH
+from stuntbroker.storage.leader_epochs import end_of_epoch
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.cluster.fetches import NodeFetches
     from stuntbroker.broker.connection import Connection
     from stuntbroker.broker.services import Services
     from stuntbroker.broker.timers import TimerHandle
@@ -199,6 +201,7 @@ class _Fetch:
         logs: list[PartitionLog] = []
         size, failed = 0, False
         refusal = _refusal(request)
+        at_node = _at_node(self.connection, request, self.version)
         for number, (key, fetch_partition) in enumerate(self._wanted(), 1):
             if not number % PARTITIONS_PER_STEP:
                 yield STEP_COST
@@ -210,15 +213,19 @@ class _Fetch:
                 failed = True
                 unknown.append((key, PartitionData(index, error, -1)))
                 continue
-            if refusal or fetch_partition.partition_max_bytes < 0:
-                error = refusal or ErrorCode.UNKNOWN_SERVER_ERROR
-                data = PartitionData(index, error, -1, aborted_transactions=None)
+            error = refusal or (OK if at_node is None else at_node.error(topic, index))
+            if error or fetch_partition.partition_max_bytes < 0:
+                data = PartitionData(index, error or ErrorCode.UNKNOWN_SERVER_ERROR, -1, aborted_transactions=None)
             else:
                 log = topic.partitions[index]
                 logs.append(log)
                 data, taken = _read_partition(log, fetch_partition, committed, left, size == 0, self.version)
                 size += taken
                 left -= taken
+            if at_node is not None:
+                at_node.show_leader(topic, data)
+                if not data.error_code and (nearer := at_node.nearer_replica(topic, index)) >= 0:
+                    data.preferred_read_replica, data.records, failed = nearer, b"", True
             failed |= bool(data.error_code) or data.diverging_epoch is not None
             answered.append((key, data))
         # What is not there comes last, ids before partitions.
@@ -239,7 +246,10 @@ class _Fetch:
                 name, topic_id = ("", last) if ids else (last, bytes(16))
                 topics.append(FetchableTopicResponse(name, topic_id, []))
             topics[-1].partitions.append(data)  # type: ignore[attr-defined]
-        return FetchResponse(session_id=session.id if session else 0, responses=topics), logs
+        response = FetchResponse(session_id=session.id if session else 0, responses=topics)
+        if at_node is not None:
+            at_node.show_endpoints(response)
+        return response, logs
 
     def _has_changes(self, session: FetchSession, key: Key, data: PartitionData) -> bool:
         """Whether the session's client has to hear of the partition; takes note of what it hears."""
@@ -253,6 +263,7 @@ class _Fetch:
             and not data.records
             and not data.error_code
             and data.diverging_epoch is None
+            and data.preferred_read_replica < 0
             and reported == now
         ):
             return False
@@ -351,9 +362,10 @@ def _read_partition(
     offset = fetch_partition.fetch_offset
     end = stable if committed else high_watermark
     data = PartitionData(index, OK, high_watermark, stable, log.log_start_offset)
-    if fetch_partition.last_fetched_epoch == LEADER_EPOCH and offset > high_watermark:
+    diverging = _diverging_epoch(log, fetch_partition)
+    if diverging is not None:
         data.aborted_transactions = () if committed else None
-        data.diverging_epoch = EpochEndOffset(LEADER_EPOCH, high_watermark)
+        data.diverging_epoch = diverging
         data.records = b""
         return data, 0
     taken = 0
@@ -373,6 +385,24 @@ def _read_partition(
     return data, taken
 
 
+def _diverging_epoch(log: PartitionLog, fetch_partition: FetchPartition) -> EpochEndOffset | None:
+    """Where the log parted from what a reader has read last, when it is another log than that."""
+    last, offset = fetch_partition.last_fetched_epoch, fetch_partition.fetch_offset
+    if last < 0 or (last == log.leader_epoch and offset <= log.next_offset):
+        return None
+    epoch, end = end_of_epoch(log.leader_epochs, last, log.log_start_offset, log.next_offset)
+    return EpochEndOffset(epoch, end) if epoch < last or end < offset else None
+
+
+def _at_node(connection: Connection, request: FetchRequest, version: int) -> NodeFetches | None:
+    """What this node may answer for; None where it is the only one."""
+    if not connection.broker.nodes.are_many:
+        return None
+    from stuntbroker.broker.cluster.fetches import NodeFetches
+
+    return NodeFetches(connection, request, version)
+
+
 def _refusal(request: FetchRequest) -> ErrorCode:
     """What is answered for each partition of a request. Nobody here has followers."""
     if request.replica_id >= 0 or (request.replica_state is not None and request.replica_state.replica_id >= 0):
@@ -381,14 +411,12 @@ def _refusal(request: FetchRequest) -> ErrorCode:
 
 
 def _check(log: PartitionLog, fetch_partition: FetchPartition, version: int) -> ErrorCode:
-    if fetch_partition.current_leader_epoch > LEADER_EPOCH:
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
-    if (
-        not log.log_start_offset <= fetch_partition.fetch_offset <= log.next_offset
-        or fetch_partition.last_fetched_epoch > LEADER_EPOCH
-    ):
-        if fetch_partition.last_fetched_epoch != LEADER_EPOCH or fetch_partition.fetch_offset < log.log_start_offset:
-            return ErrorCode.OFFSET_OUT_OF_RANGE  # Otherwise the reader has diverged from this log, and is told where.
+    known, last = fetch_partition.current_leader_epoch, fetch_partition.last_fetched_epoch
+    if known != log.leader_epoch and known >= 0:
+        return epoch_error(known, log.leader_epoch)
+    offset = fetch_partition.fetch_offset
+    if offset < log.log_start_offset or last > log.leader_epoch or (offset > log.next_offset and last < 0):
+        return ErrorCode.OFFSET_OUT_OF_RANGE
     if version < ZSTD_FROM and log.config.zstd:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return OK

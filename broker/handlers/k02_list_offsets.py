@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.cluster.epochs import epoch_error
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.batches.budget import BudgetExceeded, ReadBudget
 from stuntbroker.protocol.batches.records import BatchHeader
@@ -20,7 +21,7 @@ from stuntbroker.protocol.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 from stuntbroker.protocol.primitives import Buffer
-from stuntbroker.storage.log_config import LEADER_EPOCH
+from stuntbroker.storage.leader_epochs import NO_EPOCH, epoch_at
 from stuntbroker.storage.partition import PartitionLog
 
 if TYPE_CHECKING:
@@ -62,10 +63,8 @@ def _each(connection: Connection, request: ListOffsetsRequest, version: int) -> 
                 answer = _error(part, ErrorCode.UNSUPPORTED_VERSION)
             elif log is None:
                 answer = _error(part, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif part.current_leader_epoch > LEADER_EPOCH:
-                answer = _error(part, ErrorCode.UNKNOWN_LEADER_EPOCH)
-            elif part.current_leader_epoch < -1:
-                answer = _error(part, ErrorCode.FENCED_LEADER_EPOCH)
+            elif error := epoch_error(part.current_leader_epoch, log.leader_epoch):
+                answer = _error(part, error)
             else:
                 answer = _look_up(log, part, committed, left)
                 if part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP:
@@ -110,7 +109,7 @@ def _look_up(
         timestamp, offset = _first_at(log, part.timestamp, log.log_start_offset, left)
     if (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP) and offset >= end:
         timestamp, offset = -1, -1
-    epoch = LEADER_EPOCH if offset >= 0 else -1
+    epoch = epoch_at(log.leader_epochs, offset) if offset >= 0 else NO_EPOCH
     return ListOffsetsPartitionResponse(part.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
 
 

@@ -1,4 +1,4 @@
-"""Metadata, key 3, versions 0-13: the broker's address, and topics with their partitions; unknown topics are made on demand.
+"""Metadata, key 3, versions 0-13: the nodes, and topics with their partitions; unknown topics are made on demand.
 
 v1 null means all topics. v4 AllowAutoTopicCreation. v9 flexible. v10 topic ids. v12 look-up by id. v13 top-level error.
 """
@@ -22,7 +22,6 @@ from stuntbroker.protocol.messages.metadata_response import (
 )
 from stuntbroker.protocol.primitives import ZERO_UUID
 from stuntbroker.storage.errors import StorageError
-from stuntbroker.storage.log_config import LEADER_EPOCH
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -107,11 +106,10 @@ def _response(
     connection: Connection, request: MetadataRequest, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
     broker = connection.broker
-    address = connection.listener.address_for(connection.local, connection.host)
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(broker.node_id, address.host, address.port)],
+        brokers=[MetadataResponseBroker(*endpoint) for endpoint in broker.nodes.endpoints(connection)],
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        controller_id=broker.nodes.controller,
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
@@ -189,16 +187,11 @@ def _create(broker: Services, name: str) -> Topic | ErrorCode:
 
 
 def _known(broker: Services, topic: Topic, operations: int) -> MetadataResponseTopic:
-    node = broker.node_id
-    replicas = [node]
-    return MetadataResponseTopic(
-        OK,
-        topic.name,
-        topic.id,
-        topic.internal,
-        [
-            MetadataResponsePartition(OK, index, node, LEADER_EPOCH, replicas, replicas)
-            for index in range(len(topic.partitions))
-        ],
-        operations,
-    )
+    partitions = [
+        MetadataResponsePartition(OK, log.index, place.leader, log.leader_epoch, place.replicas, place.in_sync)
+        for log, place in zip(topic.partitions, topic.placements, strict=True)
+    ]
+    if broker.nodes.are_many:
+        for partition in partitions:
+            broker.nodes.show_stopped(partition)
+    return MetadataResponseTopic(OK, topic.name, topic.id, topic.internal, partitions, operations)

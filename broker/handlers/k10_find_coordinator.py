@@ -1,4 +1,4 @@
-"""FindCoordinator, key 10, versions 0-6: who looks after a group or a transactional id. Always this broker.
+"""FindCoordinator, key 10, versions 0-6: which node looks after a group or a transactional id.
 
 v1 key type. v3 flexible. v4 many keys at once. v6 share groups, which are not served.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.topics import coordinator_of
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from stuntbroker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -22,7 +24,7 @@ MANY_FROM: Final = 4
 
 
 def handle(connection: Connection, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
-    """Return this broker for every group and transactional id."""
+    """Return the node that leads the partition which a group or a transactional id is kept in."""
     keys = request.coordinator_keys if version >= MANY_FROM else [request.key]
     coordinators = [_find(connection, request.key_type, key) for key in keys]
     if version >= MANY_FROM:
@@ -44,6 +46,9 @@ def _find(connection: Connection, key_type: int, key: str) -> Coordinator:
             key, -1, "", -1, ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served"
         )
     broker = connection.broker
-    broker.topics.internal(OFFSETS if key_type == GROUP else TXN_STATE)
-    address = connection.listener.address_for(connection.local, connection.host)
-    return Coordinator(key, broker.node_id, address.host, address.port, ErrorCode.NONE, "")
+    topic = broker.topics.internal(OFFSETS if key_type == GROUP else TXN_STATE)
+    leader = coordinator_of(topic, key).leader
+    if leader == NO_LEADER:
+        return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
+    endpoint = broker.nodes.endpoint(leader, connection)
+    return Coordinator(key, leader, endpoint.host, endpoint.port, ErrorCode.NONE, "")

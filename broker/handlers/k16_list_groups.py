@@ -1,6 +1,6 @@
 """ListGroups, key 16, versions 0-5.
 
-Lists all groups of the broker.
+Lists the groups that the node coordinates.
 v1 throttle time. v3 flexible. v4 states, and a filter of them. v5 types, and a filter of them.
 """
 
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.broker.topics import coordinator_of
 from stuntbroker.groups.coordinator import GROUP_TYPE
 from stuntbroker.protocol.messages.list_groups_request import ListGroupsRequest
 from stuntbroker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
@@ -21,7 +23,11 @@ VERSIONS = range(6)
 
 def handle(connection: Connection, request: ListGroupsRequest, version: int) -> ListGroupsResponse:
     """List the groups in the states and of the types that are asked for."""
-    groups = connection.broker.groups.list_groups(request.states_filter, request.types_filter)
+    broker, node_id = connection.broker, connection.listener.node_id
+    groups = broker.groups.list_groups(request.states_filter, request.types_filter)
+    if broker.nodes.are_many:
+        topic = broker.topics.internal(OFFSETS)
+        groups = [group for group in groups if coordinator_of(topic, group.group_id).leader == node_id]
     return ListGroupsResponse(
         groups=[
             ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE) for group in groups

@@ -81,11 +81,15 @@ def _create_topic(
     broker: Services, wanted: CreatableTopic, colliding: str | None, validate_only: bool, version: int
 ) -> CreatableTopicResult:
     try:
-        count, configs = check_new_topic(broker, wanted, colliding)
+        new = check_new_topic(broker, wanted, colliding)
+        count, copies = new.partitions, wanted.replication_factor
         if validate_only:
-            topic = Topic(wanted.name, broker.topics.new_id(), configs)
+            topic = Topic(wanted.name, broker.topics.new_id(), new.configs)
+            topic.placements = broker.topics.new_placements(range(count), new.replicas, copies)
         else:
-            topic = broker.topics.create(wanted.name, count, configs)
+            topic = broker.topics.create(
+                wanted.name, count, new.configs, replicas=new.replicas, replication_factor=copies
+            )
             broker.events.info("topic_created", topic=wanted.name, partitions=count, on_demand=False)
     except TopicRefused as refusal:
         return CreatableTopicResult(wanted.name, error_code=refusal.error, error_message=str(refusal), configs=[])
@@ -93,7 +97,9 @@ def _create_topic(
         return CreatableTopicResult(
             wanted.name, error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message=str(fault), configs=[]
         )
-    result = CreatableTopicResult(wanted.name, topic.id, ErrorCode.NONE, None, 0, count, 1, [])
+    result = CreatableTopicResult(
+        wanted.name, topic.id, ErrorCode.NONE, None, 0, count, len(topic.placements[0].replicas), []
+    )
     if version >= DETAILS_FROM:
         result.configs = [
             CreatableTopicConfigs(config.name, config.value, False, config.source, False)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch, key 23, versions 2-4: where a leader epoch ends. There is one epoch, and it has not ended.
+"""OffsetForLeaderEpoch, key 23, versions 2-4: where a leader epoch ended (KIP-101, KIP-320).
 
 v3 replica id. v4 flexible.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.cluster.epochs import epoch_error
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
 from stuntbroker.protocol.messages.offset_for_leader_epoch_response import (
@@ -14,7 +15,7 @@ from stuntbroker.protocol.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from stuntbroker.storage.log_config import LEADER_EPOCH
+from stuntbroker.storage.leader_epochs import end_of_epoch
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -24,7 +25,7 @@ VERSIONS = range(2, 5)
 
 
 def handle(connection: Connection, request: OffsetForLeaderEpochRequest, version: int) -> OffsetForLeaderEpochResponse:
-    """Return where the only leader epoch of each partition ends."""
+    """Return where a leader epoch of each partition ended, or ends by now."""
     topics = connection.broker.topics
     results = []
     for topic in request.topics:
@@ -33,17 +34,15 @@ def handle(connection: Connection, request: OffsetForLeaderEpochRequest, version
             log = topics.log(topic.topic, part.partition)
             if log is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif part.current_leader_epoch > LEADER_EPOCH:
-                error = ErrorCode.UNKNOWN_LEADER_EPOCH
             else:
-                error = ErrorCode.NONE
+                error = epoch_error(part.current_leader_epoch, log.leader_epoch)
             answer = EpochEndOffset(error, part.partition)
-            if log is not None and not error and part.leader_epoch == LEADER_EPOCH:
+            if log is not None and not error:
                 if log.records:
                     log.settle()
-                answer.leader_epoch, answer.end_offset = LEADER_EPOCH, log.next_offset
-            elif log is not None and not error and part.leader_epoch < -1:  # Before the first one there was.
-                answer.leader_epoch, answer.end_offset = part.leader_epoch, log.log_start_offset
+                answer.leader_epoch, answer.end_offset = end_of_epoch(
+                    log.leader_epochs, part.leader_epoch, log.log_start_offset, log.next_offset
+                )
             partitions.append(answer)
         results.append(OffsetForLeaderTopicResult(topic.topic, partitions))
     return OffsetForLeaderEpochResponse(topics=results)

@@ -44,24 +44,26 @@ def handle(connection: Connection, request: DescribeConfigsRequest, version: int
         (resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())): resource
         for resource in request.resources
     }
-    steps = _each(broker, list(unique.values()), request)
+    steps = _each(broker, connection.listener.node_id, list(unique.values()), request)
     response: DescribeConfigsResponse | None = run_in_slices(connection, steps)
     return response
 
 
-def _each(broker: Services, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest) -> Steps:
+def _each(
+    broker: Services, node_id: int, resources: Iterable[DescribeConfigsResource], request: DescribeConfigsRequest
+) -> Steps:
     results = []
     cost = 0
     for resource in resources:
         yield cost
-        result = _describe_resource(broker, resource, request)
+        result = _describe_resource(broker, node_id, resource, request)
         results.append(result)
         cost = SEEN + len(result.configs)
     return DescribeConfigsResponse(results=results)
 
 
 def _describe_resource(
-    broker: Services, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    broker: Services, node_id: int, resource: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> DescribeConfigsResult:
     kind, name = resource.resource_type, resource.resource_name
 
@@ -87,18 +89,18 @@ def _describe_resource(
     if kind == BROKER:
         if name == "":
             return answer(ErrorCode.NONE, "", cluster_configs(broker))
-        if name != str(broker.node_id):
+        if name != str(node_id):
             return answer(
                 ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
+                f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
             )
         return answer(ErrorCode.NONE, "", broker_configs(broker))
     if kind not in UNNAMED:
         return answer(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
     if not name:
         return answer(ErrorCode.INVALID_REQUEST, UNNAMED[kind])
-    if kind == BROKER_LOGGER and name != str(broker.node_id):
-        return answer(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.node_id} but received {name}")
+    if kind == BROKER_LOGGER and name != str(node_id):
+        return answer(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id} but received {name}")
     # Unlike Kafka: these have no configuration. What a group has there is for protocols that are not served here.
     return answer(ErrorCode.NONE, "")
 

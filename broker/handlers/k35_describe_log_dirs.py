@@ -17,7 +17,6 @@ from stuntbroker.protocol.messages.describe_log_dirs_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.services import Services
 
 KEY: Final = 35
 VERSIONS = range(1, 6)
@@ -25,11 +24,12 @@ VERSIONS = range(1, 6)
 
 def handle(connection: Connection, request: DescribeLogDirsRequest, version: int) -> DescribeLogDirsResponse | None:
     """Return the sizes of partitions; None when the response comes later."""
-    response: DescribeLogDirsResponse | None = run_in_slices(connection, _each(connection.broker, request))
+    response: DescribeLogDirsResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(broker: Services, request: DescribeLogDirsRequest) -> Steps:
+def _each(connection: Connection, request: DescribeLogDirsRequest) -> Steps:
+    broker, node_id = connection.broker, connection.listener.node_id
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
@@ -38,8 +38,8 @@ def _each(broker: Services, request: DescribeLogDirsRequest) -> Steps:
         yield SEEN + len(topic.partitions) // 4
         partitions = [
             DescribeLogDirsPartition(log.index, log.size, 0, False)
-            for log in topic.partitions
-            if wanted is None or (topic.name, log.index) in wanted
+            for log, place in zip(topic.partitions, topic.placements, strict=True)
+            if node_id in place.replicas and (wanted is None or (topic.name, log.index) in wanted)
         ]
         if partitions:
             topics.append(DescribeLogDirsTopic(topic.name, partitions))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.cluster.assignments import problem_of_assignments
 from stuntbroker.broker.properties import PARTITIONS_MAX
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
@@ -70,14 +71,16 @@ def _grow(broker: Services, wanted: CreatePartitionsTopic, validate_only: bool) 
     if topic.internal:
         # Unlike Kafka: it lets the internal topics grow, and loses what their partitions are found by.
         return ErrorCode.INVALID_PARTITIONS, f"{wanted.name} cannot have {wanted.count} partitions"
+    replicas: list[list[int]] = []
     if wanted.assignments is not None:
         if len(wanted.assignments) != wanted.count - present:
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there must be one assignment for each new partition"
-        if any(list(assignment.broker_ids) != [broker.node_id] for assignment in wanted.assignments):
-            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {broker.node_id}"
+        replicas = [list(assignment.broker_ids) for assignment in wanted.assignments]
+        if problem := problem_of_assignments(replicas, broker.nodes):
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem
     if not validate_only:
         try:
-            broker.topics.add_partitions(topic, wanted.count)
+            broker.topics.add_partitions(topic, wanted.count, replicas)
         except StorageError as fault:
             return ErrorCode.KAFKA_STORAGE_ERROR, str(fault)
         broker.events.info("partitions_created", topic=wanted.name, partitions=wanted.count)

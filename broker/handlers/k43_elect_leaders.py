@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.cluster.moves import elect_any, elect_preferred
+from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.elect_leaders_request import ElectLeadersRequest
@@ -15,6 +17,7 @@ from stuntbroker.protocol.messages.elect_leaders_response import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -24,10 +27,13 @@ KEY: Final = 43
 VERSIONS = range(0, 3)
 ELECTION_TYPES: Final = (0, 1)
 """Preferred and unclean."""
+UNCLEAN: Final = 1
+NOT_PREFERRED: Final = "The preferred leader was not available."
+NOBODY: Final = "Eligible topic partition leaders are not available"
 
 
 def handle(connection: Connection, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:
-    """Answer that no election is needed; None when the response comes later."""
+    """Have partitions led by their preferred replica, or by any; None when the response comes later."""
     response: ElectLeadersResponse | None = run_in_slices(connection, _elect(connection.broker, request))
     return response
 
@@ -39,16 +45,21 @@ def _elect(broker: Services, request: ElectLeadersRequest) -> Steps:
         if error:
             return ElectLeadersResponse(error_code=error)
         # Kafka leaves out the partitions that need no election, and keeps their topics.
-        for name in list(broker.topics.by_name):
+        for each in list(broker.topics):
             yield SEEN
-            results.append(ReplicaElectionResult(name))
+            outcomes = [
+                PartitionResult(index, *_partition_error(broker, request.election_type, each.name, index))
+                for index in range(len(each.partitions) if broker.nodes.are_many else 0)
+            ]
+            needed = [result for result in outcomes if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+            results.append(ReplicaElectionResult(each.name, needed))
         return ElectLeadersResponse(replica_election_results=results)
     for topic in request.topic_partitions:
         yield SEEN
         partitions = []
         for index in topic.partitions:
             yield SEEN
-            outcome = (error, message) if error else _partition_error(broker, topic.topic, index)
+            outcome = (error, message) if error else _partition_error(broker, request.election_type, topic.topic, index)
             partitions.append(PartitionResult(index, *outcome))
         results.append(ReplicaElectionResult(topic.topic, partitions))
     return ElectLeadersResponse(error_code=error if results else ErrorCode.NONE, replica_election_results=results)
@@ -62,9 +73,21 @@ def _request_error(request: ElectLeadersRequest) -> tuple[ErrorCode, str | None]
     return ErrorCode.NONE, None
 
 
-def _partition_error(broker: Services, topic: str, index: int) -> tuple[ErrorCode, str]:
-    if broker.topics.get(topic) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
-    if broker.topics.log(topic, index) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"
-    return ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+def _partition_error(broker: Services, election_type: int, name: str, index: int) -> tuple[ErrorCode, str | None]:
+    topic = broker.topics.get(name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+    if broker.topics.log(name, index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+    placement = topic.placements[index]
+    if placement.leader == placement.replicas[0] or (election_type == UNCLEAN and placement.leader != NO_LEADER):
+        return ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+    try:
+        if election_type == UNCLEAN:
+            elected, error, message = elect_any(broker, topic, index), ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, NOBODY
+        else:
+            elected = elect_preferred(broker, topic, index)
+            error, message = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, NOT_PREFERRED
+    except StorageError as fault:
+        return ErrorCode.KAFKA_STORAGE_ERROR, str(fault)
+    return (ErrorCode.NONE, None) if elected else (error, message)

@@ -1,13 +1,14 @@
-"""AlterPartitionReassignments, key 45, versions 0-1: the only broker is the only replica that a partition can have.
+"""AlterPartitionReassignments, key 45, versions 0-1: the nodes that a partition is on.
 
-v1 allows or forbids another number of replicas, which one broker cannot give.
+v1 allows or forbids another number of replicas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.cluster.assignments import problem_of_replicas
+from stuntbroker.broker.cluster.moves import reassign
 from stuntbroker.broker.slices import SEEN, Steps, run_in_slices
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.alter_partition_reassignments_request import (
@@ -19,6 +20,7 @@ from stuntbroker.protocol.messages.alter_partition_reassignments_response import
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -31,7 +33,7 @@ VERSIONS = range(0, 2)
 def handle(
     connection: Connection, request: AlterPartitionReassignmentsRequest, version: int
 ) -> AlterPartitionReassignmentsResponse | None:
-    """Accept this broker as the only replica; None when the response comes later."""
+    """Have partitions on other nodes; None when the response comes later."""
     response: AlterPartitionReassignmentsResponse | None = run_in_slices(
         connection, _reassign(connection.broker, request)
     )
@@ -51,7 +53,7 @@ def _reassign(broker: Services, request: AlterPartitionReassignmentsRequest) -> 
             if timed_out:
                 outcome: tuple[ErrorCode, str | None] = ErrorCode.REQUEST_TIMED_OUT, None
             else:
-                outcome = _partition_error(broker, topic.name, partition)
+                outcome = _reassign_partition(broker, topic.name, partition, request.allow_replication_factor_change)
             partitions.append(ReassignablePartitionResponse(partition.partition_index, *outcome))
         topics.append(ReassignableTopicResponse(topic.name, partitions))
     if timed_out:
@@ -59,28 +61,27 @@ def _reassign(broker: Services, request: AlterPartitionReassignmentsRequest) -> 
     return AlterPartitionReassignmentsResponse(0, request.allow_replication_factor_change, ErrorCode.NONE, None, topics)
 
 
-def _partition_error(broker: Services, topic: str, partition: ReassignablePartition) -> tuple[ErrorCode, str | None]:
-    if broker.topics.get(topic) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}."
-    if broker.topics.log(topic, partition.partition_index) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{partition.partition_index}."
+def _reassign_partition(
+    broker: Services, name: str, partition: ReassignablePartition, may_change_factor: bool
+) -> tuple[ErrorCode, str | None]:
+    topic, index = broker.topics.get(name), partition.partition_index
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
+    if broker.topics.log(name, index) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}."
     if partition.replicas is None:
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
-    problem = _problem_of_replicas(partition.replicas, broker.node_id)
-    if problem is None:
-        return ErrorCode.NONE, None
-    return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {problem}"
-
-
-def _problem_of_replicas(replicas: Sequence[int], node_id: int) -> str | None:
-    """Kafka checks the replicas in ascending order and reports the first problem."""
-    if not replicas:
-        return "an empty replica list."
-    previous = None
-    for replica in sorted(replicas):
-        if replica != node_id:
-            return f"broker {replica}, but no such broker is registered."
-        if replica == previous:
-            return f"the broker {replica} more than once."
-        previous = replica
-    return None
+    if problem := problem_of_replicas(partition.replicas, broker.nodes):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem
+    before = topic.placements[index].replicas
+    if not may_change_factor and len(partition.replicas) != len(before):
+        return (
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {len(before)} to {len(partition.replicas)}",
+        )
+    if tuple(partition.replicas) != before:
+        try:
+            reassign(broker, topic, index, partition.replicas)
+        except StorageError as fault:
+            return ErrorCode.KAFKA_STORAGE_ERROR, str(fault)
+    return ErrorCode.NONE, None

@@ -30,7 +30,7 @@ LEADER_EPOCH: Final = 1
 
 
 def handle(connection: Connection, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse | None:
-    """Describe a quorum of one, this broker; None when the response comes later."""
+    """Describe a quorum of one, the first node; None when the response comes later."""
     wanted = [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
     ]

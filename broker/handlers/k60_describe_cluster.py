@@ -1,4 +1,4 @@
-"""DescribeCluster, key 60, versions 0-2: one broker. v1 endpoint type. v2 fenced brokers, of which there is none."""
+"""DescribeCluster, key 60, versions 0-2: the nodes that are up. v1 endpoint type. v2 fenced brokers, of which there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(connection: Connection, request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:
-    """Describe a cluster of one broker."""
+    """Describe the nodes."""
     broker = connection.broker
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
@@ -30,11 +30,10 @@ def handle(connection: Connection, request: DescribeClusterRequest, version: int
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
-    address = connection.listener.address_for(connection.local, connection.host)
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker.node_id, address.host, address.port, None, False)],
+        controller_id=broker.nodes.controller,
+        brokers=[DescribeClusterBroker(*endpoint, False) for endpoint in broker.nodes.endpoints(connection)],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.patterns import Pattern, PatternError
 from stuntbroker.broker.slices import Steps, run_in_slices
+from stuntbroker.broker.topic_names import TXN_STATE
+from stuntbroker.broker.topics import coordinator_of
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -70,16 +72,24 @@ def handle(connection: Connection, request: ListTransactionsRequest, version: in
         except PatternError as fault:
             connection.broker.events.info("pattern_refused", client=connection.peer, reason=str(fault))
             return ListTransactionsResponse(0, ErrorCode.INVALID_REGULAR_EXPRESSION)
-    return run_in_slices(connection, _each(connection.broker.transactions, request, pattern))
+    return run_in_slices(connection, _each(connection, request, pattern))
 
 
-def _each(transactions: Transactions, request: ListTransactionsRequest, pattern: Pattern | None) -> Steps:
+def _coordinated(connection: Connection, ids: list[str]) -> list[str]:
+    """Those of the ids that the node coordinates."""
+    broker, node_id = connection.broker, connection.listener.node_id
+    topic = broker.topics.get(TXN_STATE) if broker.nodes.are_many else None
+    return ids if topic is None else [each for each in ids if coordinator_of(topic, each).leader == node_id]
+
+
+def _each(connection: Connection, request: ListTransactionsRequest, pattern: Pattern | None) -> Steps:
+    transactions = connection.broker.transactions
     listing = _Listing([name for name in request.state_filters if name not in NAMES and name not in NEVER_SHOWN])
     phases = {NAMES[name] for name in request.state_filters if name in NAMES} if request.state_filters else set(Phase)
     producer_ids = set(request.producer_id_filters)
     now_ms = transactions.broker.clock.now_ms()
     cost = STEP_COST if request.duration_filter < 0 else DECODED_STEP_COST
-    ids = transactions.ids()
+    ids = _coordinated(connection, transactions.ids())
     for start in range(0, len(ids), IDS_PER_STEP):
         if start:
             yield cost

@@ -14,7 +14,6 @@ from stuntbroker.protocol.messages.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from stuntbroker.storage.log_config import LEADER_EPOCH
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
@@ -52,13 +51,15 @@ def handle(
             continue
         first = min(first, len(topic.partitions))
         stop = min(len(topic.partitions), first + left)
-        replicas = [broker.node_id]
         partitions = [
             DescribeTopicPartitionsResponsePartition(
-                ErrorCode.NONE, index, broker.node_id, LEADER_EPOCH, replicas, replicas, [], [], []
+                ErrorCode.NONE, log.index, place.leader, log.leader_epoch, place.replicas, place.in_sync, [], [], []
             )
-            for index in range(first, stop)
+            for log, place in zip(topic.partitions[first:stop], topic.placements[first:stop], strict=True)
         ]
+        if broker.nodes.are_many:
+            for partition in partitions:
+                broker.nodes.show_stopped(partition)
         answered.append(
             DescribeTopicPartitionsResponseTopic(
                 ErrorCode.NONE, name, topic.id, topic.internal, partitions, TOPIC_OPERATIONS

@@ -21,11 +21,13 @@ from stuntbroker.groups.classic.requests import (
     Park,
     Request,
     SessionExpired,
+    SyncReply,
     TimerKey,
     session_of,
 )
 from stuntbroker.groups.classic.state import Group, GroupState, advance
 from stuntbroker.groups.config import GroupConfig
+from stuntbroker.protocol.errors import ErrorCode
 
 Answered = Callable[[Any], None]
 """Takes the reply to one request. It may be called long after the client has gone, and must bear that."""
@@ -136,6 +138,16 @@ class GroupActor:
             deadline.at_ms = at_ms
         else:
             self._arm(session_of(member_id), at_ms, SessionExpired(member_id))
+
+    def unload(self) -> None:
+        """Another coordinator has the group from now on."""
+        self.disarm_all()
+        joins, self._joins = self._joins, {}
+        syncs, self._syncs = self._syncs, {}
+        for member_id, answered in joins.items():
+            answered(JoinReply(ErrorCode.NOT_COORDINATOR, member_id))
+        for answered in syncs.values():
+            answered(SyncReply(ErrorCode.NOT_COORDINATOR))
 
     def die(self) -> None:
         """The group has been removed from the log."""

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 
+from stuntbroker.broker.plain_messages import response_class
 from stuntbroker.client import ProduceFailedError, ProducerFencedError, TransactionAbortableError, TransactionalProducer
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
 from stuntbroker.client.prepared_state import PreparedState
 from stuntbroker.client.producer.batches import stamp
-from stuntbroker.control.messages import response_class
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import build_batch

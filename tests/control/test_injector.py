@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.plain_messages import error_codes
 from stuntbroker.control.control import Control
 from stuntbroker.control.faults import VERBS, FaultError
-from stuntbroker.control.messages import error_codes
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest

@@ -75,8 +75,8 @@ class Client:
             SimpleNamespace(name="t", id=T_ID, partitions=[None, None]),
             SimpleNamespace(name="u", id=U_ID, partitions=[None]),
         )
-        self.listener = SimpleNamespace(profile="kafka")
-        self.broker = SimpleNamespace(groups=world.groups, topics=topics)
+        self.listener = SimpleNamespace(profile="kafka", node_id=1)
+        self.broker = SimpleNamespace(groups=world.groups, topics=topics, nodes=SimpleNamespace(are_many=False))
         self.replies: list[Any] = []
 
     def reply(self, response: Any) -> None:

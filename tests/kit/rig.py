@@ -209,8 +209,8 @@ class Rig:
         self.events = events
         self.faults: list[dict[str, Any]] = []
 
-    def client(self, **names: tuple[str, int]) -> Client:
-        return Client(self.broker, **names)
+    def client(self, listener: int = 0, **names: tuple[str, int]) -> Client:
+        return Client(self.broker, listener, **names)
 
     def topic(self, name: str, partitions: int = 1, **configs: str) -> Any:
         actual = self.broker.topics.get(name)

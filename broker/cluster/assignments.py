@@ -1,0 +1,36 @@
+"""Which nodes a partition may be assigned to by hand. The texts are Kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stuntbroker.broker.cluster.nodes import Nodes
+
+
+def problem_of_replicas(replicas: Sequence[int], nodes: Nodes) -> str | None:
+    """Return what is wrong with the replicas of a partition: the first problem in ascending order, as in Kafka."""
+    if not replicas:
+        return "The manual partition assignment includes an empty replica list."
+    previous = None
+    for replica in sorted(replicas):
+        if replica not in nodes.by_id:
+            return f"The manual partition assignment includes broker {replica}, but no such broker is registered."
+        if replica == previous:
+            return f"The manual partition assignment includes the broker {replica} more than once."
+        previous = replica
+    return None
+
+
+def problem_of_assignments(assignments: Iterable[Sequence[int]], nodes: Nodes) -> str | None:
+    """Return what is wrong with the replicas of a topic's partitions, which must all have as many."""
+    factor = None
+    for replicas in assignments:
+        if problem := problem_of_replicas(replicas, nodes):
+            return problem
+        if factor is not None and len(replicas) != factor:
+            return (
+                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+                f"consistent with previous partitions, which have {factor} replica(s)."
+            )
+        factor = len(replicas)
+    return None

@@ -1,0 +1,225 @@
+"""What a node refuses because another one leads the partition, or coordinates the group or the transactional id.
+
+Stands before the handlers where there are several nodes. A request of which a part is another node's is handled without that
+part, which is added to the answer. Fetches are looked at by their handler, each time they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final
+
+from stuntbroker.broker.apis import NO_ANSWER
+from stuntbroker.broker.cluster.nodes import NO_LEADER, Placement
+from stuntbroker.broker.interception import handle_and_look
+from stuntbroker.broker.plain_messages import decoded_answer, made_answer, plain_request
+from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.topics import Topic, coordinator_of
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.produce_response import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from stuntbroker.protocol.produce_codec import TOPIC_IDS_FROM, ProduceFields
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.connection import Connection
+    from stuntbroker.broker.router import Handler
+    from stuntbroker.broker.services import Services
+
+PRODUCE: Final = 0
+ENDPOINTS_FROM: Final = 10
+"""Version of Produce from which an answer says who leads instead."""
+ALL_ACKS: Final = -1
+OK: Final = ErrorCode.NONE
+
+Keys = Callable[[Any, int], list[str]]
+"""The groups or transactional ids that a request of a version names."""
+GROUP_OF: Final[dict[int, Keys]] = {
+    8: lambda request, version: [request.group_id],
+    9: lambda request, version: [each.group_id for each in request.groups] if version >= 8 else [request.group_id],
+    11: lambda request, version: [request.group_id],
+    12: lambda request, version: [request.group_id],
+    13: lambda request, version: [request.group_id],
+    14: lambda request, version: [request.group_id],
+    15: lambda request, version: list(request.groups),
+    28: lambda request, version: [request.group_id],
+    42: lambda request, version: list(request.groups_names),
+    47: lambda request, version: [request.group_id],
+}
+TRANSACTIONAL_ID_OF: Final[dict[int, Keys]] = {
+    22: lambda request, version: [] if request.transactional_id is None else [request.transactional_id],
+    24: lambda request, version: (
+        [each.transactional_id for each in request.transactions]
+        if version >= 4
+        else [request.v3_and_below_transactional_id]
+    ),
+    25: lambda request, version: [request.transactional_id],
+    26: lambda request, version: [request[0]],
+    65: lambda request, version: list(request.transactional_ids),
+}
+LISTS: Final = {
+    9: ("groups", "groups"),
+    15: ("groups", "groups"),
+    24: ("transactions", "results_by_transaction"),
+    42: ("groups_names", "results"),
+    65: ("transactional_ids", "transaction_states"),
+}
+"""The list of groups or ids in a request that may have several, and that of its answer."""
+LED: Final = {2: "partition_index", 21: "partition_index", 23: "partition"}
+"""APIs whose request has topics with partitions that must be led here, and how the number of one is called."""
+LISTINGS: Final = {16: OFFSETS, 66: TXN_STATE}
+"""APIs that list what a node coordinates."""
+GATED: Final = frozenset({PRODUCE, *GROUP_OF, *TRANSACTIONAL_ID_OF, *LED, *LISTINGS})
+
+
+class NodeGate:
+    """Refuses at each node what is not its own."""
+
+    def __init__(self, broker: Services) -> None:
+        self._broker = broker
+        self._nodes = broker.nodes
+
+    def check(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        """Stands before a handler, as an interceptor."""
+        key = connection.route.key
+        if key == PRODUCE:
+            return self._produce(handle, connection, request, version)
+        if key in LED:
+            return self._led(handle, connection, request, version)
+        if key in LISTINGS:
+            topic = self._broker.topics.get(LISTINGS[key])
+            own = [] if topic is None else [p for p in topic.placements if p.leader == connection.listener.node_id]
+            if any(placement.is_loading for placement in own):
+                return made_answer(key, {}, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return handle(connection, request, version)
+        return self._coordinated(handle, connection, request, version)
+
+    # --- coordinators
+
+    def _coordinated(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        key, node_id = connection.route.key, connection.listener.node_id
+        names = (GROUP_OF.get(key) or TRANSACTIONAL_ID_OF[key])(request, version)
+        topic = self._broker.topics.internal(OFFSETS if key in GROUP_OF else TXN_STATE)
+        errors = [_coordinator_error(coordinator_of(topic, name), node_id) for name in names]
+        if not any(errors):
+            return handle(connection, request, version)
+        error = next(filter(None, errors))
+        if all(errors) or key not in LISTS:
+            return made_answer(key, plain_request(key, request), error)
+        listed, answered = LISTS[key]
+        own, foreign = copy(request), copy(request)
+        both = list(zip(getattr(request, listed), errors, strict=True))
+        setattr(own, listed, [each for each, error in both if not error])
+        setattr(foreign, listed, [each for each, error in both if error])
+        refusal = made_answer(key, plain_request(key, foreign), error)
+        return self._handle_rest(handle, connection, own, version, refusal, answered)
+
+    def _handle_rest(
+        self, handle: Handler, connection: Connection, own: Any, version: int, refusal: Any, answered: str
+    ) -> Any:
+        """Have what is left of a request handled, and answer it together with what was refused of it."""
+        route = connection.route
+
+        def with_refusal(answer: Any) -> Any:
+            response = decoded_answer(route.key, version, route.flexible_response, answer)
+            if response is None:
+                return answer
+            setattr(response, answered, [*getattr(response, answered), *getattr(refusal, answered)])
+            return response
+
+        return handle_and_look(handle, connection, own, version, with_refusal)
+
+    # --- leaders
+
+    def _led(self, handle: Handler, connection: Connection, request: Any, version: int) -> Any:
+        key, node_id = connection.route.key, connection.listener.node_id
+        number = LED[key]
+        own_topics, foreign_topics = [], []
+        for wanted in request.topics:
+            name = wanted.topic if hasattr(wanted, "topic") else wanted.name
+            topic = self._broker.topics.get(name)
+            own, foreign = copy(wanted), copy(wanted)
+            led = [is_led(topic, getattr(part, number), node_id) for part in wanted.partitions]
+            own.partitions = [part for part, here in zip(wanted.partitions, led, strict=True) if here]
+            foreign.partitions = [part for part, here in zip(wanted.partitions, led, strict=True) if not here]
+            own_topics += [own] if own.partitions or not foreign.partitions else []
+            foreign_topics += [foreign] if foreign.partitions else []
+        if not foreign_topics:
+            return handle(connection, request, version)
+        own_request, foreign_request = copy(request), copy(request)
+        own_request.topics, foreign_request.topics = own_topics, foreign_topics
+        refusal = made_answer(key, plain_request(key, foreign_request), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if not own_topics:
+            return refusal
+        return self._handle_rest(handle, connection, own_request, version, refusal, "topics")
+
+    def _produce(self, handle: Handler, connection: Connection, fields: ProduceFields, version: int) -> Any:
+        transactional_id, acks, topic_batches = fields
+        node_id, topics = connection.listener.node_id, self._broker.topics
+        own, refused = [], []
+        for name, topic_id, parts in topic_batches:
+            topic = topics.get(name) if version < TOPIC_IDS_FROM else topics.by_id(topic_id)
+            errors = {index: self._produce_error(topic, index, node_id, acks) for index in parts}
+            accepted = {index: records for index, records in parts.items() if not errors[index]}
+            if accepted or not parts:
+                own.append((name, topic_id, accepted))
+            if topic is not None and any(errors.values()):
+                answers = [self._refused(topic, index, error, version) for index, error in errors.items() if error]
+                refused.append(TopicProduceResponse(name, topic_id, answers))
+        if not refused:
+            return handle(connection, fields, version)
+        endpoints = self._endpoints(connection, refused)
+        if not own and acks:
+            return ProduceResponse(refused, 0, endpoints)
+
+        def with_refusal(answer: Any) -> Any:
+            if not acks:
+                connection.fail("unacknowledged_produce_failed")
+                return NO_ANSWER
+            if isinstance(answer, bytes | bytearray):
+                answer = decoded_answer(PRODUCE, version, connection.route.flexible_response, answer)
+            return ProduceResponse([*answer.responses, *refused], 0, endpoints)
+
+        if not own:
+            return with_refusal(None)
+        return handle_and_look(handle, connection, (transactional_id, acks, own), version, with_refusal)
+
+    def _produce_error(self, topic: Topic | None, index: int, node_id: int, acks: int) -> ErrorCode:
+        if not is_led(topic, index, node_id):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if acks == ALL_ACKS and topic is not None and 0 <= index < len(topic.placements):
+            needed: int = self._broker.topics.config_of(topic, "min.insync.replicas")
+            if len(topic.placements[index].in_sync) < min(needed, len(topic.placements[index].replicas)):
+                return ErrorCode.NOT_ENOUGH_REPLICAS
+        return OK
+
+    def _refused(self, topic: Topic, index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:
+        answer = PartitionProduceResponse(index, error, -1)
+        if version >= ENDPOINTS_FROM and error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            leader, epoch = topic.placements[index].leader, topic.partitions[index].leader_epoch
+            answer.current_leader = LeaderIdAndEpoch(leader, epoch)
+        return answer
+
+    def _endpoints(self, connection: Connection, refused: list[TopicProduceResponse]) -> list[NodeEndpoint]:
+        """Where the leaders are that an answer names."""
+        parts = [part for topic in refused for part in topic.partition_responses]
+        leaders = {part.current_leader.leader_id for part in parts if part.current_leader is not None}
+        return [NodeEndpoint(*self._nodes.endpoint(leader, connection)) for leader in sorted(leaders) if leader >= 0]
+
+
+def is_led(topic: Topic | None, index: int, node_id: int) -> bool:
+    """Whether a node leads a partition; also of one that is nowhere, so that the handler says so."""
+    if topic is None or not 0 <= index < len(topic.placements):
+        return True
+    return topic.placements[index].leader == node_id
+
+
+def _coordinator_error(placement: Placement, node_id: int) -> ErrorCode:
+    if placement.leader == NO_LEADER or placement.leader != node_id:
+        return ErrorCode.NOT_COORDINATOR
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if placement.is_loading else OK

@@ -1,0 +1,123 @@
+"""Changes in the cluster: another leader of a partition, other replicas, a node that stops or comes back.
+
+A leader epoch begins with every change of leader. Everything that waits for the partition then asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from stuntbroker.broker.cluster.nodes import NO_LEADER, Node
+from stuntbroker.broker.topic_names import OFFSETS
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.services import Services
+    from stuntbroker.broker.topics import Topic
+
+
+def change_leader(
+    broker: Services, topic: Topic, index: int, leader: int, load_ms: int = 0, leader_epoch: int | None = None
+) -> None:
+    """Have another node lead a partition, or none (NO_LEADER), in the next leader epoch or this one. Raises StorageError.
+
+    `load_ms`: for so long, the node does not know yet what it coordinates, if the partition is of an internal topic.
+    """
+    placement, log = topic.placements[index], topic.partitions[index]
+    before, epoch = placement.leader, log.leader_epoch + 1 if leader_epoch is None else leader_epoch
+    broker.data_dir.begin_leader_epoch(log, epoch)
+    placement.leader = leader
+    try:
+        broker.topics.journal_placements(topic, [index])
+    except BaseException:
+        placement.leader = before
+        raise
+    broker.events.info("leader_changed", topic=topic.name, partition=index, leader=leader, leader_epoch=epoch)
+    if topic.internal:
+        _hand_over(broker, topic, index, load_ms)
+    for waiter in list(log.waiters):
+        waiter()
+
+
+def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None:
+    """Have the coordinators of a partition load what they coordinate, and forget what is in no log."""
+    placement, epoch = topic.placements[index], topic.partitions[index].leader_epoch
+    if topic.name == OFFSETS:
+        broker.unload_groups(index)
+    else:
+        broker.transactions.leader_changed()
+
+    def load() -> None:
+        if topic.partitions[index].leader_epoch == epoch:  # Else it has moved on meanwhile.
+            placement.is_loading = False
+            if topic.name == OFFSETS:
+                broker.load_groups(index)
+
+    placement.is_loading = load_ms > 0
+    if load_ms:
+        broker.timers.call_later(load_ms, load)
+    else:
+        load()
+
+
+def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]) -> None:
+    """Have a partition on other nodes; a leader that is among them goes on. Raises StorageError."""
+    # Unlike Kafka: it is done at once, as nothing need be copied, be a node stopped or not.
+    placement, before = topic.placements[index], topic.placements[index].replicas
+    placement.replicas = tuple(replicas)
+    placement.in_sync = placement.replicas
+    broker.nodes.update_in_sync(placement)
+    try:
+        if (leader := broker.nodes.next_leader(placement)) != placement.leader:
+            change_leader(broker, topic, index, leader)
+        else:
+            broker.topics.journal_placements(topic, [index])
+    except BaseException:
+        placement.replicas = placement.in_sync = before
+        broker.nodes.update_in_sync(placement)
+        raise
+
+
+def stop_node(broker: Services, node: Node) -> None:
+    """End a node as if its process had been told to: others lead what it led, and nobody reaches it. Raises StorageError."""
+    node.is_up = False
+    broker.close_node(node.id)
+    _elect_leaders(broker, node)
+
+
+async def start_node(broker: Services, node: Node) -> None:
+    """Have a node come back: it leads what nobody else could lead meanwhile. Raises CannotListen, StorageError."""
+    await broker.open_node(node.id)
+    node.is_up = True
+    _elect_leaders(broker, node)
+
+
+def _elect_leaders(broker: Services, node: Node) -> None:
+    for topic in list(broker.topics):
+        for index, placement in enumerate(topic.placements):
+            if node.id in placement.replicas:
+                broker.nodes.update_in_sync(placement)
+                leader = broker.nodes.next_leader(placement)
+                if leader != placement.leader:
+                    change_leader(broker, topic, index, leader)
+
+
+def elect_preferred(broker: Services, topic: Topic, index: int) -> bool:
+    """Have the first replica lead again; whether it could. Raises StorageError."""
+    placement = topic.placements[index]
+    preferred = placement.replicas[0]
+    if preferred not in placement.in_sync or not broker.nodes.by_id[preferred].is_up:
+        return False
+    change_leader(broker, topic, index, preferred)
+    return True
+
+
+def elect_any(broker: Services, topic: Topic, index: int) -> bool:
+    """Have any replica lead a partition without a leader, in sync or not; whether there was one. Raises StorageError."""
+    placement = topic.placements[index]
+    up = [node_id for node_id in placement.replicas if broker.nodes.by_id[node_id].is_up]
+    if placement.leader != NO_LEADER or not up:
+        return False
+    placement.in_sync = tuple(up)
+    change_leader(broker, topic, index, up[0])
+    return True

@@ -1,0 +1,155 @@
+"""The nodes of the cluster, and where a partition is: its replicas, the one of them that leads, and those that are in sync.
+
+A group or a transactional id is coordinated by the leader of its partition of `__consumer_offsets` or `__transaction_state`,
+as in Kafka. One node is the usual case, and the same table with one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from stuntbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from stuntbroker.broker.listener import Address, Listener
+
+NO_LEADER: Final = -1
+
+
+class Client(Protocol):
+    """What must be known of a client to tell it addresses."""
+
+    listener: Listener
+    host: str
+    local: tuple[str, int]
+
+
+class ShownPartition(Protocol):
+    """A partition in a response."""
+
+    error_code: int
+    leader_id: int
+    replica_nodes: Sequence[int]
+    offline_replicas: Sequence[int]
+
+
+class Endpoint(NamedTuple):
+    """A node as a client sees it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Node:
+    """One broker of the cluster."""
+
+    __slots__ = ("id", "is_up", "listeners", "rack")
+
+    def __init__(self, node_id: int, rack: str | None) -> None:
+        self.id = node_id
+        self.rack = rack
+        self.is_up = True
+        self.listeners: dict[str, Listener] = {}
+        """By name."""
+
+
+class Placement:
+    """Where a partition is."""
+
+    __slots__ = ("in_sync", "is_loading", "leader", "replicas")
+
+    def __init__(self, replicas: Sequence[int], leader: int) -> None:
+        self.replicas = tuple(replicas)
+        """Ids of nodes, that of the preferred leader first."""
+        self.leader = leader
+        """NO_LEADER while no node may lead."""
+        self.in_sync = self.replicas
+        """The replicas whose node is up; when none is, the last one that was."""
+        self.is_loading = False
+        """Its leader has taken it over, and does not yet know the groups or transactional ids in it."""
+
+
+class Nodes:
+    """All nodes by id."""
+
+    def __init__(self, node_id: int, listeners: Iterable[Listener], racks: Sequence[str]) -> None:
+        """`node_id`: that of the first node; those of the others follow it. `racks`: of the nodes, in turn."""
+        self.first = node_id
+        self.by_id: dict[int, Node] = {}
+        for listener in listeners:
+            listener.node_id = node_id + listener.node_number
+            rack = racks[listener.node_number % len(racks)] or None if racks else None
+            node = self.by_id.setdefault(listener.node_id, Node(listener.node_id, rack))
+            node.listeners[listener.name] = listener
+        self.ids = tuple(self.by_id) or (node_id,)
+        self.are_many = len(self.ids) > 1
+        self._only = Placement(self.ids, node_id)
+
+    def new_placement(self, index: int, replication_factor: int) -> Placement:
+        """Where a new partition goes: partition 0 to the first node, 1 to the second, copies to the nodes that follow."""
+        # Unlike Kafka: it begins at a node by chance.
+        if not self.are_many:
+            return self._only
+        up = [node_id for node_id in self.ids if self.by_id[node_id].is_up]
+        others = [node_id for node_id in self.ids if node_id not in up]
+        replicas = [up[(index + copy) % len(up)] for copy in range(min(replication_factor, len(up)))]
+        replicas += others[: replication_factor - len(replicas)]
+        placement = Placement(replicas, replicas[0])
+        self.update_in_sync(placement)
+        placement.leader = self.next_leader(placement)
+        return placement
+
+    def restored(self, replicas: Sequence[int], leader: int) -> Placement | None:
+        """Where a partition is that was there before the start; None when none of its nodes is left."""
+        left = [node_id for node_id in replicas if node_id in self.ids]
+        if not left:
+            return None
+        if not self.are_many:
+            return self._only
+        return Placement(left, leader if leader in left else left[0])
+
+    def update_in_sync(self, placement: Placement) -> None:
+        """Have the replicas in sync whose nodes are up."""
+        before = placement.in_sync
+        if any(self.by_id[node_id].is_up for node_id in before):
+            placement.in_sync = tuple(node_id for node_id in placement.replicas if self.by_id[node_id].is_up)
+        else:
+            placement.in_sync = (placement.leader,) if placement.leader in before else before[:1]
+
+    def next_leader(self, placement: Placement) -> int:
+        """The first replica in sync whose node is up, the present leader before all; NO_LEADER when there is none."""
+        able = [node_id for node_id in placement.in_sync if self.by_id[node_id].is_up]
+        if placement.leader in able:
+            return placement.leader
+        return able[0] if able else NO_LEADER
+
+    @property
+    def controller(self) -> int:
+        """The node that clients send to what changes the cluster: the first one that is up."""
+        return next((node.id for node in self.by_id.values() if node.is_up), self.first)
+
+    def show_stopped(self, partition: ShownPartition) -> None:
+        """Say of a partition in a response which of its replicas are on nodes that are not up, and that it has no leader."""
+        partition.offline_replicas = [each for each in partition.replica_nodes if not self.by_id[each].is_up]
+        if partition.leader_id == NO_LEADER:
+            partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+
+    def endpoints(self, client: Client) -> list[Endpoint]:
+        """The nodes that are up, at the addresses that this client can reach."""
+        return [self.endpoint(node.id, client) for node in self.by_id.values() if node.is_up]
+
+    def endpoint(self, node_id: int, client: Client) -> Endpoint:
+        """A node, at the address that this client can reach."""
+        node = self.by_id[node_id]
+        address = self._address(node, client)
+        return Endpoint(node_id, address.host, address.port, node.rack)
+
+    def _address(self, node: Node, client: Client) -> Address:
+        own = client.listener
+        listener = node.listeners[own.name]
+        if listener is own:
+            return own.address_for(client.local, client.host)
+        return listener.address_for((client.local[0], listener.addresses[0].port), client.host)

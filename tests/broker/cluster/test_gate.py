@@ -1,0 +1,247 @@
+"""What a node answers for another node's partition, group or transactional id."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.cluster.gate import GATED, GROUP_OF, LISTINGS
+from stuntbroker.broker.cluster.moves import change_leader, stop_node
+from stuntbroker.broker.plain_messages import error_codes
+from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.topics import coordinator_of
+from stuntbroker.protocol.api_keys import APIS
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from stuntbroker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from stuntbroker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from stuntbroker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.list_groups_request import ListGroupsRequest
+from stuntbroker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.kit.rig import Rig, running_rig
+from tests.kit.valid_requests import GROUP, TOPIC, TXN, batch, valid_request
+
+NODES = {"stuntbroker.nodes": "3", "offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
+FETCH = 1
+SINGLE = {0, 2, 21, 23}
+"""APIs that are about a partition of TOPIC; the others here are about GROUP or TXN."""
+CASES = [(key, v) for key in sorted(GATED - LISTINGS.keys()) for v in range(SERVED[key][0], SERVED[key][1] + 1)]
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with running_rig(None, NODES) as rig:
+        rig.topic(TOPIC, 3)
+        for name in (OFFSETS, TXN_STATE):
+            rig.broker.topics.internal(name)
+        yield rig
+
+
+def leader_of(rig: Rig, key: int) -> int:
+    """The node that a request of `valid_request` belongs to."""
+    topics = rig.broker.topics
+    if key in SINGLE or key == FETCH:
+        return topics.get(TOPIC).placements[0].leader  # type: ignore[union-attr]
+    name, of = (GROUP, OFFSETS) if key in GROUP_OF else (TXN, TXN_STATE)
+    return coordinator_of(topics.internal(of), name).leader
+
+
+def codes(answer: Any) -> set[int]:
+    return set(error_codes(answer)) or {0}
+
+
+@pytest.mark.parametrize("key, version", CASES, ids=[f"{APIS[key].name}-v{version}" for key, version in CASES])
+async def test_another_node_says_that_it_is_not_the_one(key: int, version: int, rig: Rig) -> None:
+    topic = rig.broker.topics.get(TOPIC)
+    assert topic is not None
+    wrong = leader_of(rig, key) % 3  # Node n has the listener n - 1: this is the next node's.
+
+    answer = rig.client(wrong).ask(valid_request(key, version, topic.id), version)
+
+    assert codes(answer) == {ErrorCode.NOT_LEADER_OR_FOLLOWER if key in SINGLE else ErrorCode.NOT_COORDINATOR}
+
+
+@pytest.mark.parametrize("key, version", CASES, ids=[f"{APIS[key].name}-v{version}" for key, version in CASES])
+async def test_the_right_node_lets_a_request_through(key: int, version: int, rig: Rig) -> None:
+    topic = rig.broker.topics.get(TOPIC)
+    assert topic is not None
+    client = rig.client(leader_of(rig, key) - 1)
+    request = valid_request(key, version, topic.id)
+    if key in (11, 14):  # They may wait.
+        return
+
+    answer = client.ask(request, version)
+
+    refused = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert not codes(answer) & refused
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+async def test_fetch_is_served_by_every_replica_from_version_11_on(version: int, rig: Rig) -> None:
+    topic = rig.broker.topics.get(TOPIC)
+    assert topic is not None
+    request = valid_request(FETCH, version, topic.id)
+    request.max_wait_ms = 0  # type: ignore[attr-defined]
+
+    follower = codes(rig.client(1).ask(request, version))
+    topic.placements[0].replicas = (1, 3)
+    stranger = codes(rig.client(1).ask(request, version))
+
+    assert (ErrorCode.NOT_LEADER_OR_FOLLOWER in follower) is (version < 11)
+    assert stranger == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+def produce_to(rig: Rig, indexes: list[int], version: int, acks: int = -1) -> ProduceRequest:
+    topic = rig.broker.topics.get(TOPIC)
+    assert topic is not None
+    parts = [PartitionProduceData(index, batch()) for index in indexes]
+    name, topic_id = (TOPIC, bytes(16)) if version < 13 else ("", topic.id)
+    return ProduceRequest(None, acks, 1_000, [TopicProduceData(name, topic_id, parts)])
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+async def test_of_several_partitions_those_are_written_that_the_node_leads(version: int, rig: Rig) -> None:
+    answer = rig.client(1).ask(produce_to(rig, [0, 1, 2], version), version)
+
+    parts = {part.index: part for topic in answer.responses for part in topic.partition_responses}
+    wrong = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert {index: part.error_code for index, part in parts.items()} == {0: wrong, 1: 0, 2: wrong}
+    assert [log.next_offset for log in rig.logs(TOPIC)] == [0, 2, 0]
+    if version >= 10:
+        assert parts[0].current_leader.leader_id == 1
+        assert [(each.node_id, each.port) for each in answer.node_endpoints] == [
+            (node, rig.broker.listeners[node - 1].addresses[0].port) for node in (1, 3)
+        ]
+
+
+async def test_without_acks_a_wrong_node_closes_the_connection_and_writes_what_is_its_own(rig: Rig) -> None:
+    from tests.kit.rig import frame
+
+    client = rig.client(1)
+    client.feed(frame(produce_to(rig, [0, 1], 9, acks=0), 9))
+
+    assert client.answers() == []
+    assert client.transport.closed
+    assert [log.next_offset for log in rig.logs(TOPIC)] == [0, 2, 0]
+
+
+async def test_with_all_acks_there_must_be_enough_replicas_in_sync(rig: Rig) -> None:
+    rig.topic("safe", 1, min_insync_replicas="2")
+    topic = rig.broker.topics.get("safe")
+    assert topic is not None
+    request = ProduceRequest(None, -1, 1_000, [TopicProduceData("safe", bytes(16), [PartitionProduceData(0, batch())])])
+    client = rig.client(0)
+    assert codes(client.ask(request, 9)) == {0}
+    for node in (2, 3):
+        stop_node(rig.broker, rig.broker.nodes.by_id[node])
+
+    assert codes(client.ask(request, 9)) == {ErrorCode.NOT_ENOUGH_REPLICAS}
+    request.acks = 1
+    assert codes(client.ask(request, 9)) == {0}
+
+
+async def test_offsets_of_several_partitions_are_looked_up_where_they_are_led(rig: Rig) -> None:
+    wanted = [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(index, -1, -1) for index in range(3)])]
+
+    answer = rig.client(2).ask(ListOffsetsRequest(-1, 0, wanted), 6)
+
+    parts = {part.partition_index: part.error_code for topic in answer.topics for part in topic.partitions}
+    assert parts == {0: ErrorCode.NOT_LEADER_OR_FOLLOWER, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER, 2: 0}
+
+
+def ids_by_node(rig: Rig, of: str) -> dict[int, str]:
+    """A name that each node coordinates."""
+    topic = rig.broker.topics.internal(of)
+    return {coordinator_of(topic, f"name-{n}").leader: f"name-{n}" for n in range(60)}
+
+
+async def test_of_several_groups_those_are_described_that_the_node_coordinates(rig: Rig) -> None:
+    names = ids_by_node(rig, OFFSETS)
+
+    answer = rig.client(0).ask(DescribeGroupsRequest(list(names.values())), 5)
+
+    assert {group.group_id: group.error_code for group in answer.groups} == {
+        names[1]: 0, names[2]: ErrorCode.NOT_COORDINATOR, names[3]: ErrorCode.NOT_COORDINATOR,
+    }  # fmt: skip
+
+
+async def test_each_node_lists_and_describes_the_transactions_that_it_coordinates(rig: Rig) -> None:
+    names = ids_by_node(rig, TXN_STATE)
+    for node, name in names.items():
+        assert rig.client(node - 1).ask(InitProducerIdRequest(name, 60_000), 4).error_code == 0
+
+    for node, name in names.items():
+        client = rig.client(node - 1)
+        listed = client.ask(ListTransactionsRequest(), 1)
+        described = client.ask(DescribeTransactionsRequest(list(names.values())), 0)
+
+        assert [each.transactional_id for each in listed.transaction_states] == [name]
+        outcomes = {each.transactional_id: each.error_code for each in described.transaction_states}
+        assert outcomes == dict.fromkeys(names.values(), ErrorCode.NOT_COORDINATOR) | {name: 0}
+
+
+async def test_partitions_are_added_to_the_transactions_that_the_node_coordinates(rig: Rig) -> None:
+    names = ids_by_node(rig, TXN_STATE)
+    given = {node: rig.client(node - 1).ask(InitProducerIdRequest(n, 60_000), 4) for node, n in names.items()}
+    transactions = [
+        AddPartitionsToTxnTransaction(
+            name, given[node].producer_id, given[node].producer_epoch, False, [AddPartitionsToTxnTopic(TOPIC, [0])]
+        )
+        for node, name in names.items()
+    ]
+
+    answer = rig.client(0).ask(AddPartitionsToTxnRequest(transactions), 4)
+
+    outcomes = {
+        each.transactional_id: {
+            part.partition_error_code for topic in each.topic_results for part in topic.results_by_partition
+        }
+        for each in answer.results_by_transaction
+    }
+    assert outcomes == {
+        names[1]: {0}, names[2]: {ErrorCode.NOT_COORDINATOR}, names[3]: {ErrorCode.NOT_COORDINATOR},
+    }  # fmt: skip
+
+
+async def test_a_coordinator_that_loads_says_so_until_it_is_done(rig: Rig) -> None:
+    topic = rig.broker.topics.internal(TXN_STATE)
+    names = ids_by_node(rig, TXN_STATE)
+    place = coordinator_of(topic, names[1])
+    change_leader(rig.broker, topic, topic.placements.index(place), 2, load_ms=500)
+    client, init = rig.client(1), InitProducerIdRequest(names[1], 60_000)
+
+    assert client.ask(init, 4).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert client.ask(ListTransactionsRequest(), 1).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    rig.pass_time(499)
+    assert client.ask(init, 4).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    rig.pass_time(1)
+    assert client.ask(init, 4).error_code == 0
+    assert client.ask(ListGroupsRequest(), 4).error_code == 0
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_every_node_says_which_one_coordinates(version: int, rig: Rig) -> None:
+    for key_type, of in ((0, OFFSETS), (1, TXN_STATE)) if version else ((0, OFFSETS),):
+        for node, name in ids_by_node(rig, of).items():
+            for listener in range(3):
+                answer = rig.client(listener).ask(FindCoordinatorRequest(name, key_type, [name]), version)
+
+                shown = answer.coordinators[0] if version >= 4 else answer
+                port = rig.broker.listeners[node - 1].addresses[0].port
+                if node == listener + 1:
+                    port = 9_092  # The address by which the client came.
+                assert (shown.error_code, shown.node_id, shown.port) == (0, node, port)

@@ -1,0 +1,303 @@
+"""Another leader, another coordinator, a node that stops or comes back: what becomes of epochs, replicas, groups and markers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
+from stuntbroker.broker.cluster.nodes import NO_LEADER
+from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.topics import Topic, coordinator_of
+from stuntbroker.protocol.batches.records import HEADER_SIZE, marker_of, read_records
+from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.metadata_request import MetadataRequest
+from stuntbroker.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.control.transactions import begin, end
+from tests.kit.produce_and_fetch import produce
+from tests.kit.rig import Client, Rig, frame, running_rig, turn
+from tests.kit.valid_requests import batch
+
+NODES = {"stuntbroker.nodes": "3", "offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with running_rig(tmp_path / "data", NODES) as rig:
+        rig.topic("t", 3)
+        yield rig
+
+
+def topic_of(rig: Rig, name: str = "t") -> Topic:
+    topic = rig.broker.topics.get(name)
+    assert topic is not None
+    return topic
+
+
+def shown(rig: Rig, listener: int = 0) -> dict[int, tuple[int, int, list[int], list[int], list[int]]]:
+    """Partition of `t` -> leader, leader epoch, replicas, in sync, offline."""
+    answer = rig.client(listener).ask(MetadataRequest(None), 8)
+    (topic,) = [each for each in answer.topics if each.name == "t"]
+    return {
+        part.partition_index: (
+            part.leader_id, part.leader_epoch, part.replica_nodes, part.isr_nodes, part.offline_replicas,
+        )
+        for part in topic.partitions
+    }  # fmt: skip
+
+
+def fetch(offset: int = 0, leader_epoch: int = -1, last_fetched_epoch: int = -1, wait_ms: int = 0) -> FetchRequest:
+    part = FetchPartition(0, leader_epoch, offset, last_fetched_epoch, -1, 1_000_000)
+    return FetchRequest(
+        max_wait_ms=wait_ms, min_bytes=1, max_bytes=1_000_000, topics=[FetchTopic("t", partitions=[part])]
+    )
+
+
+def fetched(client: Client, **fields: Any) -> Any:
+    return client.ask(fetch(**fields), 12).responses[0].partitions[0]
+
+
+def end_offset(client: Client, epoch: int, known: int = -1) -> tuple[int, int, int]:
+    wanted = [OffsetForLeaderTopic("t", [OffsetForLeaderPartition(0, known, epoch)])]
+    part = client.ask(OffsetForLeaderEpochRequest(-2, wanted), 4).topics[0].partitions[0]
+    return part.error_code, part.leader_epoch, part.end_offset
+
+
+async def test_metadata_shows_every_node_and_where_each_partition_is(rig: Rig) -> None:
+    for listener in range(3):
+        answer = rig.client(listener).ask(MetadataRequest(None), 8)
+
+        assert [broker.node_id for broker in answer.brokers] == [1, 2, 3]
+        assert answer.controller_id == 1
+        assert shown(rig, listener) == {
+            0: (1, 0, [1, 2, 3], [1, 2, 3], []), 1: (2, 0, [2, 3, 1], [2, 3, 1], []), 2: (3, 0, [3, 1, 2], [3, 1, 2], []),
+        }  # fmt: skip
+
+
+async def test_batches_carry_the_epoch_of_their_leader_and_each_epoch_ends_where_the_next_begins(rig: Rig) -> None:
+    rig.client(0).ask(produce(batch(2), "t"), 9)
+    change_leader(rig.broker, topic_of(rig), 0, 2)
+    client = rig.client(1)
+    client.ask(produce(batch(3), "t"), 9)
+
+    assert [header.leader_epoch for header, _ in rig.log("t", 0).batches()] == [0, 1]
+    assert shown(rig)[0][:2] == (2, 1)
+    assert [end_offset(client, epoch) for epoch in (0, 1, 2)] == [(0, 0, 2), (0, 1, 5), (0, -1, -1)]
+    fenced, unknown = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert [end_offset(client, 0, known)[0] for known in (0, 1, 2, -1)] == [fenced, 0, unknown, 0]
+    assert [fetched(client, leader_epoch=known).error_code for known in (0, 1, 2, -1)] == [fenced, 0, unknown, 0]
+
+
+async def test_a_reader_that_has_read_beyond_the_end_of_an_epoch_is_told_where_it_ended(rig: Rig) -> None:
+    rig.client(0).ask(produce(batch(2), "t"), 9)
+    change_leader(rig.broker, topic_of(rig), 0, 2)
+    client = rig.client(1)
+    client.ask(produce(batch(3), "t"), 9)
+
+    diverged = fetched(client, offset=4, last_fetched_epoch=0).diverging_epoch
+    assert (diverged.epoch, diverged.end_offset) == (0, 2)
+    assert fetched(client, offset=4, last_fetched_epoch=1).diverging_epoch is None
+    assert fetched(client, offset=2, last_fetched_epoch=0).diverging_epoch is None
+    assert fetched(client, offset=4, last_fetched_epoch=2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_fetch_that_waits_is_answered_when_its_leader_changes(rig: Rig) -> None:
+    client = rig.client(0)
+    client.feed(frame(fetch(wait_ms=60_000, leader_epoch=0), 12))
+    assert client.answers() == []
+
+    change_leader(rig.broker, topic_of(rig), 0, 2)
+    await turn()
+
+    from tests.kit.rig import decode
+
+    (answer,) = client.answers()
+    assert decode(answer, 1, 12).responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+async def test_leaders_and_epochs_survive_a_kill_and_a_restart(tmp_path: Path) -> None:
+    for kill in (True, False):
+        folder = tmp_path / str(kill)
+        async with running_rig(folder, NODES) as rig:
+            rig.topic("t", 3)
+            rig.client(0).ask(produce(batch(2), "t"), 9)
+            change_leader(rig.broker, topic_of(rig), 0, 2)
+            rig.client(1).ask(produce(batch(3), "t"), 9)
+            reassign(rig.broker, topic_of(rig), 2, [1])
+            before = shown(rig)
+            if kill:
+                await rig.broker.abandon()
+        async with running_rig(folder, NODES) as rig:
+            assert shown(rig) == before
+            assert rig.log("t", 0).next_offset == 5
+            assert end_offset(rig.client(1), 0) == (0, 0, 2)
+            rig.client(1).ask(produce(batch(1), "t"), 9)
+            assert [header.leader_epoch for header, _ in rig.log("t", 0).batches()] == [0, 1, 1]
+
+
+async def test_one_node_leads_in_a_new_epoch_what_another_one_led_before(tmp_path: Path) -> None:
+    async with running_rig(tmp_path, NODES) as rig:
+        rig.topic("t", 3)
+        rig.client(1).ask(produce(batch(1), "t"), 9)  # Refused: partition 0 is node 1's.
+        rig.client(0).ask(produce(batch(1), "t"), 9)
+    for _ in range(2):
+        async with running_rig(tmp_path) as rig:
+            assert {index: each[:3] for index, each in shown(rig).items()} == {
+                0: (1, 0, [1]), 1: (1, 1, [1]), 2: (1, 1, [1]),
+            }  # fmt: skip
+            assert rig.log("t", 0).next_offset == 1
+
+
+async def test_a_stopped_node_is_gone_and_others_lead_what_it_led(rig: Rig) -> None:
+    client = rig.client(1)
+    stop_node(rig.broker, rig.broker.nodes.by_id[2])
+
+    assert client.transport.aborted
+    answer = rig.client(0).ask(MetadataRequest(None), 8)
+    assert [broker.node_id for broker in answer.brokers] == [1, 3]
+    assert shown(rig) == {
+        0: (1, 0, [1, 2, 3], [1, 3], [2]), 1: (3, 1, [2, 3, 1], [3, 1], [2]), 2: (3, 0, [3, 1, 2], [3, 1], [2]),
+    }  # fmt: skip
+    await start_node(rig.broker, rig.broker.nodes.by_id[2])
+    assert shown(rig)[1] == (3, 1, [2, 3, 1], [2, 3, 1], [])
+
+
+async def test_a_node_comes_back_at_the_same_port(rig: Rig) -> None:
+    node = rig.broker.nodes.by_id[2]
+    (port,) = {address.port for each in node.listeners.values() for address in each.addresses}
+
+    for _ in range(3):
+        stop_node(rig.broker, node)
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", port)
+        await start_node(rig.broker, node)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+
+
+async def test_a_partition_whose_only_replica_is_stopped_has_no_leader_until_it_comes_back(rig: Rig) -> None:
+    reassign(rig.broker, topic_of(rig), 0, [2])
+    stop_node(rig.broker, rig.broker.nodes.by_id[2])
+
+    answer = rig.client(0).ask(MetadataRequest(None), 8)
+    (part,) = [p for t in answer.topics if t.name == "t" for p in t.partitions if p.partition_index == 0]
+    assert (part.error_code, part.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
+    assert shown(rig)[0] == (NO_LEADER, 2, [2], [2], [2])
+    await start_node(rig.broker, rig.broker.nodes.by_id[2])
+    assert shown(rig)[0] == (2, 3, [2], [2], [])
+
+
+async def test_who_was_not_in_sync_leads_only_by_an_unclean_election(rig: Rig) -> None:
+    nodes = rig.broker.nodes.by_id
+    reassign(rig.broker, topic_of(rig), 0, [2, 3])
+    stop_node(rig.broker, nodes[2])
+    stop_node(rig.broker, nodes[3])
+    await start_node(rig.broker, nodes[2])
+    assert shown(rig)[0][0] == NO_LEADER  # Node 3 was the last one in sync.
+
+    def elect(kind: int) -> int:
+        wanted = [TopicPartitions("t", [0])]
+        answer = rig.client(0).ask(ElectLeadersRequest(kind, wanted, 1_000), 2)
+        code: int = answer.replica_election_results[0].partition_result[0].error_code
+        return code
+
+    assert elect(0) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert elect(1) == 0
+    assert shown(rig)[0][0] == 2
+    assert elect(1) == elect(0) == ErrorCode.ELECTION_NOT_NEEDED
+
+
+async def test_a_preferred_election_gives_every_partition_back_to_its_first_replica(rig: Rig) -> None:
+    node = rig.broker.nodes.by_id[2]
+    stop_node(rig.broker, node)
+    await start_node(rig.broker, node)
+
+    answer = rig.client(0).ask(ElectLeadersRequest(0, None, 1_000), 2)
+
+    (result,) = [each for each in answer.replica_election_results if each.topic == "t"]
+    assert [(part.partition_id, part.error_code) for part in result.partition_result] == [(1, 0)]
+    assert shown(rig)[1][:2] == (2, 2)
+
+
+async def test_markers_carry_the_epoch_of_their_coordinator(rig: Rig) -> None:
+    topic = rig.broker.topics.internal(TXN_STATE)
+    place = coordinator_of(topic, "pay")
+    client = rig.client(place.leader - 1)
+    given = begin(client, "pay")
+    end(client, given, "pay")
+    other = place.leader % 3 + 1
+    change_leader(rig.broker, topic, topic.placements.index(place), other)
+    client = rig.client(other - 1)
+    given = begin(client, "pay")
+    end(client, given, "pay")
+
+    markers = [
+        marker_of(record)
+        for header, data in rig.log("t", 0).batches()
+        for record in read_records(header, data, HEADER_SIZE)
+    ]
+    assert markers == [(True, 0), (True, 1)]
+
+
+async def test_a_folder_with_a_damaged_list_of_epochs_is_refused(tmp_path: Path) -> None:
+    async with running_rig(tmp_path, NODES) as rig:
+        rig.topic("t", 3)
+        change_leader(rig.broker, topic_of(rig), 0, 2)
+    (tmp_path / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n")
+
+    from stuntbroker.storage.errors import StorageError
+
+    with pytest.raises(StorageError, match="leader-epoch-checkpoint is damaged"):
+        async with running_rig(tmp_path, NODES):
+            pass
+
+
+async def test_who_waits_in_a_group_looks_for_the_new_coordinator_and_members_stay_members(rig: Rig) -> None:
+    from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
+    from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+    from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+    from tests.kit.rig import decode
+
+    topic = rig.broker.topics.internal(OFFSETS)
+    place = coordinator_of(topic, "g")
+    index, other = topic.placements.index(place), place.leader % 3 + 1
+
+    def join(client: Client, member_id: str) -> Any:
+        request = JoinGroupRequest(
+            "g", 30_000, 60_000, member_id, protocol_type="consumer", protocols=[JoinGroupRequestProtocol("range", b"")]
+        )
+        client.feed(frame(request, 3))
+        return [decode(each, 11, 3) for each in client.answers()]
+
+    first, second = rig.client(place.leader - 1), rig.client(place.leader - 1)
+    (joined,) = join(first, "")
+    sync = SyncGroupRequest(
+        "g", joined.generation_id, joined.member_id, assignments=[SyncGroupRequestAssignment(joined.member_id, b"all")]
+    )
+    assert first.ask(sync, 2).error_code == 0
+    assert join(second, "") == []  # It waits for the first one to join again.
+
+    change_leader(rig.broker, topic, index, other, load_ms=100)
+
+    (answer,) = second.answers()
+    assert decode(answer, 11, 3).error_code == ErrorCode.NOT_COORDINATOR
+    beat = HeartbeatRequest("g", joined.generation_id, joined.member_id)
+    assert first.ask(beat, 2).error_code == ErrorCode.NOT_COORDINATOR
+    newer = rig.client(other - 1)
+    assert newer.ask(beat, 2).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    rig.pass_time(100)
+    assert newer.ask(beat, 2).error_code == 0
+    rig.pass_time(29_999)
+    assert newer.ask(beat, 2).error_code == 0  # Its session began when the group was loaded.
+    rig.pass_time(30_001)
+    assert newer.ask(beat, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
