@@ -7,12 +7,15 @@ With transaction version 1 the epoch stays the same from one transaction to the 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.broker.apis import SERVED
+from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.plain_messages import error_codes, error_name, plain_message, response_class
+from stuntbroker.broker.topic_names import TXN_STATE
+from stuntbroker.broker.topics import coordinator_of
 from stuntbroker.control.faults import API_NAMES, FaultError, check_number, check_text, part_of, texts_in
 from stuntbroker.control.request_log import ELEMENTS_KEPT
 from stuntbroker.protocol.api_keys import APIS
@@ -32,6 +35,7 @@ from stuntbroker.protocol.messages.write_txn_markers_request import (
 from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.listener import Address
     from stuntbroker.broker.server import Broker
     from stuntbroker.control.request_log import LoggedRequest, RequestLog
 
@@ -230,24 +234,42 @@ class NotAnswered(Exception):
 
 async def deliver(broker: Broker, described: LateRequest) -> dict[str, Any]:
     """Send the request over a connection of its own; return its answer and the errors in it. Raises NotAnswered."""
-    request = request_of(broker, described)
-    api = APIS[described.key]
-    flexible = described.version >= api.flexible_from
+    answers = [await _answer_of(broker, part, node_id) for node_id, part in _by_node(broker, described).items()]
+    errors = [error_name(code) for code in dict.fromkeys(code for answer in answers for code in error_codes(answer))]
+    name = APIS[described.key].name
+    return {"api": name, "version": described.version, "errors": errors, "answer": plain_message(answers[0])}
+
+
+async def _answer_of(broker: Broker, described: LateRequest, node_id: int) -> Message:
+    """Send the request to a node; return what it answers. Raises NotAnswered."""
+    flexible = described.version >= APIS[described.key].flexible_from
     name = CLIENT_ID.encode()
     body = bytearray(pack(">hhih", described.key, described.version, 1, len(name)) + name + bytes(flexible))
-    request.encode(body, described.version)
-    frame = await _exchange(broker, pack(">i", len(body)) + body)
+    request_of(broker, described).encode(body, described.version)
+    node = broker.nodes.by_id.get(node_id) or broker.nodes.by_id[broker.nodes.controller]
+    address = node.listeners[broker.listeners[0].name].addresses[0].reachable()
+    frame = await _exchange(address, pack(">i", len(body)) + body)
     try:
-        answer = response_class(described.key).decode(frame, described.version, skip_tags(frame, 4) if flexible else 4)
+        return response_class(described.key).decode(frame, described.version, skip_tags(frame, 4) if flexible else 4)
     except (DecodeError, IndexError) as fault:
         raise NotAnswered(f"the answer cannot be read: {fault}") from fault
-    errors = [error_name(code) for code in dict.fromkeys(error_codes(answer))]
-    return {"api": api.name, "version": described.version, "errors": errors, "answer": plain_message(answer)}
 
 
-async def _exchange(broker: Broker, frame: bytes) -> bytes:
+def _by_node(broker: Broker, described: LateRequest) -> dict[int, LateRequest]:
+    """What goes to each node: all of it to the coordinator, or to the leaders what is about their partitions."""
+    if described.key in (END_TXN, ADD_PARTITIONS):
+        return {coordinator_of(broker.topics.internal(TXN_STATE), described.transactional_id).leader: described}
+    parts: dict[int, LateRequest] = {}
+    for name, index in described.places:
+        topic = broker.topics.get(name)
+        is_there = topic is not None and index < len(topic.placements)
+        leader = topic.placements[index].leader if topic is not None and is_there else NO_LEADER
+        parts.setdefault(leader, replace(described, places=[])).places.append((name, index))
+    return parts
+
+
+async def _exchange(address: Address, frame: bytes) -> bytes:
     """What is answered to a frame, without its length."""
-    address = broker.listeners[0].addresses[0].reachable()
     writer = None
     try:
         reader, writer = await asyncio.open_connection(address.host, address.port)

@@ -59,9 +59,11 @@ def _each(connection: Connection, request: WriteTxnMarkersRequest) -> Steps:
 
 def _write(connection: Connection, marker: WritableTxnMarker, name: str, index: int) -> ErrorCode:
     broker = connection.broker
-    log = broker.topics.log(name, index)
-    if log is None:
+    topic, log = broker.topics.get(name), broker.topics.log(name, index)
+    if topic is None or log is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic.placements[index].leader != connection.listener.node_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if marker.producer_id == -1 or marker.producer_epoch < 0:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     try:

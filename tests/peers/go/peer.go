@@ -24,7 +24,7 @@ type peer struct {
 }
 
 func (p *peer) client(opts ...kgo.Opt) *kgo.Client {
-	client, err := kgo.NewClient(slices.Concat(opts, p.opts, []kgo.Opt{kgo.SeedBrokers(p.bootstrap)})...)
+	client, err := kgo.NewClient(slices.Concat(opts, p.opts, []kgo.Opt{kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...)})...)
 	must(err)
 	return client
 }
@@ -101,7 +101,7 @@ func (p *peer) transform(own, source, target string, count int) {
 
 func (p *peer) session(transactionalID, group, source string, opts ...kgo.Opt) *kgo.GroupTransactSession {
 	session, err := kgo.NewGroupTransactSession(slices.Concat(opts, p.opts, []kgo.Opt{
-		kgo.SeedBrokers(p.bootstrap),
+		kgo.SeedBrokers(strings.Split(p.bootstrap, ",")...),
 		kgo.TransactionalID(transactionalID),
 		kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(source),

@@ -1,0 +1,177 @@
+"""Nodes in the hands of a test: over HTTP, by the command and by the object that it has of its broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from stuntbroker import run_broker
+from stuntbroker.cli.main import run
+from stuntbroker.fixture.broker import Broker
+from stuntbroker.fixture.control import ControlError
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with run_broker({"broker.rack": "a,b"}, topics={"orders": 3, "readers": 1}, nodes=3) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def undone(broker: Broker) -> Iterator[None]:
+    yield
+    broker.nodes.undo()
+    broker.faults.clear()
+
+
+def refusal(broker: Broker, path: str, body: object) -> tuple[int, str]:
+    with pytest.raises(ControlError) as raised:
+        broker.control.post(path, body)
+    return raised.value.status, str(raised.value)
+
+
+def test_the_ready_line_and_the_list_have_every_node(broker: Broker) -> None:
+    nodes = broker.nodes.all()
+
+    assert [(node.id, node.is_running, node.rack) for node in nodes] == [(1, True, "a"), (2, True, "b"), (3, True, "a")]
+    assert broker.bootstrap == ",".join(node.address for node in nodes)
+    ports = [int(node.address.rpartition(":")[2]) for node in nodes]
+    assert ports == list(range(ports[0], ports[0] + 3))
+    assert [node.leads["orders"] for node in nodes] == [1, 1, 1]
+
+
+def test_a_node_is_stopped_and_started(broker: Broker) -> None:
+    broker.nodes.stop(2)
+    broker.nodes.stop(2)  # It is already.
+
+    assert [node.id for node in broker.nodes if not node.is_running] == [2]
+    assert broker.nodes.leader("orders", 1) == 3
+    assert [each["in_sync"] for each in topic_of(broker, "orders")] == [[1, 3], [3, 1], [3, 1]]
+
+    broker.nodes.start(2)
+
+    assert [node.is_running for node in broker.nodes] == [True] * 3
+    assert broker.nodes.move(2, topic="orders", partition=1) == 2
+
+
+def topic_of(broker: Broker, name: str) -> list[dict[str, object]]:
+    (topic,) = [each for each in broker.control.get("/v1/topics")["topics"] if each["name"] == name]
+    partitions: list[dict[str, object]] = topic["partitions"]
+    return partitions
+
+
+def test_a_restart_begins_with_every_node(broker: Broker) -> None:
+    epoch = broker.nodes.move(3, topic="readers")
+    broker.nodes.stop(1)
+    before = broker.bootstrap
+
+    broker.restart(kill=True)
+
+    assert broker.bootstrap == before
+    assert [node.is_running for node in broker.nodes] == [True] * 3
+    assert (broker.nodes.leader("readers"), topic_of(broker, "readers")[0]["leader_epoch"]) == (3, epoch)
+
+
+def test_a_copy_has_the_nodes_and_leaders_of_its_original(broker: Broker) -> None:
+    broker.nodes.move(2, topic="orders", partition=0)
+    fork = broker.fork()
+
+    assert [node.is_running for node in fork.nodes] == [True] * 3
+    assert {node.address for node in fork.nodes}.isdisjoint({node.address for node in broker.nodes})
+    assert fork.nodes.leader("orders", 0) == 2
+    fork.nodes.stop(2)
+    assert broker.nodes.leader("orders", 0) == 2
+    broker.remove_fork(next(iter(broker._forks)))
+
+
+def test_a_node_is_made_slow_by_a_fault_that_all_can_see(broker: Broker) -> None:
+    broker.nodes.slow(2, ms=50)
+    broker.nodes.slow(2, ms=70)
+
+    assert [node.slow_ms for node in broker.nodes] == [0, 70, 0]
+    assert [(each["match"], each["do"]) for each in broker.faults.all()] == [({"node": 2}, {"delay_ms": 70})]
+    broker.nodes.slow(2, ms=0)
+    assert broker.faults.all() == []
+
+
+@pytest.mark.parametrize(
+    "path, body, status, text",
+    [
+        ("/v1/nodes/9", {"state": "stopped"}, 404, "there is no node 9; there are 1, 2, 3"),
+        ("/v1/nodes/x", {"state": "stopped"}, 404, "there is no node x"),
+        ("/v1/nodes/2", {}, 400, "a node has state and slow_ms"),
+        ("/v1/nodes/2", {"state": "off"}, 400, "a node has state and slow_ms"),
+        ("/v1/nodes/2", {"slow_ms": -1}, 400, "node.slow_ms must be a whole number"),
+        ("/v1/nodes/2", {"speed": 1}, 400, "node has no speed"),
+        ("/v1/move", {"topic": "orders"}, 400, "move.node says where it goes"),
+        ("/v1/move", {"node": 2}, 400, "move says what moves"),
+        ("/v1/move", {"topic": "orders", "group": "g", "node": 2}, 400, "move says what moves"),
+        ("/v1/move", {"group": "g", "partition": 1, "node": 2}, 400, "move says what moves"),
+        ("/v1/move", {"topic": "orders", "partition": 3, "node": 2}, 404, "there is no partition orders-3"),
+        ("/v1/move", {"topic": "none", "node": 2}, 404, "there is no partition none-0"),
+        ("/v1/move", {"topic": "orders", "node": 7}, 404, "there is no node 7"),
+        ("/v1/move", {"topic": "orders", "node": 2, "load_ms": 5}, 400, "move.load_ms is for a coordinator"),
+        ("/v1/move", {"topic": 5, "node": 2}, 400, "move.topic must be a text"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_reason(
+    path: str, body: object, status: int, text: str, broker: Broker
+) -> None:
+    actual = refusal(broker, path, body)
+
+    assert actual[0] == status
+    assert text in actual[1]
+
+
+def test_nothing_moves_to_a_node_that_is_stopped(broker: Broker) -> None:
+    broker.nodes.stop(3)
+
+    assert refusal(broker, "/v1/move", {"group": "g", "node": 3})[0] == 409
+
+
+def test_the_command_does_the_same(
+    broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STUNTBROKER_CONTROL_URL", broker.control_url)
+
+    assert run(["ctl", "node", "3", '{"state": "stopped"}']) == 0
+    assert run(["ctl", "nodes"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in shown[-3:]] == [["1", "running"], ["2", "running"], ["3", "stopped"]]
+    assert run(["ctl", "node", "3", '{"state": "running"}', "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["nodes"][0]["state"] == "running"
+    assert run(["ctl", "move", '{"transactional_id": "pay", "node": 3}']) == 0
+    assert capsys.readouterr().out.startswith("node 3 leads __transaction_state-")
+    assert run(["ctl", "move", '{"topic": "none", "node": 3}']) == 1
+    assert "there is no partition none-0" in capsys.readouterr().err
+
+
+def test_a_fault_may_be_one_of_a_node(broker: Broker) -> None:
+    fault = broker.faults.add("ApiVersions", node=2, delay_ms=1, client_id="stuntbroker-fixture")
+    counts = []
+    for node in broker.nodes:
+        assert Broker(None, node.address).is_running
+        counts.append(fault.fired)
+
+    assert counts == [0, 1, 1]
+
+
+def test_the_epoch_of_a_coordinator_can_be_seeded_and_markers_of_an_older_one_are_refused(broker: Broker) -> None:
+    import confluent_kafka
+
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "old"})
+    producer.init_transactions(10)
+    shown = broker.seed(coordinator_epoch={"transactional_id": "old", "epoch": 7_000})
+    assert shown["epoch"] == 7_000
+    for value in (b"1", b"2"):
+        producer.begin_transaction()
+        producer.produce("orders", value, partition=0)
+        producer.commit_transaction(10)
+
+    assert [each.end for each in broker.outcomes(["orders"])] == ["committed", "committed"]
+    late = broker.deliver_late("WriteTxnMarkers", "old", topic="orders", partition=0)
+    assert late == ["TRANSACTION_COORDINATOR_FENCED"]
+    with pytest.raises(ControlError, match="epoch must be a whole number from 7001"):
+        broker.seed(coordinator_epoch={"transactional_id": "old", "epoch": 7_000})
