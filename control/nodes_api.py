@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 
-from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
+from stuntbroker.broker.cluster.moves import change_leader, reassign
 from stuntbroker.broker.cluster.nodes import Node
 from stuntbroker.broker.listener import CannotListen
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.control.faults import Fault, FaultError, check_number, check_text, part_of
+from stuntbroker.control.faults import TIMES_MS_MAX, FaultError, check_number, check_text, part_of
+from stuntbroker.control.nodes import change_node, node_as_json, nodes
 from stuntbroker.control.operations import Operation, Problem, body_of
-from stuntbroker.control.schemas import MOVE_BODY, NODE_BODY, NODE_STATES, RUNNING, STOPPED
+from stuntbroker.control.schemas import MOVE_BODY, NODE_BODY
 from stuntbroker.protocol.hashing import partition_for
 from stuntbroker.storage.errors import StorageError
 
@@ -21,40 +22,12 @@ if TYPE_CHECKING:
     from stuntbroker.broker.topics import Topic
     from stuntbroker.control.control import Control
 
-SLOW: Final = "delay_ms"
 INT_MAX: Final = (1 << 31) - 1
-LOAD_MS_MAX: Final = 24 * 3_600_000
 OfControl = Callable[["Control", Request], Awaitable[Any]]
 
 
-def _slow_fault(control: Control, node_id: int) -> Fault | None:
-    """The fault that makes a node slow: the one that delays everything there."""
-    for fault in control.injector.faults.values():
-        if fault.verb == SLOW and fault.match == {"node": node_id} and not fault.when:
-            return fault
-    return None
-
-
-def _node_as_json(control: Control, node: Node) -> dict[str, Any]:
-    broker, slow = control.broker, _slow_fault(control, node.id)
-    led = {topic.name: sum(place.leader == node.id for place in topic.placements) for topic in broker.topics}
-    return {
-        "id": node.id,
-        "rack": node.rack,
-        "state": RUNNING if node.is_up else STOPPED,
-        "slow_ms": 0 if slow is None else slow.value,
-        "listeners": {name: str(each.addresses[0].reachable()) for name, each in node.listeners.items()},
-        "connections": sum(each.listener.node_id == node.id for each in broker.connections),
-        "leads": {name: count for name, count in sorted(led.items()) if count},
-    }
-
-
 async def _nodes(control: Control, request: Request) -> Any:
-    nodes = control.broker.nodes
-    return {
-        "controller": nodes.controller,
-        "nodes": [_node_as_json(control, node) for node in nodes.by_id.values()],
-    }
+    return {"controller": control.broker.nodes.controller, "nodes": nodes(control)}
 
 
 def _known_node(control: Control, node_id: Any) -> Node:
@@ -68,26 +41,8 @@ def _known_node(control: Control, node_id: Any) -> Node:
 async def _change_node(control: Control, request: Request) -> Any:
     text = request.path_params["id"]
     node = _known_node(control, int(text) if text.isascii() and text.isdigit() and len(text) < 11 else text)
-    change = part_of({"node": await body_of(request)}, "node", {"state", "slow_ms"})
-    check_number(change, "node", "slow_ms", 0, LOAD_MS_MAX)
-    state = change.get("state")
-    if not change or (state is not None and state not in NODE_STATES):
-        raise FaultError("a node has state and slow_ms", 'as {"state": "stopped"}, or {"state": "running"}')
-    if "slow_ms" in change:
-        _slow_down(control, node.id, change["slow_ms"])
-    if state == STOPPED and node.is_up:
-        stop_node(control.broker, node)
-    elif state == RUNNING and not node.is_up:
-        await start_node(control.broker, node)
-    return _node_as_json(control, node)
-
-
-def _slow_down(control: Control, node_id: int, slow_ms: int) -> None:
-    before = _slow_fault(control, node_id)
-    if before is not None:
-        control.injector.remove(before.id)
-    if slow_ms:
-        control.injector.add({"match": {"node": node_id}, "do": {SLOW: slow_ms}})
+    await change_node(control, node, await body_of(request))
+    return node_as_json(control, node)
 
 
 async def _move(control: Control, request: Request) -> Any:
@@ -95,7 +50,7 @@ async def _move(control: Control, request: Request) -> Any:
     move = part_of({"move": await body_of(request)}, "move", set(MOVE_BODY["properties"]))
     for name in ("topic", "group", "transactional_id"):
         check_text(move, "move", name)
-    for name, highest in (("partition", INT_MAX), ("node", INT_MAX), ("load_ms", LOAD_MS_MAX)):
+    for name, highest in (("partition", INT_MAX), ("node", INT_MAX), ("load_ms", TIMES_MS_MAX)):
         check_number(move, "move", name, 0, highest)
     topic, index = _place(control, move)
     if "node" not in move:

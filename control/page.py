@@ -17,10 +17,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from stuntbroker.broker.listener import CannotListen
 from stuntbroker.control import page_views
 from stuntbroker.control.faults import FaultError
+from stuntbroker.control.nodes import change_node
 from stuntbroker.control.operations import BODY_MAX, parse_json
 from stuntbroker.control.schemas import ADVANCE_MS_MAX
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -201,10 +204,23 @@ async def _change_stop(host: BrokerHost, form: Form) -> None:
         stops.remove(id_)
 
 
+async def _change_node(host: BrokerHost, form: Form) -> None:
+    text = form.get("id", "")
+    known = host.broker.nodes.by_id
+    node = next((node for node_id, node in known.items() if str(node_id) == text), None)
+    if node is None:
+        raise FaultError(f"there is no node {text!r}")
+    try:
+        await change_node(host.control, node, {"state": form.get("state")})
+    except (CannotListen, StorageError) as fault:
+        raise FaultError(str(fault)) from fault
+
+
 ACTIONS: Final[dict[str, Callable[[BrokerHost, Form], Awaitable[None]]]] = {
     "clock": _clock,
     "add-fault": _add_fault,
     "change-fault": _change_fault,
     "add-stop": _add_stop,
     "change-stop": _change_stop,
+    "change-node": _change_node,
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stuntbroker.control import state
 from stuntbroker.control.faults import texts_in
 from stuntbroker.control.log_reading import batches_from, records_in
+from stuntbroker.control.nodes import nodes
 from stuntbroker.control.points import POINTS
 from stuntbroker.protocol.batches.compression import CompressionError
 from stuntbroker.protocol.batches.records import BatchHeader, Record, marker_of
@@ -69,6 +70,7 @@ def overview(host: BrokerHost) -> dict[str, Any]:
         "fences": fences[-ROWS_MAX:][::-1],
         "partitions": list(islice(_partitions(host), ROWS_MAX)),
         "groups": groups(host),
+        "nodes": nodes(control) if broker.nodes.are_many else [],
         "faults": [
             {**fault.as_json(), "held": control.injector.held(fault.id)} for fault in control.injector.faults.values()
         ],
@@ -101,7 +103,7 @@ def _partitions(host: BrokerHost) -> Iterator[dict[str, Any]]:
             if not topic.internal or log.next_offset:
                 shown = state.partition(host.broker, topic.name, log.index)
                 if shown is not None:
-                    yield {"topic": topic.name, **shown}
+                    yield {"topic": topic.name, "leader": topic.placements[log.index].leader, **shown}
 
 
 def groups(host: BrokerHost) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from stuntbroker.control.conditions import FIELDS as CONDITION_FIELDS
 from stuntbroker.control.faults import NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
 from stuntbroker.control.late import KEYS
+from stuntbroker.control.nodes import NODE_STATES
 from stuntbroker.control.points import ACTIONS
 from stuntbroker.protocol.api_keys import APIS
 
@@ -141,7 +142,6 @@ SEED_BODY: Final = {
     },
 }
 
-RUNNING, STOPPED = NODE_STATES = ("running", "stopped")
 NODE_BODY: Final = {
     "type": "object",
     "minProperties": 1,

@@ -244,3 +244,21 @@ def test_a_person_hands_the_token_over_once() -> None:
         name = cookie.partition("=")[0]
         assert name == f"stuntbroker-token-{urlsplit(url).port}"
         assert Browser(url, Cookie=f"{name}=wrong").ask("GET", "/").status == 401
+
+
+def test_nodes_are_shown_with_what_they_lead_and_are_stopped_and_started() -> None:
+    with run_broker(topics={"payments": 3}, nodes=3) as broker:
+        browser = Browser(broker.control_url)
+        assert '<h2 id="nodes">Nodes</h2>' in browser.get("/")
+        assert "node 2, 0" in browser.get("/")
+
+        browser.send("change-node", id="2", state="stopped")
+        stopped = browser.get("/")
+        assert "Start<span" in stopped and "node 2, 0" not in stopped and "node 3, 1" in stopped
+        browser.send("change-node", id="2", state="running")
+        assert "Start<span" not in browser.get("/")
+        assert "there is no node" in browser.send("change-node", id="9", state="stopped").text
+
+
+def test_a_broker_of_one_node_has_no_nodes_on_its_page(browser: Browser) -> None:
+    assert "Nodes" not in browser.get("/")
