@@ -171,7 +171,7 @@ def test_the_epoch_of_a_coordinator_can_be_seeded_and_markers_of_an_older_one_ar
         producer.commit_transaction(10)
 
     assert [each.end for each in broker.outcomes(["orders"])] == ["committed", "committed"]
-    late = broker.deliver_late("WriteTxnMarkers", "old", topic="orders", partition=0)
-    assert late == ["TRANSACTION_COORDINATOR_FENCED"]
+    errors = broker.deliver_late("WriteTxnMarkers", "old", topic="orders", partition=0)
+    assert errors == ["TRANSACTION_COORDINATOR_FENCED"]
     with pytest.raises(ControlError, match="epoch must be a whole number from 7001"):
         broker.seed(coordinator_epoch={"transactional_id": "old", "epoch": 7_000})
