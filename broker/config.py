@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from stuntbroker.broker.properties import (
     BROKER,
     IN_OTHER_UNITS,
+    INT_MAX,
     INTERNAL_REPLICATION_FACTORS,
     TOPIC,
     ConfigError,
@@ -79,6 +80,8 @@ class BrokerConfig:
 
     def _check_replication(self) -> None:
         nodes = self._values["stuntbroker.nodes"]
+        if self._values["node.id"] + nodes - 1 > INT_MAX:
+            raise ConfigError(f"node.id: {nodes} nodes need ids up to {nodes - 1} more, and the last is {INT_MAX}")
         # Unlike Kafka: one copy by default where nothing is given, and then a node that stops takes topics with it.
         for name in ("default.replication.factor", *INTERNAL_REPLICATION_FACTORS):
             if name not in self.given:

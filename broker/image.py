@@ -4,6 +4,7 @@
 |---|---|
 | `{"create": name, "id": 32 hex digits, "partitions": n, "configs": {name: text}}` | no topic has the name, or ever had the id |
 | `{"partitions": name, "count": n}` | there is, and has fewer |
+| in both: `"placed": {partition: [leader, node ...]}` | it has these partitions |
 | `{"configs": name, "set": {name: text}}` | there is |
 | `{"placed": name, "partitions": {partition: [leader, node ...]}}` | there is, and has these partitions |
 | `{"delete": name}` | there is |
@@ -27,6 +28,8 @@ from stuntbroker.broker.quotas import ENTITY_TYPES, Entity, Values, entity_of
 from stuntbroker.broker.topic_names import TopicNameError, check_name
 from stuntbroker.storage.ownership import Deleted
 
+PLACED: Final = {"placed"}
+"""What a change that makes partitions may say beside: `{partition: [leader, node ...]}`, where there are several nodes."""
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -82,7 +85,9 @@ class _InvalidChange(ValueError):
 
 def _apply(image: Image, change: dict[str, Any]) -> None:
     match change:
-        case {"create": str(name), "id": str(text), "partitions": count, "configs": configs, **others} if not others:
+        case {"create": str(name), "id": str(text), "partitions": count, "configs": configs, **others} if (
+            others.keys() <= PLACED
+        ):
             check_name(name)
             if name in image.topics:
                 raise _InvalidChange(f"topic {name} is made, which there is")
@@ -90,15 +95,15 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
                 raise _InvalidChange(f"topic {name} gets an id that is none, or another's: {text!r}")
             image.topics[name] = TopicImage(bytes.fromhex(text), _number(count, 1, INT_MAX), _texts(configs))
             image.ids.add(bytes.fromhex(text))
-        case {"partitions": str(name), "count": count, **others} if not others:
+            _place(image, name, others.get("placed", {}))
+        case {"partitions": str(name), "count": count, **others} if others.keys() <= PLACED:
             topic = _topic(image, name)
             image.topics[name] = topic._replace(partitions=_number(count, topic.partitions, INT_MAX))
+            _place(image, name, others.get("placed", {}))
         case {"configs": str(name), "set": configs, **others} if not others:
             image.topics[name] = _topic(image, name)._replace(configs=_texts(configs))
-        case {"placed": str(name), "partitions": dict(placements), **others} if not others:
-            topic = _topic(image, name)
-            placed = {_index(text, topic.partitions): _placement(nodes) for text, nodes in placements.items()}
-            image.topics[name] = topic._replace(placements={**topic.placements, **placed})
+        case {"placed": str(name), "partitions": placements, **others} if not others:
+            _place(image, name, placements)
         case {"delete": str(name), **others} if not others:
             topic = _topic(image, name)
             ids, partitions = image.deleted.get(name, (set(), 0))
@@ -115,6 +120,14 @@ def _apply(image: Image, change: dict[str, Any]) -> None:
             _apply_quotas(image, _entity(entity_names), _texts(values))
         case _:
             raise _InvalidChange(f"a change of no known kind, with {', '.join(map(repr, change)) or 'nothing in it'}")
+
+
+def _place(image: Image, name: str, placements: Any) -> None:
+    topic = _topic(image, name)
+    if not isinstance(placements, dict):
+        raise _InvalidChange(f"not the places of partitions: {placements!r}")
+    placed = {_index(text, topic.partitions): _placement(nodes) for text, nodes in placements.items()}
+    image.topics[name] = topic._replace(placements={**topic.placements, **placed})
 
 
 def _apply_quotas(image: Image, entity: Entity, values: dict[str, str]) -> None:

@@ -26,6 +26,7 @@ USUAL_NAMES: Final[dict[str, str]] = {
 """Name of a listener -> its security protocol, where listener.security.protocol.map has no other."""
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")
 PORT_DEFAULT: Final = 9092
+PORT_MAX: Final = 65_535
 PORT_TRIES: Final = 20
 
 
@@ -65,7 +66,7 @@ def parse_address(text: str, what: str, protocols: Mapping[str, str] = USUAL_NAM
         if protocol != "PLAINTEXT":
             raise ConfigError(f"{what}: {text!r}: only PLAINTEXT listeners are served")
     host, colon, port = (address if separator else text.strip()).rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
         raise ConfigError(f"{what}: {text!r} is not HOST:PORT")
     return scheme.upper() if separator else DEFAULT_NAME, Address(host.strip("[]"), int(port))
 
@@ -122,6 +123,12 @@ def listeners_of(config: BrokerConfig, host: str | None = None, port: int | None
     ]
     _check_ports([(each.name, Address(each.host, each.port)) for each in first])
     nodes = config["stuntbroker.nodes"]
+    for each in first:
+        for what, port in (("listeners", each.port), ("advertised.listeners", each.advertised_port)):
+            if port and port + nodes - 1 > PORT_MAX:
+                raise ConfigError(
+                    f"{what}: {nodes} nodes need the {nodes - 1} ports behind {port}, and the last is {PORT_MAX}"
+                )
     listeners = [listener.of_node(number) for number in range(nodes) for listener in first]
     advice = f": a listener of {nodes} nodes also has the {nodes - 1} ports behind its own"
     _check_ports([(each.name, Address(each.host, each.port)) for each in listeners], advice)
@@ -307,6 +314,11 @@ class Listener:
     def beside(self, config: BrokerConfig) -> Listener:
         """Return a listener for a broker beside this one, on a port of the kernel's choice."""
         return self._copy(0, config, None)
+
+    @property
+    def advertised_port(self) -> int:
+        """The port of the address that clients are told; 0 for the one by which they came."""
+        return 0 if self._advertised is None else self._advertised.port
 
     def of_node(self, node_number: int) -> Listener:
         """Return the same listener of another node, on the port that is so much higher."""

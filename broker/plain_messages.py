@@ -181,7 +181,7 @@ def _elements_for(name: str, element: type[Message], request: Plain) -> list[Pla
         (value for kind in KINDS if kind in name for key, value in lists.items() if kind in key),
         next(iter(lists.values()), []) if len(lists) == 1 else [],
     )
-    first = next(field for field in element.__slots__ if not field.startswith("error_"))
+    first = next((field for field in element.__slots__ if not field.startswith("error_")), "")
     return [each if isinstance(each, dict) else {first: each} for each in chosen]
 
 

@@ -114,12 +114,8 @@ class Broker:
         if self.syncer is not None and self.is_new:
             self.syncer.path_created(os.path.dirname(os.path.abspath(self.data_dir.path)))
         self.turn = Turn(self._in_next_turn, self._write_failed, self._answer_refused, self.data_dir.points)
-        rack = self.config["broker.rack"]
-        racks = (
-            [each.strip() for each in rack.split(",") if each.strip()]
-            if self.config["stuntbroker.nodes"] > 1
-            else [rack]
-        )
+        rack, are_many = self.config["broker.rack"], self.config["stuntbroker.nodes"] > 1
+        racks = [each.strip() for each in rack.split(",")] if are_many else [rack]
         self.nodes = Nodes(self.node_id, self.listeners, racks)
         self.topics = Topics(self.data_dir, self.config, self.syncer, self.turn, self.chance, self.nodes)
         try:
@@ -260,8 +256,12 @@ class Broker:
 
     async def open_node(self, node_id: int) -> None:
         """Listen where a node has listened before. Raises CannotListen."""
-        for listener in self.nodes.by_id[node_id].listeners.values():
-            await self._listen(listener, listener.bind(listener.addresses[0].port))
+        try:
+            for listener in self.nodes.by_id[node_id].listeners.values():
+                await self._listen(listener, listener.bind(listener.addresses[0].port))
+        except CannotListen:
+            self.close_node(node_id)
+            raise
 
     def close_node(self, node_id: int) -> None:
         """Listen no more for a node, and close its connections at once."""

@@ -136,8 +136,8 @@ class Topics:
         self.data_dir.check_free(name, range(count))
         topic = Topic(name, topic_id or self.new_id(), dict(configs))
         topic.placements = self.new_placements(range(count), replicas, replication_factor)
-        self.journal({"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
-        self.journal_placements(topic, range(count))
+        change = {"create": name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs}
+        self.journal(change | self._placed(topic.placements))
         self._add(topic, count)
         return topic
 
@@ -157,7 +157,12 @@ class Topics:
     def journal_placements(self, topic: Topic, indexes: Iterable[int]) -> None:
         """Take note of where partitions are now. Raises StorageError."""
         if self.nodes.are_many or any(log.leader_epoch for log in topic.partitions):
-            self.journal(_placed(topic, indexes))
+            placements = {index: topic.placements[index] for index in indexes}
+            self.journal({"placed": topic.name, "partitions": _nodes_of(placements)})
+
+    def _placed(self, placements: list[Placement], first: int = 0) -> dict[str, Any]:
+        """What the change that makes partitions says of where they are: nothing where there is one node."""
+        return {"placed": _nodes_of(dict(enumerate(placements, first)))} if self.nodes.are_many else {}
 
     def internal(self, name: str) -> Topic:
         """One of the broker's own topics, made when it is first needed."""
@@ -181,9 +186,9 @@ class Topics:
         """Have more partitions, on these nodes, or on as many as the first one has copies. Raises StorageError."""
         more = range(len(topic.partitions), count)
         self.data_dir.check_free(topic.name, more)
-        self.journal({"partitions": topic.name, "count": count})
-        topic.placements += self.new_placements(more, replicas, len(topic.placements[0].replicas))
-        self.journal_placements(topic, more)
+        placements = self.new_placements(more, replicas, len(topic.placements[0].replicas))
+        self.journal({"partitions": topic.name, "count": count} | self._placed(placements, more.start))
+        topic.placements += placements
         self._grow(topic, count)
 
     def set_configs(self, topic: Topic, configs: dict[str, str]) -> None:
@@ -247,9 +252,10 @@ class Topics:
         changes: list[dict[str, Any]] = []
         for topic in self.by_name.values():
             count = len(topic.partitions)
-            changes.append({"create": topic.name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs})
+            change = {"create": topic.name, "id": topic.id.hex(), "partitions": count, "configs": topic.configs}
             if self.nodes.are_many or any(log.leader_epoch for log in topic.partitions):
-                changes.append(_placed(topic, range(count)))
+                change["placed"] = _nodes_of(dict(enumerate(topic.placements)))
+            changes.append(change)
         return changes
 
     # --- inside
@@ -350,13 +356,9 @@ def coordinator_of(topic: Topic, key: str) -> Placement:
     return topic.placements[partition_for(key, len(topic.placements))]
 
 
-def _placed(topic: Topic, indexes: Iterable[int]) -> dict[str, Any]:
-    """The change of the journal that says where partitions are."""
-    placements = {index: topic.placements[index] for index in indexes}
-    return {
-        "placed": topic.name,
-        "partitions": {str(index): [each.leader, *each.replicas] for index, each in placements.items()},
-    }
+def _nodes_of(placements: Mapping[int, Placement]) -> dict[str, list[int]]:
+    """Where partitions are, as the journal has it: the leader and all replicas of each."""
+    return {str(index): [each.leader, *each.replicas] for index, each in placements.items()}
 
 
 def _prefix(name: str) -> str:

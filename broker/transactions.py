@@ -7,9 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stuntbroker.broker.fences import Fences
+from stuntbroker.broker.marker_slices import next_slice
 from stuntbroker.broker.producer_ids import ProducerIds
 from stuntbroker.broker.properties import KIP_588
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
+from stuntbroker.broker.topics import coordinator_of
 from stuntbroker.coordinator.actor import MARKERS_IN_A_SLICE_MAX, Actor, Hold, OnReply
 from stuntbroker.coordinator.machine import expires_at_ms, has_expired
 from stuntbroker.coordinator.records import (
@@ -57,8 +59,6 @@ NO_CONTEXT = Context(-1, 0, -1)
 OPEN = frozenset({ONGOING, *PREPARED})
 IDS_PER_SLICE = 1_000
 """Ids that are looked at, or forgotten, before others have their turn."""
-COST_OF_FILES = 10
-"""Cost of a marker in a partition that has no files yet. A marker in any other partition costs 1."""
 
 
 class Transactions:
@@ -288,7 +288,7 @@ class Transactions:
         partitions = iter(txn.partitions)
 
         def go_on() -> None:
-            chosen = self._next_slice(partitions)
+            chosen = next_slice(self.broker.topics.logs, partitions)
             try:
                 self._write_markers(txn, chosen)
             except StorageError as fault:
@@ -301,19 +301,6 @@ class Transactions:
                 written()
 
         self.broker.timers.soon(go_on)
-
-    def _next_slice(self, partitions: Iterator[TopicPartition]) -> list[TopicPartition]:
-        """The partitions whose markers are written in one turn of the event loop."""
-        log_of = self.broker.topics.logs.get
-        chosen: list[TopicPartition] = []
-        left = MARKERS_IN_A_SLICE_MAX
-        for partition in partitions:
-            chosen.append(partition)
-            log = log_of(partition)
-            left -= 1 if log is None or log.segments else COST_OF_FILES
-            if left <= 0:
-                break
-        return chosen
 
     def _write_markers(self, txn: Txn, partitions: Iterable[TopicPartition]) -> None:
         broker = self.broker
@@ -362,12 +349,20 @@ class Transactions:
         if any(log.records for log in self._log):
             return 0
         soonest_ms = None
-        for txn in [actor.txn for actor in self.open if not actor.busy]:
+        for txn in [actor.txn for actor in self._idle()]:
             expires_ms = 0 if txn.phase in PREPARED else expires_at_ms(txn)
             if expires_ms is not None and (soonest_ms is None or expires_ms < soonest_ms):
                 soonest_ms = expires_ms
         clock = self.broker.clock
         return None if soonest_ms is None else soonest_ms - clock.now_ms() + clock.monotonic_ms()
+
+    def _idle(self) -> list[Actor]:
+        """Open transactions of which no request is under way, and whose coordinator knows them."""
+        idle = [actor for actor in self.open if not actor.busy]
+        if not idle or not self.broker.topics.nodes.are_many:
+            return idle
+        topic = self.broker.topics.by_name[TXN_STATE]
+        return [actor for actor in idle if coordinator_of(topic, actor.txn.transactional_id).is_loaded]
 
     def sweep(self) -> None:
         """Aborts what timed out, finishes what a fault left prepared, and writes what came late."""
@@ -378,7 +373,7 @@ class Transactions:
         except StorageError:
             return  # The log has said so, and the broker ends.
         now_ms = self.broker.clock.now_ms()
-        for actor in [a for a in self.open if not a.busy and (a.txn.phase in PREPARED or has_expired(a.txn, now_ms))]:
+        for actor in [a for a in self._idle() if a.txn.phase in PREPARED or has_expired(a.txn, now_ms)]:
             txn = actor.txn
             try:
                 if txn.phase in PREPARED:

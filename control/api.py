@@ -173,7 +173,7 @@ async def _remove_stops(control: Control, request: Request) -> Any:
     return {"stops": [stop.as_json() for stop in stops]}
 
 
-async def _wait(control: Control, request: Request) -> Any:
+async def _wait(host: BrokerHost, request: Request) -> Any:
     body = await body_of(request)
     if unknown := body.keys() - {"until", "timeout_ms"}:
         raise Problem(400, f"there is no {', '.join(sorted(unknown))}", "give until and timeout_ms")
@@ -182,7 +182,7 @@ async def _wait(control: Control, request: Request) -> Any:
         terms = read_condition(body.get("until"))
     except FaultError as fault:
         raise Problem(400, str(fault), fault.hint) from fault
-    missing = await wait_until(control.broker, terms, timeout_ms / 1_000)
+    missing = await wait_until(lambda: host.broker, terms, timeout_ms / 1_000)
     if missing:
         raise Problem(408, f"not within {timeout_ms} ms: {'; '.join(missing)}", "see GET /v1/requests for what came")
     return {"until": body["until"]}
@@ -354,7 +354,7 @@ OPERATIONS: Final = (
     Operation("GET", "/v1/plan", "All faults and stops and the clock, as a plan", _plan),
     Operation("PUT", "/v1/plan", "Carry out a plan instead of all faults and stops", _put_plan, PLAN_BODY),
     Operation("GET", "/v1/plans", "Plans that come with the broker", _plans),
-    Operation("POST", "/v1/wait", "Wait until something is true", _wait, UNTIL_BODY),
+    Operation("POST", "/v1/wait", "Wait until something is true", None, UNTIL_BODY, of_host=_wait),
     Operation("POST", "/v1/seed", "Bring about a state that would take long to come to", _seed, SEED_BODY),
     Operation("POST", "/v1/late", "Have a request of a producer arrive late", _deliver_late, LATE_BODY),
     *nodes_api.OPERATIONS,

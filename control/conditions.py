@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stuntbroker.control import state
@@ -113,10 +114,14 @@ def value_of(broker: Broker, term: Term) -> Any:
     return None if shown is None else shown[term.name]
 
 
-async def wait_until(broker: Broker, terms: list[Term], timeout_s: float) -> list[str]:
-    """Wait until all is true; what was not, as "phase of pay is Ongoing", when that takes longer. Time is the machine's."""
-    deadline_ms = broker.clock.client_ms() + round(timeout_s * 1_000)
+async def wait_until(current: Callable[[], Broker], terms: list[Term], timeout_s: float) -> list[str]:
+    """Wait until all is true; what was not, as "phase of pay is Ongoing", when that takes longer. Time is the machine's.
+
+    `current`: gives the broker, which another one may have replaced meanwhile.
+    """
+    deadline_ms = current().clock.client_ms() + round(timeout_s * 1_000)
     while True:
+        broker = current()
         values = [(term, value_of(broker, term)) for term in terms]
         open_terms = [(term, value) for term, value in values if not term.is_met_by(value)]
         if not open_terms or broker.clock.client_ms() >= deadline_ms:

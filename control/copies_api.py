@@ -10,6 +10,7 @@ from starlette.requests import Request
 from stuntbroker.broker.listener import CannotListen
 from stuntbroker.control.faults import TEXT_MAX, FaultError
 from stuntbroker.control.host import FORKS_MAX, addresses_of
+from stuntbroker.control.nodes import nodes
 from stuntbroker.control.operations import Operation, Problem, body_of
 from stuntbroker.control.schemas import FORK_BODY, FORKS_AT_ONCE_MAX, RESTORE_BODY, SNAPSHOT_BODY
 from stuntbroker.control.snapshot import Snapshot, take_snapshot
@@ -68,7 +69,13 @@ async def _reset(host: BrokerHost, request: Request) -> Any:
 
 def _fork_as_json(id_: str, fork: BrokerHost) -> Any:
     listeners = addresses_of(fork.broker.listeners)
-    return {"id": id_, "kafka": next(iter(listeners.values())), "listeners": listeners, "control": fork.control_address}
+    return {
+        "id": id_,
+        "kafka": next(iter(listeners.values())),
+        "nodes": [next(iter(each["listeners"].values())) for each in nodes(fork.control)],
+        "listeners": listeners,
+        "control": fork.control_address,
+    }
 
 
 async def _forks(host: BrokerHost, request: Request) -> Any:

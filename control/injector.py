@@ -211,7 +211,7 @@ class Injector:
     async def _release_when(self, fault: Fault, kept: list[_Request], terms: list[Term]) -> None:
         """Carry out what a fault keeps as soon as its condition is true, unless that has happened meanwhile."""
         while self._kept.get(fault.id) is kept:
-            if not await wait_until(self._broker, terms, 0):
+            if not await wait_until(lambda: self._broker, terms, 0):
                 self.release(fault.id)
                 return
             await asyncio.sleep(POLL_S)

@@ -52,9 +52,9 @@ async def change_node(control: Control, node: Node, change: Any) -> None:
         raise FaultError("a node has state and slow_ms", 'as {"state": "stopped"}, or {"state": "running"}')
     if "slow_ms" in given:
         _slow_down(control, node.id, given["slow_ms"])
-    if state == STOPPED and node.is_up:
+    if state == STOPPED:
         stop_node(control.broker, node)
-    elif state == RUNNING and not node.is_up:
+    elif state == RUNNING:
         await start_node(control.broker, node)
 
 

@@ -65,7 +65,7 @@ async def _move(control: Control, request: Request) -> Any:
     if node.id not in placement.replicas:
         replicas = [node.id if each == placement.leader else each for each in placement.replicas]
         reassign(broker, topic, index, replicas if node.id in replicas else [node.id, *replicas[1:]])
-    if placement.leader != node.id or load_ms:
+    if placement.leader != node.id or load_ms or placement.is_loading:
         change_leader(broker, topic, index, node.id, load_ms)
     return {
         "topic": topic.name,
@@ -99,7 +99,9 @@ def _guarded(answer: OfControl) -> OfControl:
             return await answer(control, request)
         except FaultError as fault:
             raise Problem(400, str(fault), fault.hint) from fault
-        except (StorageError, CannotListen) as fault:
+        except CannotListen as fault:
+            raise Problem(503, f"it cannot be done: {fault}", "somebody else has the node's port: end that") from fault
+        except StorageError as fault:
             raise Problem(503, f"it cannot be done: {fault}", "is a stop at work that has it fail?") from fault
 
     return guarded

@@ -339,7 +339,10 @@ class Oracle:
                 offsets.committed[key] = staged
 
     def _check_offsets(self) -> None:
-        for offsets in self._offsets.values():
+        offsets_topic = self._broker.topics.get(OFFSETS)
+        for partition, offsets in self._offsets.items():
+            if offsets_topic is not None and not offsets_topic.placements[partition].is_loaded:
+                continue  # Nobody can ask for them now.
             for key in offsets.seen:
                 group_id, topic, index = key
                 known = offsets.committed.get(key)

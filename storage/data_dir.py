@@ -23,6 +23,7 @@ from stuntbroker.storage.errors import DataDirLocked, StorageError, storage_erro
 from stuntbroker.storage.journal import change_of, is_whole, line_of
 from stuntbroker.storage.leader_epochs import (
     CHECKPOINT,
+    FIRST_LEADER,
     LeaderEpochs,
     as_checkpoint,
     begin_epoch,
@@ -240,10 +241,9 @@ class DataDir:
         def create(log: PartitionLog) -> None:
             try:
                 self.disk.make_folder(folder)
+                epochs = as_checkpoint(from_offset(log.leader_epochs, log.log_start_offset)).encode()
+                self.disk.replace_file(f"{folder}/{CHECKPOINT}", epochs, sync=self.path_created is not None)
                 self._write(f"{folder}/{METADATA}", metadata_of(topic_id))
-                self._write(
-                    f"{folder}/{CHECKPOINT}", as_checkpoint(from_offset(log.leader_epochs, log.log_start_offset))
-                )
             except OSError as fault:
                 raise storage_error(f"cannot create {folder}", fault) from fault
             if self.path_created is not None:
@@ -263,8 +263,11 @@ class DataDir:
         return log, cut
 
     def _read_leader_epochs(self, folder: str) -> LeaderEpochs:
+        """Raises StorageError. A folder without a file of records may be one whose making a kill cut short."""
         path = f"{folder}/{CHECKPOINT}"
         try:
+            if self.disk.kind(path) is None and not any(name.endswith(".log") for name in self.disk.names_in(folder)):
+                return FIRST_LEADER
             return read_checkpoint(self.disk.read_file(path).decode())
         except OSError as fault:
             raise StorageError(f"cannot read {path}: {fault.strerror}; put back a copy of that file") from fault

@@ -27,6 +27,7 @@ from stuntbroker.protocol.primitives import Buffer, DecodeError
 from stuntbroker.storage.disk import Disk, Kind
 from stuntbroker.storage.errors import StorageError
 from stuntbroker.storage.large_batch import SUFFIX as LARGE
+from stuntbroker.storage.leader_epochs import CHECKPOINT
 from stuntbroker.storage.partition import PartitionLog
 from stuntbroker.storage.producers import ProducerStates
 from stuntbroker.storage.segment import CRC_FROM, SUFFIXES, Segment, TooManyCandidates
@@ -34,7 +35,7 @@ from stuntbroker.storage.segmented_log import NO_SEGMENT
 
 _OURS: Final = re.compile(rf"([0-9]{{20}})({'|'.join(map(re.escape, SUFFIXES))})")
 _UNFINISHED: Final = re.compile(
-    rf"{_OURS.pattern}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned|[0-9]{{1,19}}{re.escape(LARGE)}"
+    rf"{_OURS.pattern}\.new|{re.escape(CHECKPOINT)}\.new|[0-9]{{1,19}}-[0-9]{{1,19}}\.cleaned|[0-9]{{1,19}}{re.escape(LARGE)}"
 )
 OFFSET_MAX: Final = 2**63 - 1
 _SWAP: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.swap")
@@ -69,7 +70,8 @@ def recover(log: PartitionLog, log_start_offset: int, clean: bool, truncate: boo
     log.log_start_offset = max(log_start_offset, segments[0].base_offset if segments else 0)
     log.next_offset = max(end, log.log_start_offset)
     if log.leader_epoch:  # What an epoch began behind may have been cut off.
-        log.leader_epochs = tuple((epoch, min(offset, log.next_offset)) for epoch, offset in log.leader_epochs)
+        known = [each for each in log.leader_epochs[:-1] if each[1] < log.next_offset]
+        log.leader_epochs = (*known, (log.leader_epoch, min(log.leader_epochs[-1][1], log.next_offset)))
     _remove_orphans(log, {segment.base_offset for segment in segments}, log.next_offset)
     _load_producers(log, read_again)
     log.aborted = [entry for segment in segments for entry in segment.aborted]

@@ -21,12 +21,21 @@ def problem_of_replicas(replicas: Sequence[int], nodes: Nodes) -> str | None:
     return None
 
 
-def problem_of_assignments(assignments: Iterable[Sequence[int]], nodes: Nodes) -> str | None:
-    """Return what is wrong with the replicas of a topic's partitions, which must all have as many."""
-    factor = None
-    for replicas in assignments:
+def problem_of_assignments(
+    assignments: Iterable[Sequence[int]], nodes: Nodes, factor: int | None = None, first: int = 0
+) -> str | None:
+    """Return what is wrong with the replicas of a topic's partitions from `first` on, which must all have as many.
+
+    `factor`: how many, where there are partitions before them.
+    """
+    for index, replicas in enumerate(assignments, first):
         if problem := problem_of_replicas(replicas, nodes):
             return problem
+        if not any(nodes.by_id[node_id].is_up for node_id in replicas):
+            return (
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+                "controlled shutdown."
+            )
         if factor is not None and len(replicas) != factor:
             return (
                 f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "

@@ -6,7 +6,7 @@ part, which is added to the answer. Fetches are looked at by their handler, each
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,13 +35,21 @@ PRODUCE: Final = 0
 ENDPOINTS_FROM: Final = 10
 """Version of Produce from which an answer says who leads instead."""
 ALL_ACKS: Final = -1
+MANY_GROUPS_FROM: Final = 8
+"""Version of OffsetFetch from which it is about several groups."""
+NO_PROTOCOL_FROM: Final = 7
+"""Version of JoinGroup from which an answer may have no protocol."""
+PARTITIONS: Final = ("partition_responses", "partitions")
+"""How the list of partitions is called in a topic of an answer."""
 OK: Final = ErrorCode.NONE
 
 Keys = Callable[[Any, int], list[str]]
 """The groups or transactional ids that a request of a version names."""
 GROUP_OF: Final[dict[int, Keys]] = {
     8: lambda request, version: [request.group_id],
-    9: lambda request, version: [each.group_id for each in request.groups] if version >= 8 else [request.group_id],
+    9: lambda request, version: (
+        [each.group_id for each in request.groups] if version >= MANY_GROUPS_FROM else [request.group_id]
+    ),
     11: lambda request, version: [request.group_id],
     12: lambda request, version: [request.group_id],
     13: lambda request, version: [request.group_id],
@@ -110,13 +118,13 @@ class NodeGate:
             return handle(connection, request, version)
         error = next(filter(None, errors))
         if all(errors) or key not in LISTS:
-            return made_answer(key, plain_request(key, request), error)
+            return _refusal(key, version, request, error)
         listed, answered = LISTS[key]
         own, foreign = copy(request), copy(request)
         both = list(zip(getattr(request, listed), errors, strict=True))
         setattr(own, listed, [each for each, error in both if not error])
         setattr(foreign, listed, [each for each, error in both if error])
-        refusal = made_answer(key, plain_request(key, foreign), error)
+        refusal = _refusal(key, version, foreign, error)
         return self._handle_rest(handle, connection, own, version, refusal, answered)
 
     def _handle_rest(
@@ -129,7 +137,7 @@ class NodeGate:
             response = decoded_answer(route.key, version, route.flexible_response, answer)
             if response is None:
                 return answer
-            setattr(response, answered, [*getattr(response, answered), *getattr(refusal, answered)])
+            setattr(response, answered, _merged(getattr(response, answered), getattr(refusal, answered)))
             return response
 
         return handle_and_look(handle, connection, own, version, with_refusal)
@@ -153,7 +161,7 @@ class NodeGate:
             return handle(connection, request, version)
         own_request, foreign_request = copy(request), copy(request)
         own_request.topics, foreign_request.topics = own_topics, foreign_topics
-        refusal = made_answer(key, plain_request(key, foreign_request), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refusal = _refusal(key, version, foreign_request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if not own_topics:
             return refusal
         return self._handle_rest(handle, connection, own_request, version, refusal, "topics")
@@ -183,7 +191,7 @@ class NodeGate:
                 return NO_ANSWER
             if isinstance(answer, bytes | bytearray):
                 answer = decoded_answer(PRODUCE, version, connection.route.flexible_response, answer)
-            return ProduceResponse([*answer.responses, *refused], 0, endpoints)
+            return ProduceResponse(_merged(answer.responses, refused), 0, endpoints)
 
         if not own:
             return with_refusal(None)
@@ -200,6 +208,8 @@ class NodeGate:
 
     def _refused(self, topic: Topic, index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:
         answer = PartitionProduceResponse(index, error, -1)
+        if error == ErrorCode.NOT_ENOUGH_REPLICAS:
+            answer.log_start_offset = topic.partitions[index].log_start_offset
         if version >= ENDPOINTS_FROM and error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             leader, epoch = topic.placements[index].leader, topic.partitions[index].leader_epoch
             answer.current_leader = LeaderIdAndEpoch(leader, epoch)
@@ -210,6 +220,51 @@ class NodeGate:
         parts = [part for topic in refused for part in topic.partition_responses]
         leaders = {part.current_leader.leader_id for part in parts if part.current_leader is not None}
         return [NodeEndpoint(*self._nodes.endpoint(leader, connection)) for leader in sorted(leaders) if leader >= 0]
+
+
+def _refusal(key: int, version: int, request: Any, error: ErrorCode) -> Any:
+    """The answer to a request that is refused as a whole. What does not name its subject is as Kafka has it."""
+    answer: Any = made_answer(key, plain_request(key, request), error)
+    match key:
+        case 9 if version >= MANY_GROUPS_FROM:
+            for group in answer.groups:
+                group.topics = []
+        case 9:
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.committed_offset = -1
+        case 11:
+            answer.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
+        case 13:
+            answer.members = []
+        case 21:
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.low_watermark = -1
+        case 23:
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.leader_epoch = -1
+        case 24:
+            answer.error_code = OK
+        case 26:
+            answer.producer_id = answer.producer_epoch = -1
+        case 47:
+            answer.topics = []
+    return answer
+
+
+def _merged(answered: Sequence[Any], refused: Sequence[Any]) -> list[Any]:
+    """The topics, groups or ids of an answer, with what was refused of the request: a topic is there once."""
+    partitions = next((name for name in PARTITIONS if answered and hasattr(answered[0], name)), None)
+    if partitions is None:
+        return [*answered, *refused]
+    merged = {
+        (each.name, getattr(each, "topic_id", None)) if hasattr(each, "name") else each.topic: each for each in answered
+    }
+    for each in refused:
+        key = (each.name, getattr(each, "topic_id", None)) if hasattr(each, "name") else each.topic
+        known = merged.setdefault(key, each)
+        if known is not each:
+            setattr(known, partitions, [*getattr(known, partitions), *getattr(each, partitions)])
+    return list(merged.values())
 
 
 def is_led(topic: Topic | None, index: int, node_id: int) -> bool:

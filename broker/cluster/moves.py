@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stuntbroker.broker.cluster.nodes import NO_LEADER, Node
 from stuntbroker.broker.topic_names import OFFSETS
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.services import Services
@@ -30,13 +31,15 @@ def change_leader(
     try:
         broker.topics.journal_placements(topic, [index])
     except BaseException:
-        placement.leader = before
+        placement.leader = before  # In a new epoch all the same.
         raise
-    broker.events.info("leader_changed", topic=topic.name, partition=index, leader=leader, leader_epoch=epoch)
-    if topic.internal:
-        _hand_over(broker, topic, index, load_ms)
-    for waiter in list(log.waiters):
-        waiter()
+    finally:
+        facts = {"leader": placement.leader, "leader_epoch": epoch}
+        broker.events.info("leader_changed", topic=topic.name, partition=index, **facts)
+        if topic.internal:
+            _hand_over(broker, topic, index, load_ms)
+        for waiter in list(log.waiters):
+            waiter()
 
 
 def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None:
@@ -54,6 +57,8 @@ def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None
                 broker.load_groups(index)
 
     placement.is_loading = load_ms > 0
+    if placement.leader == NO_LEADER:
+        return
     if load_ms:
         broker.timers.call_later(load_ms, load)
     else:
@@ -62,13 +67,16 @@ def _hand_over(broker: Services, topic: Topic, index: int, load_ms: int) -> None
 
 def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]) -> None:
     """Have a partition on other nodes; a leader that is among them goes on. Raises StorageError."""
-    # Unlike Kafka: it is done at once, as nothing need be copied, be a node stopped or not.
+    # Unlike Kafka: it is done at once, as nothing need be copied.
     placement, before = topic.placements[index], topic.placements[index].replicas
     placement.replicas = tuple(replicas)
     placement.in_sync = placement.replicas
     broker.nodes.update_in_sync(placement)
     try:
-        if (leader := broker.nodes.next_leader(placement)) != placement.leader:
+        leader = broker.nodes.next_leader(placement)
+        if leader != placement.leader or not set(before) <= set(
+            replicas
+        ):  # Who is no replica any more must hear of it.
             change_leader(broker, topic, index, leader)
         else:
             broker.topics.journal_placements(topic, [index])
@@ -79,7 +87,10 @@ def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]
 
 
 def stop_node(broker: Services, node: Node) -> None:
-    """End a node as if its process had been told to: others lead what it led, and nobody reaches it. Raises StorageError."""
+    """End a node as if its process had been told to: others lead what it led, and nobody reaches it. Raises StorageError.
+
+    After a fault, it may be called again.
+    """
     node.is_up = False
     broker.close_node(node.id)
     _elect_leaders(broker, node)
@@ -87,19 +98,27 @@ def stop_node(broker: Services, node: Node) -> None:
 
 async def start_node(broker: Services, node: Node) -> None:
     """Have a node come back: it leads what nobody else could lead meanwhile. Raises CannotListen, StorageError."""
-    await broker.open_node(node.id)
-    node.is_up = True
+    if not node.is_up:
+        await broker.open_node(node.id)
+        node.is_up = True
     _elect_leaders(broker, node)
 
 
 def _elect_leaders(broker: Services, node: Node) -> None:
+    """Have each partition of a node led by a replica that is up; a fault of one does not keep the others. Raises StorageError."""
+    failure: StorageError | None = None
     for topic in list(broker.topics):
         for index, placement in enumerate(topic.placements):
             if node.id in placement.replicas:
                 broker.nodes.update_in_sync(placement)
                 leader = broker.nodes.next_leader(placement)
                 if leader != placement.leader:
-                    change_leader(broker, topic, index, leader)
+                    try:
+                        change_leader(broker, topic, index, leader)
+                    except StorageError as fault:
+                        failure = failure or fault
+    if failure is not None:
+        raise failure
 
 
 def elect_preferred(broker: Services, topic: Topic, index: int) -> bool:

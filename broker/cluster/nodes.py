@@ -71,6 +71,11 @@ class Placement:
         self.is_loading = False
         """Its leader has taken it over, and does not yet know the groups or transactional ids in it."""
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether somebody knows what is coordinated in it."""
+        return self.leader != NO_LEADER and not self.is_loading
+
 
 class Nodes:
     """All nodes by id."""

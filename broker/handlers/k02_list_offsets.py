@@ -109,7 +109,10 @@ def _look_up(
         timestamp, offset = _first_at(log, part.timestamp, log.log_start_offset, left)
     if (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP) and offset >= end:
         timestamp, offset = -1, -1
-    epoch = epoch_at(log.leader_epochs, offset) if offset >= 0 else NO_EPOCH
+    if part.timestamp == LATEST:
+        epoch = log.leader_epoch
+    else:
+        epoch = epoch_at(log.leader_epochs, offset) if offset >= 0 else NO_EPOCH
     return ListOffsetsPartitionResponse(part.partition_index, ErrorCode.NONE, timestamp, offset, epoch)
 
 

@@ -74,9 +74,13 @@ def _grow(broker: Services, wanted: CreatePartitionsTopic, validate_only: bool) 
     replicas: list[list[int]] = []
     if wanted.assignments is not None:
         if len(wanted.assignments) != wanted.count - present:
-            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there must be one assignment for each new partition"
+            return (
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {wanted.count - present} additional partition(s), but only {len(wanted.assignments)} "
+                "assignment(s) were specified.",
+            )
         replicas = [list(assignment.broker_ids) for assignment in wanted.assignments]
-        if problem := problem_of_assignments(replicas, broker.nodes):
+        if problem := problem_of_assignments(replicas, broker.nodes, len(topic.placements[0].replicas), present):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem
     if not validate_only:
         try:

@@ -29,7 +29,7 @@ ELECTION_TYPES: Final = (0, 1)
 """Preferred and unclean."""
 UNCLEAN: Final = 1
 NOT_PREFERRED: Final = "The preferred leader was not available."
-NOBODY: Final = "Eligible topic partition leaders are not available"
+NOBODY: Final = "Eligible topic partition leaders are not available."
 
 
 def handle(connection: Connection, request: ElectLeadersRequest, version: int) -> ElectLeadersResponse | None:

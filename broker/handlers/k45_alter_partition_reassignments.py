@@ -79,6 +79,9 @@ def _reassign_partition(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {len(before)} to {len(partition.replicas)}",
         )
+    # Unlike Kafka: it keeps the old replicas until one of the new ones is up.
+    if not any(broker.nodes.by_id[node_id].is_up for node_id in partition.replicas):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "all of these brokers are stopped: start one of them before"
     if tuple(partition.replicas) != before:
         try:
             reassign(broker, topic, index, partition.replicas)

@@ -1,4 +1,4 @@
-"""DescribeCluster, key 60, versions 0-2: the nodes that are up. v1 endpoint type. v2 fenced brokers, of which there is none."""
+"""DescribeCluster, key 60, versions 0-2: the nodes that are up. v1 endpoint type. v2 fenced brokers: stopped ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ def handle(connection: Connection, request: DescribeClusterRequest, version: int
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.nodes.controller,
-        brokers=[DescribeClusterBroker(*endpoint, False) for endpoint in broker.nodes.endpoints(connection)],
+        brokers=[
+            DescribeClusterBroker(*broker.nodes.endpoint(node.id, connection), not node.is_up)
+            for node in broker.nodes.by_id.values()
+            if node.is_up or request.include_fenced_brokers
+        ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),

@@ -17,7 +17,6 @@ from stuntbroker.protocol.messages.describe_producers_response import (
 
 if TYPE_CHECKING:
     from stuntbroker.broker.connection import Connection
-    from stuntbroker.broker.services import Services
 
 KEY: Final = 61
 VERSIONS = range(0, 1)
@@ -25,19 +24,25 @@ VERSIONS = range(0, 1)
 
 def handle(connection: Connection, request: DescribeProducersRequest, version: int) -> DescribeProducersResponse | None:
     """Describe the producers that partitions know; None when the response comes later."""
-    response: DescribeProducersResponse | None = run_in_slices(connection, _each(connection.broker, request))
+    response: DescribeProducersResponse | None = run_in_slices(connection, _each(connection, request))
     return response
 
 
-def _each(broker: Services, request: DescribeProducersRequest) -> Steps:
+def _each(connection: Connection, request: DescribeProducersRequest) -> Steps:
+    broker, node_id = connection.broker, connection.listener.node_id
     topics = []
     for topic in request.topics:
         partitions = []
+        known = broker.topics.get(topic.name)
         missing = _missing(topic.name)
         for index in topic.partition_indexes:
             log = broker.topics.log(topic.name, index)
-            if log is None:
+            if log is None or known is None:
                 partitions.append(PartitionResponse(index, missing))
+                yield SEEN
+                continue
+            if node_id not in known.placements[index].replicas:
+                partitions.append(PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER))
                 yield SEEN
                 continue
             producers = [

@@ -60,6 +60,7 @@ def handle(
         if broker.nodes.are_many:
             for partition in partitions:
                 broker.nodes.show_stopped(partition)
+                partition.error_code = ErrorCode.NONE  # Unlike in Metadata.
         answered.append(
             DescribeTopicPartitionsResponseTopic(
                 ErrorCode.NONE, name, topic.id, topic.internal, partitions, TOPIC_OPERATIONS

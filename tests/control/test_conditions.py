@@ -64,18 +64,18 @@ FALSE: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("name", TRUE)
 async def test_what_is_true_is_not_waited_for(name: str, rig: Rig, client: Client) -> None:
-    assert await wait_until(rig.broker, read_condition(TRUE[name]), 0) == []
+    assert await wait_until(lambda: rig.broker, read_condition(TRUE[name]), 0) == []
 
 
 @pytest.mark.parametrize("name", FALSE)
 async def test_what_does_not_become_true_is_told_with_what_is(name: str, rig: Rig, client: Client) -> None:
     condition, text = FALSE[name]
-    assert await wait_until(rig.broker, read_condition(condition), 0) == [text]
+    assert await wait_until(lambda: rig.broker, read_condition(condition), 0) == [text]
 
 
 async def test_waiting_ends_when_it_becomes_true_also_while_the_broker_s_time_stands(rig: Rig, client: Client) -> None:
     waiting = asyncio.create_task(
-        wait_until(rig.broker, read_condition({"transactional_id": "pay", "phase": "CompleteCommit"}), 10)
+        wait_until(lambda: rig.broker, read_condition({"transactional_id": "pay", "phase": "CompleteCommit"}), 10)
     )
     await asyncio.sleep(0)
     assert not waiting.done()

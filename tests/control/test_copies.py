@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,7 @@ from stuntbroker.control.faults import FaultError
 from stuntbroker.control.host import BrokerHost
 from stuntbroker.control.snapshot import write_files
 from stuntbroker.fixture.broker import Broker
-from stuntbroker.fixture.control import ControlError
+from stuntbroker.fixture.control import ControlClient, ControlError
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
@@ -331,3 +332,15 @@ def test_a_snapshot_that_there_is_not_is_named(broker: Broker) -> None:
         with pytest.raises(ControlError, match="there is no snapshot 'nope'") as raised:
             call("nope")
         assert raised.value.status == 404
+
+
+def test_a_wait_goes_on_over_a_restore_and_looks_at_the_new_state(broker: Broker) -> None:
+    broker.produce("t", "1", "2", partition=0)
+    broker.snapshot("two")
+    broker.reset()
+    with ThreadPoolExecutor(1) as pool:
+        client = ControlClient(broker.control_url)
+        wait = pool.submit(client.post, "/v1/wait", {"until": {"topic": "t", "end_offset": 2}}, 20)
+        broker.restore("two")
+        assert wait.result()["until"] == {"topic": "t", "end_offset": 2}
+        client.close()

@@ -245,3 +245,57 @@ async def test_every_node_says_which_one_coordinates(version: int, rig: Rig) -> 
                 if node == listener + 1:
                     port = 9_092  # The address by which the client came.
                 assert (shown.error_code, shown.node_id, shown.port) == (0, node, port)
+
+
+async def test_a_topic_is_in_an_answer_once_however_many_nodes_its_partitions_have(rig: Rig) -> None:
+    produced = rig.client(1).ask(produce_to(rig, [0, 1, 2], 12), 12)
+    wanted = [ListOffsetsTopic(TOPIC, [ListOffsetsPartition(index, -1, -1) for index in range(3)])]
+    looked_up = rig.client(1).ask(ListOffsetsRequest(-1, 0, wanted), 6)
+
+    assert [topic.name for topic in produced.responses] == [topic.name for topic in looked_up.topics] == [TOPIC]
+
+
+async def test_nodes_that_are_all_stopped_are_assigned_nothing(rig: Rig) -> None:
+    from stuntbroker.broker.cluster.assignments import problem_of_assignments
+
+    nodes = rig.broker.nodes
+    stop_node(rig.broker, nodes.by_id[2])
+
+    assert problem_of_assignments([[1, 2], [2, 3]], nodes) is None
+    for assignments, factor, text in (
+        ([[1], [2]], None, "for partition 1 are fenced or in controlled shutdown"),
+        ([[1, 2], [1]], None, "1 replica(s), but this is not consistent with previous partitions, which have 2"),
+        ([[1]], 3, "1 replica(s), but this is not consistent with previous partitions, which have 3"),
+        ([[1, 9]], None, "broker 9, but no such broker is registered"),
+        ([[1, 1]], None, "the broker 1 more than once"),
+        ([[]], None, "an empty replica list"),
+    ):
+        assert text in (problem_of_assignments(assignments, nodes, factor) or "")
+
+
+@pytest.mark.parametrize(
+    "key, version, path, value",
+    [
+        (26, 5, ("producer_id",), -1),
+        (26, 5, ("producer_epoch",), -1),
+        (9, 1, ("topics", "partitions", "committed_offset"), -1),
+        (9, 10, ("groups", "topics"), []),
+        (11, 9, ("protocol_name",), None),
+        (13, 5, ("members",), []),
+        (21, 2, ("topics", "partitions", "low_watermark"), -1),
+        (23, 4, ("topics", "partitions", "leader_epoch"), -1),
+        (24, 5, ("error_code",), 0),
+        (47, 0, ("topics",), []),
+    ],
+)
+async def test_a_refusal_says_no_more_than_kafka_s(
+    key: int, version: int, path: tuple[str, ...], value: Any, rig: Rig
+) -> None:
+    topic = rig.broker.topics.get(TOPIC)
+    assert topic is not None
+
+    answer = rig.client(leader_of(rig, key) % 3).ask(valid_request(key, version, topic.id), version)
+
+    for name in path[:-1]:
+        answer = getattr(answer, name)[0]
+    assert getattr(answer, path[-1]) == value

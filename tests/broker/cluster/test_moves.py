@@ -301,3 +301,183 @@ async def test_who_waits_in_a_group_looks_for_the_new_coordinator_and_members_st
     assert newer.ask(beat, 2).error_code == 0  # Its session began when the group was loaded.
     rig.pass_time(30_001)
     assert newer.ask(beat, 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_topic_is_made_with_its_places_or_not_at_all(tmp_path: Path) -> None:
+    """One line of the journal: what a fault or a kill leaves must be all or nothing."""
+    async with running_rig(tmp_path, NODES) as rig:
+        lines = rig.broker.data_dir.journal_lines
+        rig.topic("t", 3)
+        assert rig.broker.data_dir.journal_lines == lines + 1
+        rig.broker.topics.add_partitions(topic_of(rig), 5)
+        assert rig.broker.data_dir.journal_lines == lines + 2
+        before = shown(rig)
+        await rig.broker.abandon()
+    async with running_rig(tmp_path, NODES) as rig:
+        assert shown(rig) == before
+
+
+async def test_partitions_that_could_not_be_added_leave_the_topic_as_it_was(rig: Rig) -> None:
+    from stuntbroker.storage.errors import StorageError
+
+    def fail(change: object) -> None:
+        raise StorageError("the disk is full")
+
+    before, rig.broker.data_dir.journal = shown(rig), fail  # type: ignore[method-assign]
+    with pytest.raises(StorageError):
+        rig.broker.topics.add_partitions(topic_of(rig), 6)
+
+    assert shown(rig) == before
+
+
+async def test_a_stop_that_failed_half_way_can_be_repeated(rig: Rig) -> None:
+    from stuntbroker.storage.errors import StorageError
+
+    node, journal = rig.broker.nodes.by_id[2], rig.broker.data_dir.journal
+
+    def fail_once(change: dict[str, Any]) -> None:
+        rig.broker.data_dir.journal = journal  # type: ignore[method-assign]
+        raise StorageError("the disk is full")
+
+    rig.broker.data_dir.journal = fail_once  # type: ignore[method-assign]
+    with pytest.raises(StorageError):
+        stop_node(rig.broker, node)
+    stop_node(rig.broker, node)
+
+    assert {leader for leader, *_ in shown(rig).values()} == {1, 3}
+
+
+async def test_a_node_that_cannot_come_back_listens_nowhere_and_may_try_again(tmp_path: Path) -> None:
+    from stuntbroker.broker.listener import CannotListen, bind
+
+    listeners = "A://127.0.0.1:0,B://127.0.0.1:0"
+    protocols = "A:PLAINTEXT,B:PLAINTEXT"
+    two = {"stuntbroker.nodes": "2", "listeners": listeners, "listener.security.protocol.map": protocols}
+    async with running_rig(tmp_path, two) as rig:
+        node = rig.broker.nodes.by_id[2]
+        ports = {name: each.addresses[0].port for name, each in node.listeners.items()}
+        stop_node(rig.broker, node)
+        (squatter,) = bind("127.0.0.1", ports["B"])
+        squatter.listen()
+
+        with pytest.raises(CannotListen):
+            await start_node(rig.broker, node)
+        with pytest.raises(OSError):
+            await asyncio.open_connection("127.0.0.1", ports["A"])
+        squatter.close()
+        await start_node(rig.broker, node)
+
+        for port in ports.values():
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+
+
+async def test_transactions_do_not_time_out_while_nobody_coordinates_them(tmp_path: Path) -> None:
+    alone = {**NODES, "transaction.state.log.replication.factor": "1"}
+    async with running_rig(tmp_path, alone) as rig:
+        rig.topic("t", 3)
+        topic = rig.broker.topics.internal(TXN_STATE)
+        leader = coordinator_of(topic, "pay").leader
+        begin(rig.client(leader - 1), "pay", timeout_ms=1_000)
+        stop_node(rig.broker, rig.broker.nodes.by_id[leader])
+
+        rig.pass_time(5_000)
+        assert rig.actor("pay").txn.phase.kafka_name == "Ongoing"
+        await start_node(rig.broker, rig.broker.nodes.by_id[leader])
+        rig.pass_time(200)
+        assert rig.actor("pay").txn.phase.kafka_name == "CompleteAbort"
+
+
+async def test_members_do_not_time_out_while_nobody_coordinates_their_group(tmp_path: Path) -> None:
+    from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
+    from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+    from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+
+    alone = {**NODES, "offsets.topic.replication.factor": "1"}
+    async with running_rig(tmp_path, alone) as rig:
+        leader = coordinator_of(rig.broker.topics.internal(OFFSETS), "g").leader
+        client = rig.client(leader - 1)
+        protocols = [JoinGroupRequestProtocol("range", b"")]
+        joined = client.ask(JoinGroupRequest("g", 6_000, 60_000, "", None, "consumer", protocols), 3)
+        parts = [SyncGroupRequestAssignment(joined.member_id, b"all")]
+        client.ask(SyncGroupRequest("g", joined.generation_id, joined.member_id, assignments=parts), 2)
+        stop_node(rig.broker, rig.broker.nodes.by_id[leader])
+        rig.pass_time(10_000)
+        await start_node(rig.broker, rig.broker.nodes.by_id[leader])
+        rig.pass_time(5_000)
+
+        beat = HeartbeatRequest("g", joined.generation_id, joined.member_id)
+        assert rig.client(leader - 1).ask(beat, 2).error_code == 0
+
+
+async def test_who_is_no_replica_any_more_hears_of_it_by_a_new_leader_epoch(rig: Rig) -> None:
+    topic = topic_of(rig)
+    for replicas, epoch in (([1, 2], 1), ([2, 1], 1), ([1, 2, 3], 1), ([1, 3], 2)):
+        reassign(rig.broker, topic, 0, replicas)
+        assert shown(rig)[0][:3] == (1, epoch, replicas)
+
+
+async def test_the_end_of_a_partition_is_of_its_last_epoch_wherever_a_transaction_is_open(rig: Rig) -> None:
+    from stuntbroker.protocol.messages.list_offsets_request import (
+        ListOffsetsPartition,
+        ListOffsetsRequest,
+        ListOffsetsTopic,
+    )
+
+    client = rig.client(coordinator_of(rig.broker.topics.internal(TXN_STATE), "pay").leader - 1)
+    given = begin(client, "pay")
+    data = batch(1, given.producer_id, given.producer_epoch, 0)
+    rig.client(0).ask(produce(data, "t", transactional_id="pay"), 9)
+    change_leader(rig.broker, topic_of(rig), 0, 2)
+
+    wanted = [ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, -1)])]
+    part = rig.client(1).ask(ListOffsetsRequest(-1, 1, wanted), 6).topics[0].partitions[0]
+
+    assert (part.offset, part.leader_epoch) == (0, 1)
+
+
+async def test_a_folder_whose_making_was_cut_short_is_opened_all_the_same(tmp_path: Path) -> None:
+    async with running_rig(tmp_path, NODES) as rig:
+        rig.topic("t", 3)
+        rig.client(0).ask(produce(batch(1), "t"), 9)
+    for path in (tmp_path / "t-0").iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+
+    async with running_rig(tmp_path, NODES) as rig:
+        rig.client(0).ask(produce(batch(1), "t"), 9)
+        assert rig.log("t", 0).next_offset == 1
+
+
+async def test_stopped_nodes_are_described_to_who_asks_for_them(rig: Rig) -> None:
+    from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
+
+    stop_node(rig.broker, rig.broker.nodes.by_id[2])
+
+    for wanted, expected in ((False, {1: False, 3: False}), (True, {1: False, 2: True, 3: False})):
+        answer = rig.client(0).ask(DescribeClusterRequest(False, 1, wanted), 2)
+        assert {broker.broker_id: broker.is_fenced for broker in answer.brokers} == expected
+
+
+@pytest.mark.parametrize(
+    "properties, text",
+    [
+        ({"listeners": "PLAINTEXT://127.0.0.1:65534"}, "listeners: 3 nodes need the 2 ports behind 65534"),
+        ({"listeners": "A://127.0.0.1:0", "advertised.listeners": "A://h:65535"}, "advertised.listeners: 3 nodes need"),
+        (
+            {"listeners": "A://127.0.0.1:9092,B://127.0.0.1:9093"},
+            "two listeners have the port 9093: a listener of 3 nodes",
+        ),
+        ({"node.id": str(2**31 - 1)}, "node.id: 3 nodes need ids up to 2 more"),
+        ({"default.replication.factor": "4"}, "4 copies cannot be kept by 3 brokers"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused_with_a_reason(properties: dict[str, str], text: str) -> None:
+    from stuntbroker.broker.config import BrokerConfig
+    from stuntbroker.broker.listener import listeners_of
+    from stuntbroker.broker.properties import ConfigError
+
+    protocols = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
+    with pytest.raises(ConfigError) as raised:
+        listeners_of(BrokerConfig({**NODES, **protocols, **properties}))
+    assert text in str(raised.value)
