@@ -144,7 +144,14 @@ def test_the_tests_of_the_page_about_failures_pass(tmp_path: Path) -> None:
     (tmp_path / "test_page.py").write_text("".join(blocks("fail-on-purpose.md", "python")), encoding="utf-8")
 
     done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--stuntbroker-strict"], tmp_path)
-    assert "13 passed" in done.stdout, done.stdout + done.stderr
+    assert "14 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_test_of_the_page_about_nodes_passes(tmp_path: Path) -> None:
+    (tmp_path / "test_page.py").write_text("".join(blocks("../nodes.md", "python")), encoding="utf-8")
+
+    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--stuntbroker-strict"], tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_lines_of_the_page_about_failures_work_one_after_the_other(tmp_path: Path) -> None:
