@@ -107,7 +107,8 @@ def test_a_compiled_wheel_serves_clients_right_and_wrong(tmp_path: Path) -> None
     if missing := missing_for_compiling():
         pytest.skip(f"nothing can be compiled here without {missing}")
     build = [sys.executable, ROOT / "tools" / "build_wheel.py", "--dist", tmp_path / "dist"]
-    done = subprocess.run(build, capture_output=True, text=True)
+    quick = os.environ | {"STUNTBROKER_OPTIMIZATION": "0"}
+    done = subprocess.run(build, env=quick, capture_output=True, text=True)
     assert done.returncode == 0 and "(compiled)" in done.stdout, done.stderr
     (wheel,) = (tmp_path / "dist").iterdir()
     with ZipFile(wheel) as archive:
