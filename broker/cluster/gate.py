@@ -256,15 +256,18 @@ def _merged(answered: Sequence[Any], refused: Sequence[Any]) -> list[Any]:
     partitions = next((name for name in PARTITIONS if answered and hasattr(answered[0], name)), None)
     if partitions is None:
         return [*answered, *refused]
-    merged = {
-        (each.name, getattr(each, "topic_id", None)) if hasattr(each, "name") else each.topic: each for each in answered
-    }
+    merged = {_name_of(each): each for each in answered}
     for each in refused:
-        key = (each.name, getattr(each, "topic_id", None)) if hasattr(each, "name") else each.topic
-        known = merged.setdefault(key, each)
+        known = merged.setdefault(_name_of(each), each)
         if known is not each:
             setattr(known, partitions, [*getattr(known, partitions), *getattr(each, partitions)])
     return list(merged.values())
+
+
+def _name_of(topic: Any) -> tuple[str, bytes | None]:
+    """The name and the id of a topic in an answer, one of which may be empty."""
+    name: str = topic.topic if hasattr(topic, "topic") else topic.name
+    return name, getattr(topic, "topic_id", None)
 
 
 def is_led(topic: Topic | None, index: int, node_id: int) -> bool:

@@ -1,0 +1,113 @@
+"""The clock of a test against the machine's: the same steps, and the same time between them, get the same replies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from stuntbroker.control.clock import TestClock
+from stuntbroker.control.control import Control
+from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
+from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
+from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from stuntbroker.protocol.messages.list_groups_request import ListGroupsRequest
+from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.control.transactions import add, begin
+from tests.kit.produce_and_fetch import fetch
+from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
+
+SHORT_MS = 150
+"""What times out,"""
+WAIT_MS = 700
+"""and how long is waited for it: longer than to the sweep after that, of which there is one every 100 ms."""
+EXPIRING = {"transactional.id.expiration.ms": str(SHORT_MS)}
+SHORT_SESSIONS = {"group.min.session.timeout.ms": "1"}
+Wait = Callable[[int], Awaitable[None]]
+Steps = Callable[[Rig, Client, Wait], Awaitable[list[Any]]]
+
+
+async def a_transaction_times_out(rig: Rig, client: Client, wait: Wait) -> list[Any]:
+    given = begin(client, timeout_ms=SHORT_MS)
+    await wait(WAIT_MS)
+    ended = client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, True), 4)
+    again = client.ask(InitProducerIdRequest("pay", 60_000, given.producer_id, given.producer_epoch), 4)
+    return [given.producer_epoch, ended.error_code, again.error_code, again.producer_epoch]
+
+
+async def an_unused_id_expires(rig: Rig, client: Client, wait: Wait) -> list[Any]:
+    given = client.ask(InitProducerIdRequest("pay", 60_000), 4)
+    await wait(WAIT_MS)
+    listed = client.ask(ListTransactionsRequest(), 1).transaction_states
+    add(client, given)
+    ended = client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, True), 4)
+    return [len(listed), ended.error_code]
+
+
+async def a_member_that_is_silent_is_thrown_out(rig: Rig, client: Client, wait: Wait) -> list[Any]:
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    client.feed(frame(JoinGroupRequest("g", SHORT_MS, 60_000, "", None, "consumer", protocols), 3))
+    await wait(1)
+    (answer,) = client.answers()
+    joined = decode(answer, 11, 3)
+    parts = [SyncGroupRequestAssignment(joined.member_id, b"all")]
+    synced = client.ask(SyncGroupRequest("g", joined.generation_id, joined.member_id, assignments=parts), 2)
+    beat = HeartbeatRequest("g", joined.generation_id, joined.member_id)
+    await wait(WAIT_MS)
+    after = client.ask(beat, 2).error_code
+    (group,) = client.ask(ListGroupsRequest(), 4).groups
+    return [synced.error_code, after, group.group_state]
+
+
+async def a_long_poll_ends(rig: Rig, client: Client, wait: Wait) -> list[Any]:
+    rig.topic("attacked")
+    client.feed(frame(fetch(0, SHORT_MS), 11))
+    await wait(WAIT_MS)
+    return [decode(each, 1, 11).responses[0].partitions[0].error_code for each in client.answers()]
+
+
+@asynccontextmanager
+async def running(is_test_s: bool, properties: dict[str, str]) -> Any:
+    """A broker, and how time passes for it."""
+    clock = TestClock()
+    if is_test_s:
+        clock.pause()
+    async with running_rig(None, properties, clock=clock) as rig:
+        rig.broker.timers.stand_still(is_test_s)
+        control = Control(rig.broker)
+
+        async def wait(ms: int) -> None:
+            if is_test_s:
+                await control.clock.advance(ms)
+            else:
+                await asyncio.sleep(ms / 1_000)
+            await turn()
+
+        yield rig, wait
+
+
+@pytest.mark.parametrize(
+    "steps, properties, expected",
+    [
+        (a_transaction_times_out, {}, [0, 90, 0, 1]),
+        (an_unused_id_expires, EXPIRING, [0, 49]),
+        (a_member_that_is_silent_is_thrown_out, SHORT_SESSIONS, [0, 25, "Empty"]),
+        (a_long_poll_ends, {}, [0]),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+async def test_the_same_steps_get_the_same_replies_by_either_clock(
+    steps: Steps, properties: dict[str, str], expected: list[Any]
+) -> None:
+    replies = []
+    for is_test_s in (True, False):
+        async with running(is_test_s, properties) as (rig, wait):
+            rig.topic("t", 1)
+            replies.append(await steps(rig, rig.client(), wait))
+
+    assert replies == [expected, expected]
