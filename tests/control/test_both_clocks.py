@@ -36,8 +36,8 @@ async def a_transaction_times_out(rig: Rig, client: Client, wait: Wait) -> list[
     given = begin(client, timeout_ms=SHORT_MS)
     await wait(WAIT_MS)
     ended = client.ask(EndTxnRequest("pay", given.producer_id, given.producer_epoch, True), 4)
-    again = client.ask(InitProducerIdRequest("pay", 60_000, given.producer_id, given.producer_epoch), 4)
-    return [given.producer_epoch, ended.error_code, again.error_code, again.producer_epoch]
+    renewed = client.ask(InitProducerIdRequest("pay", 60_000, given.producer_id, given.producer_epoch), 4)
+    return [given.producer_epoch, ended.error_code, renewed.error_code, renewed.producer_epoch]
 
 
 async def an_unused_id_expires(rig: Rig, client: Client, wait: Wait) -> list[Any]:
