@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.cli.main import run
+from tests.kit.process import until
 
 Capture = pytest.CaptureFixture[str]
 
@@ -51,13 +52,14 @@ def test_a_topic_is_created_described_grown_and_deleted(call: Any, own: str) -> 
     assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
     assert described["configuration"]["cleanup.policy"] == "compact"
     assert call("topic", "grow", name, "--partitions", "5")[0] == 0
-    assert call("topic", "describe", name)[1].count("\n") == 2 + 1 + 5
+    # Kafka answers before its brokers have heard of it.
+    assert until(lambda: call("topic", "describe", name)[1].count("\n") == 2 + 1 + 5, "five partitions")
     assert call("topic", "grow", name, "--partitions", "2")[0] == 1
     status, out, err = call("topic", "delete", name, own + "missing")
     assert (status, out) == (1, f"deleted topic {name}\n")
     assert f"there is no topic '{own}missing'" in err
+    assert until(lambda: name not in values(call("topic", "list")), "the topic gone")
     assert call("topic", "delete", name, "--if-exists")[0] == 0
-    assert name not in values(call("topic", "list"))
 
 
 def test_records_come_back_with_their_keys_headers_and_partitions(call: Any, own: str) -> None:
