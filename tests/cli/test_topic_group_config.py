@@ -152,13 +152,15 @@ def test_a_property_is_set_shown_and_unset(call: Any, own: str) -> None:
     call("topic", "create", topic)
 
     assert call("config", "set", "--topic", topic, "retention.ms=60000")[0] == 0
-    shown = answer(call("config", "describe", "--topic", topic, "--json"))["properties"]
-    assert ("retention.ms", "60000", "DYNAMIC_TOPIC_CONFIG") in [
-        (each["name"], each["value"], each["source"]) for each in shown
-    ]
+
+    def shown(*words: str) -> list[tuple[str, str, str]]:
+        properties = answer(call("config", "describe", "--topic", topic, "--json", *words))["properties"]
+        return [(each["name"], each["value"], each["source"]) for each in properties]
+
+    # Kafka answers before its brokers have heard of it.
+    assert until(lambda: ("retention.ms", "60000", "DYNAMIC_TOPIC_CONFIG") in shown(), "the property set")
     assert call("config", "unset", "--topic", topic, "retention.ms")[0] == 0
-    properties = answer(call("config", "describe", "--topic", topic, "--all", "--json"))["properties"]
-    assert ("retention.ms", "DEFAULT_CONFIG") in [(each["name"], each["source"]) for each in properties]
+    assert until(lambda: ("retention.ms", "604800000", "DEFAULT_CONFIG") in shown("--all"), "the property unset")
     assert call("config", "set", "--topic", topic, "retention.sm=1")[0] == 1
     for words in (("set", "retention.ms=1"), ("describe",)):
         status, _, err = call("config", *words, "--topic", own + "missing")
