@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 
-from stuntbroker.broker.listener import CannotListen
-from stuntbroker.control.faults import TEXT_MAX, FaultError
+from stuntbroker.control.faults import TEXT_MAX
 from stuntbroker.control.host import FORKS_MAX, addresses_of
 from stuntbroker.control.nodes import nodes
-from stuntbroker.control.operations import Operation, Problem, body_of
+from stuntbroker.control.operations import Operation, Problem, body_of, guarded
 from stuntbroker.control.schemas import FORK_BODY, FORKS_AT_ONCE_MAX, RESTORE_BODY, SNAPSHOT_BODY
 from stuntbroker.control.snapshot import Snapshot, take_snapshot
-from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.control.host import BrokerHost
@@ -121,22 +119,6 @@ async def _delete_fork(host: BrokerHost, request: Request) -> Any:
     return removed
 
 
-def _guarded(answer: OfHost) -> OfHost:
-    """The same operation, whose failures are answered as problems."""
-
-    async def guarded(host: BrokerHost, request: Request) -> Any:
-        try:
-            return await answer(host, request)
-        except FaultError as fault:
-            raise Problem(409, str(fault), fault.hint) from fault
-        except (StorageError, OSError, CannotListen) as fault:
-            raise Problem(
-                503, f"it cannot be done: {fault}", "is there room on the disk, and are the ports free?"
-            ) from fault
-
-    return guarded
-
-
 def _operation(
     method: str,
     path: str,
@@ -146,7 +128,7 @@ def _operation(
     *,
     needs_body: bool = False,
 ) -> Operation:
-    return Operation(method, path, summary, None, body, of_host=_guarded(answer), needs_body=needs_body)
+    return Operation(method, path, summary, None, body, of_host=guarded(answer, 409), needs_body=needs_body)
 
 
 OPERATIONS: Final = (

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 
 from stuntbroker.broker.cluster.moves import change_leader, reassign
 from stuntbroker.broker.cluster.nodes import Node
-from stuntbroker.broker.listener import CannotListen
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.control.faults import TIMES_MS_MAX, FaultError, check_number, check_text, part_of
 from stuntbroker.control.nodes import change_node, node_as_json, nodes
-from stuntbroker.control.operations import Operation, Problem, body_of
+from stuntbroker.control.operations import Operation, Problem, body_of, guarded
 from stuntbroker.control.schemas import MOVE_BODY, NODE_BODY
 from stuntbroker.protocol.hashing import partition_for
-from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.broker.topics import Topic
     from stuntbroker.control.control import Control
 
 INT_MAX: Final = (1 << 31) - 1
-OfControl = Callable[["Control", Request], Awaitable[Any]]
 
 
 async def _nodes(control: Control, request: Request) -> Any:
@@ -91,24 +87,8 @@ def _place(control: Control, move: dict[str, Any]) -> tuple[Topic, int]:
     return known, index
 
 
-def _guarded(answer: OfControl) -> OfControl:
-    """The same operation, whose failures are answered as problems."""
-
-    async def guarded(control: Control, request: Request) -> Any:
-        try:
-            return await answer(control, request)
-        except FaultError as fault:
-            raise Problem(400, str(fault), fault.hint) from fault
-        except CannotListen as fault:
-            raise Problem(503, f"it cannot be done: {fault}", "somebody else has the node's port: end that") from fault
-        except StorageError as fault:
-            raise Problem(503, f"it cannot be done: {fault}", "is a stop at work that has it fail?") from fault
-
-    return guarded
-
-
 OPERATIONS: Final = (
     Operation("GET", "/v1/nodes", "All nodes, with what each of them leads", _nodes),
-    Operation("POST", "/v1/nodes/{id}", "Stop, start or slow down a node", _guarded(_change_node), NODE_BODY),
-    Operation("POST", "/v1/move", "Have another node lead or coordinate something", _guarded(_move), MOVE_BODY),
+    Operation("POST", "/v1/nodes/{id}", "Stop, start or slow down a node", guarded(_change_node, 400), NODE_BODY),
+    Operation("POST", "/v1/move", "Have another node lead or coordinate something", guarded(_move, 400), MOVE_BODY),
 )

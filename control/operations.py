@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+
+from stuntbroker.broker.listener import CannotListen
+from stuntbroker.control.faults import FaultError
+from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
 
 BODY_MAX: Final = 1 << 20
 PROBLEM: Final = "application/problem+json"
+Subject = TypeVar("Subject")
+"""What an operation is about: the control of a broker, or the host of several."""
 
 
 class Problem(Exception):
@@ -49,6 +55,25 @@ def parse_json(content: str | bytes | bytearray) -> Any:
     value = json.loads(content)
     json.dumps(value, ensure_ascii=False).encode()  # Half a character (a lone surrogate) could not be answered.
     return value
+
+
+def guarded(
+    answer: Callable[[Subject, Request], Awaitable[Any]], refusal_status: int
+) -> Callable[[Subject, Request], Awaitable[Any]]:
+    """The same operation, whose failures are answered as problems; `refusal_status` for what cannot be done as asked for."""
+
+    async def guarded_answer(subject: Subject, request: Request) -> Any:
+        try:
+            return await answer(subject, request)
+        except FaultError as fault:
+            raise Problem(refusal_status, str(fault), fault.hint) from fault
+        except CannotListen as fault:
+            raise Problem(503, f"it cannot be done: {fault}", "somebody else has the port: end that") from fault
+        except (StorageError, OSError) as fault:
+            hint = "is there room on the disk, or a stop at work that has it fail?"
+            raise Problem(503, f"it cannot be done: {fault}", hint) from fault
+
+    return guarded_answer
 
 
 async def body_of(request: Request, *, may_be_empty: bool = False) -> dict[str, Any]:
