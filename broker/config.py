@@ -74,15 +74,15 @@ class BrokerConfig:
                 f"queued.max.request.bytes: {most} is less than one request may have, {request} (socket.request.max.bytes): "
                 "raise it, lower the other, or set it to -1 for no limit"
             )
-        self._check_replication()
         if "broker.id" in self.given and "node.id" not in self.given:
             self._values["node.id"] = self._values["broker.id"]
+        self._check_nodes()
 
-    def _check_replication(self) -> None:
+    def _check_nodes(self) -> None:
         nodes = self._values["stuntbroker.nodes"]
         if self._values["node.id"] + nodes - 1 > INT_MAX:
             raise ConfigError(f"node.id: {nodes} nodes need ids up to {nodes - 1} more, and the last is {INT_MAX}")
-        # Unlike Kafka: one copy by default where nothing is given, and then a node that stops takes topics with it.
+        # Unlike Kafka: it keeps one copy of a topic by default, which is gone while its node is stopped.
         for name in ("default.replication.factor", *INTERNAL_REPLICATION_FACTORS):
             if name not in self.given:
                 self._values[name] = min(nodes, REPLICATION_FACTOR)

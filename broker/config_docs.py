@@ -114,12 +114,12 @@ BROKER_DOCS: Final[dict[str, str]] = {
         "Whether Metadata creates a topic that does not exist, if the client allows it.",
     "broker.id":
         "Older name of node.id. It counts only while node.id is not set.",
-    "compression.type":
-        "Default of the topic property compression.type: producer, uncompressed, gzip, snappy, lz4 or zstd. The broker never "
-        "recompresses. With zstd, Fetch below version 10 gets UNSUPPORTED_COMPRESSION_TYPE.",
     "broker.rack":
         "Rack of the broker in Metadata. With several nodes (stuntbroker.nodes), comma-separated racks, one for each node in "
         "turn.",
+    "compression.type":
+        "Default of the topic property compression.type: producer, uncompressed, gzip, snappy, lz4 or zstd. The broker never "
+        "recompresses. With zstd, Fetch below version 10 gets UNSUPPORTED_COMPRESSION_TYPE.",
     "connections.max.idle.ms":
         "Milliseconds without a request after which the broker closes a connection. A negative value means never. The check "
         "runs every 10 seconds.",

@@ -193,9 +193,8 @@ def bind_all(listeners: list[Listener], backlog: int) -> list[tuple[Listener, li
                 sockets = listener.bind(chosen and chosen + listener.node_number)
                 bound.append((listener, sockets))
                 first.setdefault(listener.name, listener.addresses[0].port)
-                if (
-                    is_chosen
-                ):  # Somebody else may have bound the next port and not listen yet: who listens first has it.
+                if is_chosen:
+                    # Somebody else may have bound the next port and not listen yet: who listens first has it.
                     for each in sockets:
                         listener.listen(each, backlog)
             return bound
@@ -290,7 +289,7 @@ class Listener:
     ) -> None:
         self.name = name
         self.node_number = node_number
-        """The how manieth node it is of, from 0 on."""
+        """Which node it is of, counted from 0."""
         self.node_id = -1
         """The id of that node, once there is a broker."""
         self.personality = personality

@@ -39,15 +39,17 @@ class NodeFetches:
             return ErrorCode.NONE
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def nearer_replica(self, topic: Topic, index: int) -> int:
-        """The replica in the client's rack, when the leader is asked and is not in it; -1 for none."""
-        placement = topic.placements[index]
-        if not self._rack or placement.leader != self._node_id:
-            return -1
+    def sends_away(self, topic: Topic, data: PartitionData) -> bool:
+        """Have an answer of the leader name the replica in the client's rack instead of records; whether there is one."""
+        placement = topic.placements[data.partition_index]
+        if data.error_code or not self._rack or placement.leader != self._node_id:
+            return False
         racks = {node_id: self._nodes.by_id[node_id].rack for node_id in placement.in_sync}
-        if racks.get(self._node_id) == self._rack:
-            return -1
-        return next((node_id for node_id, rack in racks.items() if rack == self._rack), -1)
+        nearer = [node_id for node_id, rack in racks.items() if rack == self._rack]
+        if not nearer or self._node_id in nearer:
+            return False
+        data.preferred_read_replica, data.records, data.aborted_transactions = nearer[0], b"", None
+        return True
 
     def show_leader(self, topic: Topic, data: PartitionData) -> None:
         """Say in an answer of which the client should ask the leader who that is."""
@@ -59,6 +61,5 @@ class NodeFetches:
     def show_endpoints(self, response: FetchResponse) -> None:
         """Say where the leaders are that the answer names."""
         parts = [part for topic in response.responses for part in topic.partitions]
-        leaders = {part.current_leader.leader_id for part in parts if part.current_leader is not None}
-        known = [node_id for node_id in sorted(leaders) if node_id in self._nodes.by_id]
-        response.node_endpoints = [NodeEndpoint(*self._nodes.endpoint(node_id, self._connection)) for node_id in known]
+        endpoints = self._nodes.endpoints_of_leaders(parts, self._connection)
+        response.node_endpoints = [NodeEndpoint(*each) for each in endpoints]

@@ -11,7 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.apis import NO_ANSWER
-from stuntbroker.broker.cluster.nodes import NO_LEADER, Placement
+from stuntbroker.broker.cluster.nodes import Placement
 from stuntbroker.broker.interception import handle_and_look
 from stuntbroker.broker.plain_messages import decoded_answer, made_answer, plain_request
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
@@ -181,7 +181,8 @@ class NodeGate:
                 refused.append(TopicProduceResponse(name, topic_id, answers))
         if not refused:
             return handle(connection, fields, version)
-        endpoints = self._endpoints(connection, refused)
+        named = [part for topic in refused for part in topic.partition_responses]
+        endpoints = [NodeEndpoint(*each) for each in self._nodes.endpoints_of_leaders(named, connection)]
         if not own and acks:
             return ProduceResponse(refused, 0, endpoints)
 
@@ -214,12 +215,6 @@ class NodeGate:
             leader, epoch = topic.placements[index].leader, topic.partitions[index].leader_epoch
             answer.current_leader = LeaderIdAndEpoch(leader, epoch)
         return answer
-
-    def _endpoints(self, connection: Connection, refused: list[TopicProduceResponse]) -> list[NodeEndpoint]:
-        """Where the leaders are that an answer names."""
-        parts = [part for topic in refused for part in topic.partition_responses]
-        leaders = {part.current_leader.leader_id for part in parts if part.current_leader is not None}
-        return [NodeEndpoint(*self._nodes.endpoint(leader, connection)) for leader in sorted(leaders) if leader >= 0]
 
 
 def _refusal(key: int, version: int, request: Any, error: ErrorCode) -> Any:
@@ -278,6 +273,6 @@ def is_led(topic: Topic | None, index: int, node_id: int) -> bool:
 
 
 def _coordinator_error(placement: Placement, node_id: int) -> ErrorCode:
-    if placement.leader == NO_LEADER or placement.leader != node_id:
+    if placement.leader != node_id:
         return ErrorCode.NOT_COORDINATOR
     return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if placement.is_loading else OK

@@ -30,7 +30,7 @@ def change_leader(
     placement.leader = leader
     try:
         broker.topics.journal_placements(topic, [index])
-    except BaseException:
+    except StorageError:
         placement.leader = before  # In a new epoch all the same.
         raise
     finally:
@@ -74,13 +74,12 @@ def reassign(broker: Services, topic: Topic, index: int, replicas: Sequence[int]
     broker.nodes.update_in_sync(placement)
     try:
         leader = broker.nodes.next_leader(placement)
-        if leader != placement.leader or not set(before) <= set(
-            replicas
-        ):  # Who is no replica any more must hear of it.
+        loses_a_replica = not set(before) <= set(replicas)  # It must hear of that, by a new epoch.
+        if leader != placement.leader or loses_a_replica:
             change_leader(broker, topic, index, leader)
         else:
             broker.topics.journal_placements(topic, [index])
-    except BaseException:
+    except StorageError:
         placement.replicas = placement.in_sync = before
         broker.nodes.update_in_sync(placement)
         raise

@@ -7,31 +7,19 @@ as in Kafka. One node is the usual case, and the same table with one row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
-
-from stuntbroker.protocol.errors import ErrorCode
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from stuntbroker.broker.client_connection import ClientConnection
     from stuntbroker.broker.listener import Address, Listener
 
 NO_LEADER: Final = -1
 
 
-class Client(Protocol):
-    """What must be known of a client to tell it addresses."""
+class NamesLeader(Protocol):
+    """A partition of a response that may say who leads it."""
 
-    listener: Listener
-    host: str
-    local: tuple[str, int]
-
-
-class ShownPartition(Protocol):
-    """A partition in a response."""
-
-    error_code: int
-    leader_id: int
-    replica_nodes: Sequence[int]
-    offline_replicas: Sequence[int]
+    current_leader: Any
 
 
 class Endpoint(NamedTuple):
@@ -136,23 +124,26 @@ class Nodes:
         """The node that clients send to what changes the cluster: the first one that is up."""
         return next((node.id for node in self.by_id.values() if node.is_up), self.first)
 
-    def show_stopped(self, partition: ShownPartition) -> None:
-        """Say of a partition in a response which of its replicas are on nodes that are not up, and that it has no leader."""
-        partition.offline_replicas = [each for each in partition.replica_nodes if not self.by_id[each].is_up]
-        if partition.leader_id == NO_LEADER:
-            partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+    def stopped(self, placement: Placement) -> list[int]:
+        """The replicas of a partition whose node is not up."""
+        return [node_id for node_id in placement.replicas if not self.by_id[node_id].is_up] if self.are_many else []
 
-    def endpoints(self, client: Client) -> list[Endpoint]:
+    def endpoints_of_leaders(self, partitions: Iterable[NamesLeader], client: ClientConnection) -> list[Endpoint]:
+        """Where the leaders are that the partitions of a response name (KIP-951)."""
+        leaders = {each.current_leader.leader_id for each in partitions if each.current_leader is not None}
+        return [self.endpoint(node_id, client) for node_id in sorted(leaders) if node_id != NO_LEADER]
+
+    def endpoints(self, client: ClientConnection) -> list[Endpoint]:
         """The nodes that are up, at the addresses that this client can reach."""
         return [self.endpoint(node.id, client) for node in self.by_id.values() if node.is_up]
 
-    def endpoint(self, node_id: int, client: Client) -> Endpoint:
+    def endpoint(self, node_id: int, client: ClientConnection) -> Endpoint:
         """A node, at the address that this client can reach."""
         node = self.by_id[node_id]
         address = self._address(node, client)
         return Endpoint(node_id, address.host, address.port, node.rack)
 
-    def _address(self, node: Node, client: Client) -> Address:
+    def _address(self, node: Node, client: ClientConnection) -> Address:
         own = client.listener
         listener = node.listeners[own.name]
         if listener is own:

@@ -220,12 +220,12 @@ class _Fetch:
                 log = topic.partitions[index]
                 logs.append(log)
                 data, taken = _read_partition(log, fetch_partition, committed, left, size == 0, self.version)
+                if at_node is not None and at_node.sends_away(topic, data):
+                    taken, failed = 0, True
                 size += taken
                 left -= taken
             if at_node is not None:
                 at_node.show_leader(topic, data)
-                if not data.error_code and (nearer := at_node.nearer_replica(topic, index)) >= 0:
-                    data.preferred_read_replica, data.records, failed = nearer, b"", True
             failed |= bool(data.error_code) or data.diverging_epoch is not None
             answered.append((key, data))
         # What is not there comes last, ids before partitions.

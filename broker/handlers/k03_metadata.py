@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.properties import PARTITIONS_MAX
 from stuntbroker.broker.slices import SEEN, Steps, cost_of_change, run_in_slices
 from stuntbroker.broker.topic_names import INTERNAL, TopicNameError, check_name
@@ -187,11 +188,17 @@ def _create(broker: Services, name: str) -> Topic | ErrorCode:
 
 
 def _known(broker: Services, topic: Topic, operations: int) -> MetadataResponseTopic:
+    stopped = broker.nodes.stopped
     partitions = [
-        MetadataResponsePartition(OK, log.index, place.leader, log.leader_epoch, place.replicas, place.in_sync)
+        MetadataResponsePartition(
+            OK if place.leader != NO_LEADER else ErrorCode.LEADER_NOT_AVAILABLE,
+            log.index,
+            place.leader,
+            log.leader_epoch,
+            place.replicas,
+            place.in_sync,
+            stopped(place),
+        )
         for log, place in zip(topic.partitions, topic.placements, strict=True)
     ]
-    if broker.nodes.are_many:
-        for partition in partitions:
-            broker.nodes.show_stopped(partition)
     return MetadataResponseTopic(OK, topic.name, topic.id, topic.internal, partitions, operations)

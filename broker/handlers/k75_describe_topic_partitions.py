@@ -29,6 +29,7 @@ def handle(
 ) -> DescribeTopicPartitionsResponse:
     """Describe the partitions of topics, from a cursor on; None when the response comes later."""
     broker = connection.broker
+    stopped = broker.nodes.stopped
     requested = [topic.name for topic in request.topics]
     names = sorted(set(requested or broker.topics.by_name))
     cursor, first = request.cursor, 0
@@ -53,14 +54,18 @@ def handle(
         stop = min(len(topic.partitions), first + left)
         partitions = [
             DescribeTopicPartitionsResponsePartition(
-                ErrorCode.NONE, log.index, place.leader, log.leader_epoch, place.replicas, place.in_sync, [], [], []
+                ErrorCode.NONE,
+                log.index,
+                place.leader,
+                log.leader_epoch,
+                place.replicas,
+                place.in_sync,
+                [],
+                [],
+                stopped(place),
             )
             for log, place in zip(topic.partitions[first:stop], topic.placements[first:stop], strict=True)
         ]
-        if broker.nodes.are_many:
-            for partition in partitions:
-                broker.nodes.show_stopped(partition)
-                partition.error_code = ErrorCode.NONE  # Unlike in Metadata.
         answered.append(
             DescribeTopicPartitionsResponseTopic(
                 ErrorCode.NONE, name, topic.id, topic.internal, partitions, TOPIC_OPERATIONS

@@ -11,21 +11,34 @@ import pytest
 
 from stuntbroker.broker.cluster.moves import change_leader, reassign, start_node, stop_node
 from stuntbroker.broker.cluster.nodes import NO_LEADER
+from stuntbroker.broker.config import BrokerConfig
+from stuntbroker.broker.listener import CannotListen, bind, listeners_of
+from stuntbroker.broker.properties import ConfigError
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
 from stuntbroker.broker.topics import Topic, coordinator_of
 from stuntbroker.protocol.batches.records import HEADER_SIZE, marker_of, read_records
 from stuntbroker.protocol.errors import ErrorCode
+from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from stuntbroker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
+from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from stuntbroker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 from stuntbroker.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from stuntbroker.storage.errors import StorageError
 from tests.control.transactions import begin, end
 from tests.kit.produce_and_fetch import produce
-from tests.kit.rig import Client, Rig, frame, running_rig, turn
+from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
 from tests.kit.valid_requests import batch
 
 NODES = {"stuntbroker.nodes": "3", "offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
@@ -118,8 +131,6 @@ async def test_a_fetch_that_waits_is_answered_when_its_leader_changes(rig: Rig) 
 
     change_leader(rig.broker, topic_of(rig), 0, 2)
     await turn()
-
-    from tests.kit.rig import decode
 
     (answer,) = client.answers()
     assert decode(answer, 1, 12).responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -255,18 +266,12 @@ async def test_a_folder_with_a_damaged_list_of_epochs_is_refused(tmp_path: Path)
         change_leader(rig.broker, topic_of(rig), 0, 2)
     (tmp_path / "t-0" / "leader-epoch-checkpoint").write_text("0\n1\n")
 
-    from stuntbroker.storage.errors import StorageError
-
     with pytest.raises(StorageError, match="leader-epoch-checkpoint is damaged"):
         async with running_rig(tmp_path, NODES):
             pass
 
 
 async def test_who_waits_in_a_group_looks_for_the_new_coordinator_and_members_stay_members(rig: Rig) -> None:
-    from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
-    from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-    from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-    from tests.kit.rig import decode
 
     topic = rig.broker.topics.internal(OFFSETS)
     place = coordinator_of(topic, "g")
@@ -318,7 +323,6 @@ async def test_a_topic_is_made_with_its_places_or_not_at_all(tmp_path: Path) -> 
 
 
 async def test_partitions_that_could_not_be_added_leave_the_topic_as_it_was(rig: Rig) -> None:
-    from stuntbroker.storage.errors import StorageError
 
     def fail(change: object) -> None:
         raise StorageError("the disk is full")
@@ -331,7 +335,6 @@ async def test_partitions_that_could_not_be_added_leave_the_topic_as_it_was(rig:
 
 
 async def test_a_stop_that_failed_half_way_can_be_repeated(rig: Rig) -> None:
-    from stuntbroker.storage.errors import StorageError
 
     node, journal = rig.broker.nodes.by_id[2], rig.broker.data_dir.journal
 
@@ -348,7 +351,6 @@ async def test_a_stop_that_failed_half_way_can_be_repeated(rig: Rig) -> None:
 
 
 async def test_a_node_that_cannot_come_back_listens_nowhere_and_may_try_again(tmp_path: Path) -> None:
-    from stuntbroker.broker.listener import CannotListen, bind
 
     listeners = "A://127.0.0.1:0,B://127.0.0.1:0"
     protocols = "A:PLAINTEXT,B:PLAINTEXT"
@@ -389,9 +391,6 @@ async def test_transactions_do_not_time_out_while_nobody_coordinates_them(tmp_pa
 
 
 async def test_members_do_not_time_out_while_nobody_coordinates_their_group(tmp_path: Path) -> None:
-    from stuntbroker.protocol.messages.heartbeat_request import HeartbeatRequest
-    from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-    from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
     alone = {**NODES, "offsets.topic.replication.factor": "1"}
     async with running_rig(tmp_path, alone) as rig:
@@ -418,11 +417,6 @@ async def test_who_is_no_replica_any_more_hears_of_it_by_a_new_leader_epoch(rig:
 
 
 async def test_the_end_of_a_partition_is_of_its_last_epoch_wherever_a_transaction_is_open(rig: Rig) -> None:
-    from stuntbroker.protocol.messages.list_offsets_request import (
-        ListOffsetsPartition,
-        ListOffsetsRequest,
-        ListOffsetsTopic,
-    )
 
     client = rig.client(coordinator_of(rig.broker.topics.internal(TXN_STATE), "pay").leader - 1)
     given = begin(client, "pay")
@@ -450,7 +444,6 @@ async def test_a_folder_whose_making_was_cut_short_is_opened_all_the_same(tmp_pa
 
 
 async def test_stopped_nodes_are_described_to_who_asks_for_them(rig: Rig) -> None:
-    from stuntbroker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 
     stop_node(rig.broker, rig.broker.nodes.by_id[2])
 
@@ -469,13 +462,11 @@ async def test_stopped_nodes_are_described_to_who_asks_for_them(rig: Rig) -> Non
             "two listeners have the port 9093: a listener of 3 nodes",
         ),
         ({"node.id": str(2**31 - 1)}, "node.id: 3 nodes need ids up to 2 more"),
+        ({"broker.id": str(2**31 - 1)}, "node.id: 3 nodes need ids up to 2 more"),
         ({"default.replication.factor": "4"}, "4 copies cannot be kept by 3 brokers"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused_with_a_reason(properties: dict[str, str], text: str) -> None:
-    from stuntbroker.broker.config import BrokerConfig
-    from stuntbroker.broker.listener import listeners_of
-    from stuntbroker.broker.properties import ConfigError
 
     protocols = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
     with pytest.raises(ConfigError) as raised:
