@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -70,8 +71,10 @@ def compiled_modules(folder: Path) -> list[Extension]:
     return modules
 
 
+# A wheel is built by several calls, the first of which only ask for its metadata.
+is_compiled = os.environ.get("STUNTBROKER_COMPILE") == "1" and not {"egg_info", "dist_info"} & set(sys.argv)
 with TemporaryDirectory(prefix="stuntbroker-build.") as build_folder:
     setup(
-        ext_modules=compiled_modules(Path(build_folder)) if os.environ.get("STUNTBROKER_COMPILE") == "1" else [],
+        ext_modules=compiled_modules(Path(build_folder)) if is_compiled else [],
         options={"build": {"build_base": f"{build_folder}/build"}, "egg_info": {"egg_base": build_folder}},
     )

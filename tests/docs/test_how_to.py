@@ -27,7 +27,7 @@ from stuntbroker.control.faults import MATCH, VERBS, WHEN
 from stuntbroker.control.plan import PLANS
 from stuntbroker.fixture.control import ControlClient
 from tests.client.producer.databases import postgres_server
-from tests.kit.process import DEADLINE_S, serving
+from tests.kit.process import DEADLINE_S, PYTEST, serving
 
 ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs" / "how-to"
@@ -62,7 +62,7 @@ def test_the_tests_of_the_pytest_page_pass(tmp_path: Path) -> None:
     (tmp_path / "test_page.py").write_text(first + second, encoding="utf-8")
     (tmp_path / "script.py").write_text(script, encoding="utf-8")
 
-    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], tmp_path)
+    done = run([sys.executable, "-m", *PYTEST, "-q"], tmp_path)
     assert "4 passed" in done.stdout, done.stdout + done.stderr
 
     done = run([sys.executable, "script.py"], tmp_path)
@@ -109,8 +109,8 @@ def test_the_relay_of_the_outbox_page_sends_every_row_once_however_often_it_is_k
 async def test_the_functions_and_the_test_of_the_page_about_the_client_work(tmp_path: Path) -> None:
     *functions, test = blocks("client.md", "python")
     (tmp_path / "test_page.py").write_text(test, encoding="utf-8")
-    options = ["-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
-    done = run([sys.executable, "-m", "pytest", *options], tmp_path)
+    options = ["-q", "-o", "asyncio_mode=auto"]
+    done = run([sys.executable, "-m", *PYTEST, *options], tmp_path)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
     page: dict[str, Any] = {}
@@ -143,14 +143,14 @@ async def test_the_functions_and_the_test_of_the_page_about_the_client_work(tmp_
 def test_the_tests_of_the_page_about_failures_pass(tmp_path: Path) -> None:
     (tmp_path / "test_page.py").write_text("".join(blocks("fail-on-purpose.md", "python")), encoding="utf-8")
 
-    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--stuntbroker-strict"], tmp_path)
+    done = run([sys.executable, "-m", *PYTEST, "-q", "--stuntbroker-strict"], tmp_path)
     assert "14 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_test_of_the_page_about_nodes_passes(tmp_path: Path) -> None:
     (tmp_path / "test_page.py").write_text("".join(blocks("../nodes.md", "python")), encoding="utf-8")
 
-    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--stuntbroker-strict"], tmp_path)
+    done = run([sys.executable, "-m", *PYTEST, "-q", "--stuntbroker-strict"], tmp_path)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 

@@ -13,6 +13,7 @@ from zipfile import ZipFile
 import pytest
 from house_sources import FRONT_DOOR, ROOMS, ROOT
 
+from tests.kit.process import PYTEST
 from tools.build_wheel import missing_for_compiling
 
 HOOKS = ("build_wheel", "build_editable", "build_sdist", "prepare_metadata_for_build_wheel")
@@ -103,7 +104,7 @@ def test_a_compiled_module_compares_numbers_by_value(path: str) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_compiled_wheel_serves_clients_right_and_wrong(tmp_path: Path) -> None:
-    """About a minute and a half, most of it for the compiler."""
+    """Half a minute and more, most of it for the compiler."""
     if missing := missing_for_compiling():
         pytest.skip(f"nothing can be compiled here without {missing}")
     build = [sys.executable, ROOT / "tools" / "build_wheel.py", "--dist", tmp_path / "dist"]
@@ -124,7 +125,7 @@ def test_a_compiled_wheel_serves_clients_right_and_wrong(tmp_path: Path) -> None
         return done.stdout
 
     assert "(compiled)" in run("stuntbroker", "version")
-    pytest_run = ("pytest", "-q", "-p", "no:cacheprovider")
+    pytest_run = (*PYTEST, "-q")
     assert " passed" in run(*pytest_run, "tests/peers/test_aiokafka.py")
     # A slice that begins behind the end of its bytes is an error where it is compiled, and is not where it is interpreted.
     hostile = (

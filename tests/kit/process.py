@@ -19,6 +19,9 @@ from tests.kit.rig import KEYS, decode, frame
 
 DEADLINE_S = 20.0
 COMMAND = [sys.executable, "-m", "stuntbroker.cli"]
+PYTEST = ("pytest", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:hypothesispytest")
+"""A module and its options: pytest that leaves no cache, without two plug-ins that only this project's own tests use, whose
+import takes longer than a small test file."""
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
