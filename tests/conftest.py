@@ -6,6 +6,7 @@ process. Without pytest-xdist nothing of that counts. And how Hypothesis plays, 
 
 from __future__ import annotations
 
+import signal
 import sys
 from functools import cache
 from pathlib import Path
@@ -40,6 +41,10 @@ LONG: Final = (
     "house/",
 )
 """Files that take long by themselves. They begin behind them."""
+
+# A job in the background of a shell ignores Ctrl-C, and so would all that tests start and then interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow machine is no failure, and nothing is left behind in the checkout.
 settings.register_profile("stuntbroker", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
