@@ -99,9 +99,10 @@ explore: $(VENV)/dev  ## every interleaving of small worlds around the coordinat
 readme: $(VENV)/run  ## write the table of APIs into README.md
 	$(BIN)/python tools/api_table.py
 
-properties: $(VENV)/run  ## write docs/properties.md, docs/stops.md and docs/client.md
+properties: $(VENV)/run  ## write docs/properties.md, docs/stops.md, docs/client.md and the tables of faults in docs/control.md
 	$(BIN)/python tools/properties_page.py
 	$(BIN)/python tools/stops_page.py
+	$(BIN)/python tools/faults_tables.py
 	$(BIN)/python tools/client_page.py
 
 wheel: $(VENV)/dev  ## build a wheel into dist/, compiled where there is a C compiler (ARGS=--pure)

@@ -184,7 +184,7 @@ def _restore(client: ControlClient, given: Options) -> Any:
 
 
 def _fork(client: ControlClient, given: Options) -> Any:
-    from stuntbroker.control.schemas import FORKS_AT_ONCE_MAX  # Loads what no other command needs.
+    from stuntbroker.control.http.schemas import FORKS_AT_ONCE_MAX  # Loads what no other command needs.
 
     body: dict[str, Any] = {"count": number(given, "--count", 1, 1, FORKS_AT_ONCE_MAX)}
     if given.get(""):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.metrics_server import MetricsServer
     from stuntbroker.cli.environment import Environment
-    from stuntbroker.control.plan import Plan
-    from stuntbroker.control.server import ControlServer
+    from stuntbroker.control.http.server import ControlServer
+    from stuntbroker.control.rules.plan import Plan
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 GC_THRESHOLDS = (50_000, 20, 100)
@@ -236,7 +236,7 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
             raise UsageError(f"{option} has no effect without --control")
         return None
     from stuntbroker.broker.listener import parse_address
-    from stuntbroker.control.server import TOKEN_BYTES, is_loopback
+    from stuntbroker.control.http.server import TOKEN_BYTES, is_loopback
 
     text = single(given, "--control", "") or "127.0.0.1:0"
     try:
@@ -257,8 +257,8 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
 
 def _plan(name: str) -> Plan:
     """Return the plan of a name, or in a JSON or YAML file. Raises UsageError."""
-    from stuntbroker.control.faults import FaultError
-    from stuntbroker.control.plan import PLANS, read_plan
+    from stuntbroker.control.rules.faults import FaultError
+    from stuntbroker.control.rules.plan import PLANS, read_plan
     from stuntbroker.fixture.plan_file import read_plan_file
 
     try:
@@ -319,7 +319,7 @@ def _run(config: BrokerConfig, folder: Folder, events: Events, listening: Listen
         listeners=listening.listeners,
     )
     if listening.control is not None and listening.control.plan is not None:
-        from stuntbroker.control.stops import arm_start
+        from stuntbroker.control.rules.stops import arm_start
 
         arm_start(broker, listening.control.plan.stops)
     stopped: asyncio.Future[str] = loop.create_future()
@@ -423,7 +423,7 @@ async def _serve_http(
         if listening.control is not None:
             from stuntbroker.control.control import Control
             from stuntbroker.control.host import BrokerHost
-            from stuntbroker.control.server import ControlServer
+            from stuntbroker.control.http.server import ControlServer
 
             address, option = listening.control, "--control"
             controlled = BrokerHost(Control(broker), listening.topics)
@@ -435,7 +435,7 @@ async def _serve_http(
 
             controlled.replaced.append(replaced)
             if address.plan is not None:
-                from stuntbroker.control.plan import apply_plan
+                from stuntbroker.control.rules.plan import apply_plan
 
                 await apply_plan(controlled.control, address.plan)
             control = ControlServer(controlled, address.token)

@@ -1,5 +1,6 @@
-"""What a test may do to a running broker, and see of it: its clock, its faults, its last requests, its state; over HTTP.
+"""What a test may do to a running broker, and see of it.
 
-The rules of faults are pure (`faults.py`); `injector.py` carries them out between router and handlers, as an interceptor.
-Nothing here is loaded without `serve --control`. What Kafka itself can do has no place here: that is `broker/`.
+`rules/` has what goes wrong and where it stops, `observation/` what is seen, `http/` and `page/` how both are reached. In this
+folder: time, nodes, late requests, states that are brought about, snapshots and copies, and `control.py`, which puts it together.
+Nothing of it is loaded without `serve --control`. What Kafka itself can do has no place here: that is `broker/`.
 """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stuntbroker.control.clock import ClockControl, TestClock
-from stuntbroker.control.fence_log import FENCING_APIS, FenceLog
-from stuntbroker.control.injector import Injector
-from stuntbroker.control.oracle import Oracle
-from stuntbroker.control.request_log import RequestLog
-from stuntbroker.control.stops import Stops
+from stuntbroker.control.observation.fence_log import FENCING_APIS, FenceLog
+from stuntbroker.control.observation.oracle import Oracle
+from stuntbroker.control.observation.request_log import RequestLog
+from stuntbroker.control.rules.injector import Injector
+from stuntbroker.control.rules.stops import Stops
 
 if TYPE_CHECKING:
     from stuntbroker.broker.server import Broker

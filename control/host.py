@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from stuntbroker.broker.server import Broker
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
-from stuntbroker.control.faults import FaultError
+from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.control.snapshot import Snapshot, take_snapshot, write_files
 from stuntbroker.storage.memory_disk import MemoryDisk
 

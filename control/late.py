@@ -16,8 +16,8 @@ from stuntbroker.broker.cluster.nodes import NO_LEADER
 from stuntbroker.broker.plain_messages import error_codes, error_name, plain_message, response_class
 from stuntbroker.broker.topic_names import TXN_STATE
 from stuntbroker.broker.topics import coordinator_of
-from stuntbroker.control.faults import API_NAMES, FaultError, check_number, check_text, part_of, texts_in
-from stuntbroker.control.request_log import ELEMENTS_KEPT
+from stuntbroker.control.observation.request_log import ELEMENTS_KEPT
+from stuntbroker.control.rules.faults import API_NAMES, FaultError, check_number, check_text, part_of, texts_in
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -37,7 +37,7 @@ from stuntbroker.protocol.primitives import DecodeError, Message, skip_tags
 if TYPE_CHECKING:
     from stuntbroker.broker.listener import Address
     from stuntbroker.broker.server import Broker
-    from stuntbroker.control.request_log import LoggedRequest, RequestLog
+    from stuntbroker.control.observation.request_log import LoggedRequest, RequestLog
 
 CLIENT_ID: Final = "stuntbroker-late"
 END_TXN, PRODUCE, ADD_PARTITIONS, WRITE_MARKERS = KEYS = (26, 0, 24, 27)

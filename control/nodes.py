@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.cluster.moves import start_node, stop_node
 from stuntbroker.broker.cluster.nodes import Node
-from stuntbroker.control.faults import TIMES_MS_MAX, Fault, FaultError, check_number, part_of
+from stuntbroker.control.rules.faults import TIMES_MS_MAX, Fault, FaultError, check_number, part_of
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stuntbroker.broker.cluster.moves import change_leader
 from stuntbroker.broker.topic_names import TXN_STATE
-from stuntbroker.control.faults import FaultError, check_number, check_text, part_of
+from stuntbroker.control.rules.faults import FaultError, check_number, check_text, part_of
 from stuntbroker.coordinator.state import EPOCH_LAST
 from stuntbroker.protocol.batches.records import TRANSACTIONAL, build_batch
 from stuntbroker.protocol.hashing import partition_for

@@ -12,8 +12,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from stuntbroker.control.faults import Fault, FaultError
-from stuntbroker.control.stops import ParkedTransaction, Stop
+from stuntbroker.control.rules.faults import Fault, FaultError
+from stuntbroker.control.rules.stops import ParkedTransaction, Stop
 from stuntbroker.storage.disk import Disk
 
 if TYPE_CHECKING:

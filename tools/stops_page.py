@@ -1,4 +1,4 @@
-"""Writes docs/stops.md from the points in control/stops.py. `--check` only says whether it is up to date."""
+"""Writes docs/stops.md from control/rules/points.py. `--check` only says whether it is up to date."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from stuntbroker.control.points import FILES, POINTS, REQUEST_POINTS
+from stuntbroker.control.rules.points import FILES, POINTS, REQUEST_POINTS
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "stops.md"
 INTRODUCTION: Final = """\
-<!-- Written by `make properties`: change tools/stops_page.py or control/stops.py instead. -->
+<!-- Written by `make properties`: change tools/stops_page.py or control/rules/points.py instead. -->
 # Points at which the broker can stop
 
 A stop is a point with an action. [Fail on purpose](how-to/fail-on-purpose.md#a-moment-that-lasts) has examples,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.client import ApplicationRecoverableError
-from stuntbroker.control.plan import PLANS
+from stuntbroker.control.rules.plan import PLANS
 from stuntbroker.fixture.broker import Broker
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "client.md"

@@ -18,9 +18,9 @@ from stuntbroker.protocol.messages.join_group_request import JoinGroupRequest, J
 from stuntbroker.protocol.messages.list_groups_request import ListGroupsRequest
 from stuntbroker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from stuntbroker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.control.transactions import add, begin
 from tests.kit.produce_and_fetch import fetch
 from tests.kit.rig import Client, Rig, decode, frame, running_rig, turn
+from tests.kit.two_calls import add, begin
 
 SHORT_MS = 150
 """What times out,"""

@@ -6,8 +6,8 @@ from stuntbroker.broker.clock import Clock
 from stuntbroker.control.clock import TestClock
 from stuntbroker.control.control import Control
 from stuntbroker.protocol.errors import ErrorCode
-from tests.control.transactions import begin, end
 from tests.kit.rig import Rig, turn
+from tests.kit.two_calls import begin, end
 
 HOUR_MS = 3_600_000
 

@@ -14,8 +14,8 @@ import pytest
 
 from stuntbroker import run_broker
 from stuntbroker.control.control import Control
-from stuntbroker.control.faults import FaultError
 from stuntbroker.control.host import BrokerHost
+from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.control.snapshot import write_files
 from stuntbroker.fixture.broker import Broker
 from stuntbroker.fixture.control import ControlClient, ControlError
@@ -25,9 +25,9 @@ from stuntbroker.protocol.messages.metadata_request import MetadataRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from stuntbroker.storage.disk import Kind
 from stuntbroker.storage.memory_disk import MemoryDisk
-from tests.control.rules import rule
-from tests.control.transactions import end
+from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig, frame, turn
+from tests.kit.two_calls import end
 from tests.kit.valid_requests import batch
 
 PLACES = (0, 1, 2)

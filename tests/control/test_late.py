@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.control import Control
-from stuntbroker.control.faults import FaultError
 from stuntbroker.control.late import NotAnswered, deliver, read_late
+from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.control.rules import rule
-from tests.control.transactions import add, begin
+from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig
+from tests.kit.two_calls import add, begin
 from tests.kit.valid_requests import batch
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from stuntbroker import run_broker
 from stuntbroker.cli.main import run
-from stuntbroker.control.faults import FaultError
+from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.control.seed import OFFSET_MAX, seed, wait_until_durable
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from tests.control.transactions import begin, end
 from tests.kit.rig import Client, Rig, SyncedAtOnce
 from tests.kit.rig import running_rig as running_rig
+from tests.kit.two_calls import begin, end
 from tests.kit.valid_requests import batch
 
 

@@ -9,7 +9,7 @@ import pytest
 from house_sources import ROOT
 
 
-@pytest.mark.parametrize("tool", ["properties_page.py", "stops_page.py", "client_page.py"])
+@pytest.mark.parametrize("tool", ["properties_page.py", "stops_page.py", "faults_tables.py", "client_page.py"])
 def test_a_page_that_a_tool_writes_is_up_to_date(tool: str) -> None:
     said = subprocess.run(
         [sys.executable, ROOT / "tools" / tool, "--check"], check=False, capture_output=True, text=True

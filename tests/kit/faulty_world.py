@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from stuntbroker.control.control import Control
-from stuntbroker.control.faults import FaultError
+from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest

@@ -1,6 +1,6 @@
 """Kafka's own client in Java and franz-go, of a cluster of which a node is down and whose leaders move: nothing is torn.
 
-confluent-kafka, aiokafka and our own client are in tests/control/test_nodes_with_clients.py.
+confluent-kafka, aiokafka and our own client are in tests/control/clients/test_nodes_with_clients.py.
 """
 
 from __future__ import annotations

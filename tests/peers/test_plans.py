@@ -1,6 +1,6 @@
 """Plans against clients of other languages: Kafka's own in Java and franz-go get over what a client must, and nothing is torn.
 
-aiokafka's, confluent-kafka's and our own clients under faults are in tests/control/test_with_clients.py and tests/client.
+aiokafka's, confluent-kafka's and our own clients under faults are in tests/control/clients/test_with_clients.py and tests/client.
 """
 
 from __future__ import annotations

@@ -19,9 +19,28 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from stuntbroker.broker.interception import handle_and_look, send
 from stuntbroker.broker.plain_messages import plain_request
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.control.faults import FaultError, check_number, check_text, match_as_json, matches, part_of, read_match
-from stuntbroker.control.injector import subject_of
-from stuntbroker.control.points import ACTIONS, AFTER, BEFORE, FAIL, FILES, KILL, PARK, POINTS, REQUEST_POINTS, START
+from stuntbroker.control.rules.faults import (
+    FaultError,
+    check_number,
+    check_text,
+    match_as_json,
+    matches,
+    part_of,
+    read_match,
+)
+from stuntbroker.control.rules.injector import subject_of
+from stuntbroker.control.rules.points import (
+    ACTIONS,
+    AFTER,
+    BEFORE,
+    FAIL,
+    FILES,
+    KILL,
+    PARK,
+    POINTS,
+    REQUEST_POINTS,
+    START,
+)
 from stuntbroker.coordinator.requests import Append, Effect, MarkersWritten, Reply, Request, WriteMarkers
 from stuntbroker.coordinator.state import PREPARE_COMMIT, TopicPartition, Txn
 from stuntbroker.protocol.api_keys import APIS

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from stuntbroker.control import state
-from stuntbroker.control.faults import texts_in
-from stuntbroker.control.log_reading import batches_from, records_in
 from stuntbroker.control.nodes import nodes
-from stuntbroker.control.points import POINTS
+from stuntbroker.control.observation import state
+from stuntbroker.control.observation.log_reading import batches_from, records_in
+from stuntbroker.control.rules.faults import texts_in
+from stuntbroker.control.rules.points import POINTS
 from stuntbroker.protocol.batches.compression import CompressionError
 from stuntbroker.protocol.batches.records import BatchHeader, Record, marker_of
 from stuntbroker.protocol.primitives import DecodeError

@@ -13,9 +13,9 @@ import pytest
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.broker.topic_names import OFFSETS
 from stuntbroker.control.control import Control
-from stuntbroker.control.faults import API_NAMES, FaultError
-from stuntbroker.control.points import ACTIONS, FILES, POINTS, REQUESTS, START
-from stuntbroker.control.stops import Stops
+from stuntbroker.control.rules.faults import API_NAMES, FaultError
+from stuntbroker.control.rules.points import ACTIONS, FILES, POINTS, REQUESTS, START
+from stuntbroker.control.rules.stops import Stops
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from stuntbroker.protocol.messages.add_partitions_to_txn_request import (
@@ -33,10 +33,10 @@ from stuntbroker.protocol.messages.txn_offset_commit_request import (
 )
 from stuntbroker.storage.compaction import Cleaning
 from stuntbroker.storage.errors import StorageError
-from tests.control.rules import rule
-from tests.control.transactions import begin
+from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig, SyncedAtOnce, decode, frame, turn
 from tests.kit.rig import running_rig as running_rig
+from tests.kit.two_calls import begin
 from tests.kit.valid_requests import TOPIC, batch, valid_request
 
 GROUP = "readers"

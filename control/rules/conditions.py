@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stuntbroker.control import state
-from stuntbroker.control.faults import FaultError, check_number, part_of
+from stuntbroker.control.observation import state
+from stuntbroker.control.rules.faults import FaultError, check_number, part_of
 from stuntbroker.coordinator.state import Phase
 from stuntbroker.groups.classic.state import GroupState
 

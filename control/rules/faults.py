@@ -19,22 +19,43 @@ from stuntbroker.protocol.errors import ErrorCode
 
 TEXTS: Final = ("client_id", "transactional_id", "group", "topic", "listener")
 NUMBERS: Final = ("version", "partition", "node")
-MATCH: Final = {"api", *TEXTS, *NUMBERS}
-WHEN: Final = {"nth", "times", "probability", "seed", "after_ms"}
-VERBS: Final = {
-    "error": "answer an error code, by its name or number, and do nothing",
-    "delay_ms": "handle the request so much later",
-    "no_answer": "take the request, do nothing, and never answer",
-    "close": "close the connection, and do nothing",
-    "throttle_ms": "tell the client in the answer to wait so long",
-    "lose_answer": "carry the request out, and close the connection instead of answering",
-    "answer_only": "answer that all went well, and do nothing",
-    "duplicate": "carry the request out twice, and answer as after the first time",
-    "hold": "keep the request until it is released, or until something is true, and carry it out then",
-    "reorder": "keep the request until the next one that matches was carried out",
-    "corrupt": "carry the request out, and turn over a bit in every byte of the answer",
+MATCH: Final = {
+    "api": "Kafka's name of the request, or several; `*` and `?` stand for what may be anything",
+    "version": "of the request",
+    "client_id": "of the client; a pattern, as all texts here",
+    "transactional_id": "that the request names, also in FindCoordinator",
+    "group": "the same for a consumer group",
+    "topic": "by name; requests that carry ids are matched by the name too",
+    "partition": "number of a partition that the request names",
+    "listener": "by which the client came",
+    "node": "id of the node to which the client came",
 }
-"""What may be done to a request, and what that means."""
+"""What tells the requests of a rule from others."""
+WHEN: Final = {
+    "nth": "from this one on, counted from 1",
+    "times": "so often at most; without it every time",
+    "probability": "from 0 to 1",
+    "seed": "of that; the same seed, the same requests",
+    "after_ms": "not before so much of the broker's time has passed",
+}
+"""For which of the requests that match a rule fires."""
+VERBS: Final = {
+    "error": 'it is answered by an error code (`"NOT_COORDINATOR"`, or the number) in all places that have one; nothing is done',
+    "delay_ms": "it is handled so much later, in the broker's time",
+    "no_answer": "nothing is done, and the client never hears of it; its connection waits",
+    "close": "nothing is done, and the connection is closed",
+    "throttle_ms": "it is carried out, and the answer tells the client to wait so long",
+    "lose_answer": "it is carried out, and the connection is closed instead of an answer",
+    "answer_only": "nothing is done, and the answer says that all went well",
+    "duplicate": "it is carried out twice, and answered as after the first time",
+    "hold": "it is kept until it is released, and carried out then, even when its client has gone; "
+    '`{"hold": {"until": {"topic": "orders", "end_offset": 5}}}` releases it when that is true, '
+    "a condition as for [waiting](#waiting)",
+    "reorder": "it is kept until the next request that matches is answered; that must come by another connection, "
+    "and counts neither for `nth` nor for `times`",
+    "corrupt": "it is carried out, and every byte of the answer behind its correlation id is spoilt",
+}
+"""What becomes of the request. docs/control.md is made of these texts."""
 TIMES_MS_MAX: Final = 24 * 3_600_000
 TEXT_MAX: Final = 500
 """Patterns are looked at for every request."""
@@ -195,8 +216,8 @@ def read_fault(id_: str, rule: Any, now_ms: int) -> Fault:
     unknown = rule.keys() - {"match", "when", "do"}
     if unknown:
         raise FaultError(f"a fault has no {', '.join(sorted(unknown))}", "give match, when and do")
-    match = part_of(rule, "match", MATCH)
-    when = part_of(rule, "when", WHEN)
+    match = part_of(rule, "match", set(MATCH))
+    when = part_of(rule, "when", set(WHEN))
     action = part_of(rule, "do", set(VERBS))
     if len(action) != 1:
         raise FaultError("do must have one verb", f"one of {', '.join(VERBS)}")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 
-from stuntbroker.control.faults import TEXT_MAX
 from stuntbroker.control.host import FORKS_MAX, addresses_of
+from stuntbroker.control.http.operations import Operation, Problem, body_of, guarded
+from stuntbroker.control.http.schemas import FORK_BODY, FORKS_AT_ONCE_MAX, RESTORE_BODY, SNAPSHOT_BODY
 from stuntbroker.control.nodes import nodes
-from stuntbroker.control.operations import Operation, Problem, body_of, guarded
-from stuntbroker.control.schemas import FORK_BODY, FORKS_AT_ONCE_MAX, RESTORE_BODY, SNAPSHOT_BODY
+from stuntbroker.control.rules.faults import TEXT_MAX
 from stuntbroker.control.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:

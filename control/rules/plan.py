@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from stuntbroker.control.faults import FaultError, check_number, part_of, read_fault
-from stuntbroker.control.injector import FAULTS_MAX, read_release
-from stuntbroker.control.points import POINTS
-from stuntbroker.control.stops import STOPS_MAX, read_stop
+from stuntbroker.control.rules.faults import FaultError, check_number, part_of, read_fault
+from stuntbroker.control.rules.injector import FAULTS_MAX, read_release
+from stuntbroker.control.rules.points import POINTS
+from stuntbroker.control.rules.stops import STOPS_MAX, read_stop
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control

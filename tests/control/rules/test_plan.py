@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.control import Control
-from stuntbroker.control.faults import FaultError
-from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
+from stuntbroker.control.rules.faults import FaultError
+from stuntbroker.control.rules.plan import PLANS, apply_plan, plan_of, read_plan
 from stuntbroker.fixture.plan_file import read_plan_file
-from tests.control.rules import rule
+from tests.kit.control_rules import rule
 
 FAULT = rule("EndTxn", times=1, lose_answer=True)
 STOP = {"point": "txn.reply", "action": "park", "match": {"transactional_id": "pay"}, "nth": 2, "times": 0}

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from stuntbroker.broker.cluster.moves import change_leader, reassign
 from stuntbroker.broker.cluster.nodes import Node
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.control.faults import TIMES_MS_MAX, FaultError, check_number, check_text, part_of
+from stuntbroker.control.http.operations import Operation, Problem, body_of, guarded
+from stuntbroker.control.http.schemas import MOVE_BODY, NODE_BODY
 from stuntbroker.control.nodes import change_node, node_as_json, nodes
-from stuntbroker.control.operations import Operation, Problem, body_of, guarded
-from stuntbroker.control.schemas import MOVE_BODY, NODE_BODY
+from stuntbroker.control.rules.faults import TIMES_MS_MAX, FaultError, check_number, check_text, part_of
 from stuntbroker.protocol.hashing import partition_for
 
 if TYPE_CHECKING:

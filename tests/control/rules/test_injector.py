@@ -10,7 +10,7 @@ import pytest
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.broker.plain_messages import error_codes
 from stuntbroker.control.control import Control
-from stuntbroker.control.faults import VERBS, FaultError
+from stuntbroker.control.rules.faults import VERBS, FaultError
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 from stuntbroker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -18,9 +18,9 @@ from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from stuntbroker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from stuntbroker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from tests.control.rules import rule
-from tests.control.transactions import begin, end
+from tests.kit.control_rules import rule
 from tests.kit.rig import Client, Rig, decode, frame, turn
+from tests.kit.two_calls import begin, end
 from tests.kit.valid_requests import CASES, IDS, TOPIC, valid_request
 
 CODE = ErrorCode.COORDINATOR_NOT_AVAILABLE

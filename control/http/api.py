@@ -14,15 +14,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stuntbroker.control import copies_api, nodes_api, state
-from stuntbroker.control.conditions import read_condition, wait_until
-from stuntbroker.control.faults import FaultError, texts_in
-from stuntbroker.control.late import NotAnswered, deliver, read_late
-from stuntbroker.control.operations import PROBLEM, Operation, Problem, body_of, number_of, problem_response
-from stuntbroker.control.page import Page
-from stuntbroker.control.plan import PLANS, apply_plan, plan_of, read_plan
-from stuntbroker.control.points import POINTS
-from stuntbroker.control.schemas import (
+from stuntbroker.control.http import copies_api, nodes_api
+from stuntbroker.control.http.operations import PROBLEM, Operation, Problem, body_of, number_of, problem_response
+from stuntbroker.control.http.schemas import (
     ADVANCE_BODY,
     ADVANCE_MS_MAX,
     EXACTLY_ONCE_BODY,
@@ -37,13 +31,20 @@ from stuntbroker.control.schemas import (
     WAIT_MS,
     WAIT_MS_MAX,
 )
+from stuntbroker.control.late import NotAnswered, deliver, read_late
+from stuntbroker.control.observation import state
+from stuntbroker.control.page.routes import Page
+from stuntbroker.control.rules.conditions import read_condition, wait_until
+from stuntbroker.control.rules.faults import FaultError, texts_in
+from stuntbroker.control.rules.plan import PLANS, apply_plan, plan_of, read_plan
+from stuntbroker.control.rules.points import POINTS
 from stuntbroker.control.seed import seed, wait_until_durable
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from stuntbroker.control.control import Control
     from stuntbroker.control.host import BrokerHost
-    from stuntbroker.control.stops import Stop
+    from stuntbroker.control.rules.stops import Stop
 
 REQUESTS_SHOWN: Final = 100
 

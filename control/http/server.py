@@ -89,7 +89,7 @@ class _Protocols:
         from uvicorn.protocols.http.h11_impl import H11Protocol
         from uvicorn.server import ServerState
 
-        from stuntbroker.control.api import make_app
+        from stuntbroker.control.http.api import make_app
 
         app = Guard(make_app(host), token)
         self._config = Config(
@@ -127,7 +127,7 @@ class Guard:
         """Answer one request."""
         from starlette.responses import RedirectResponse, Response
 
-        from stuntbroker.control.operations import problem_response
+        from stuntbroker.control.http.operations import problem_response
 
         headers = dict(scope["headers"])
         refusal: Response | None = None

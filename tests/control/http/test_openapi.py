@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from stuntbroker.control.api import OPERATIONS
-from stuntbroker.control.operations import Operation
+from stuntbroker.control.http.api import OPERATIONS
+from stuntbroker.control.http.operations import Operation
 from tests.kit.process import serving
 
 HOUR_MS = 3_600_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from stuntbroker.control.faults import MATCH as REQUEST_MATCH
+from stuntbroker.control.rules.faults import MATCH as REQUEST_MATCH
 from stuntbroker.coordinator.state import Phase
 
 PARK, FAIL, KILL = ACTIONS = ("park", "fail", "kill")
@@ -79,7 +79,7 @@ def _points() -> dict[str, Point]:
         "request.before": Point("a request is decoded, and not carried out yet", frozenset(REQUEST_MATCH)),
         "request.after": Point("a request is carried out, and not answered yet", frozenset(REQUEST_MATCH)),
     }
-    on_request = frozenset(REQUEST_MATCH - {"api"})
+    on_request = frozenset(REQUEST_MATCH.keys() - {"api"})
     for name, (api, effect) in REQUESTS.items():
         points[f"{name}.before"] = Point(f"{api} is decoded, and not carried out yet", on_request, (api,))
         done = f"{api} is carried out{': ' if effect else ''}{effect}, and not answered yet"

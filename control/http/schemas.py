@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stuntbroker.control.conditions import FIELDS as CONDITION_FIELDS
-from stuntbroker.control.faults import NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
 from stuntbroker.control.late import KEYS
 from stuntbroker.control.nodes import NODE_STATES
-from stuntbroker.control.points import ACTIONS
+from stuntbroker.control.rules.conditions import FIELDS as CONDITION_FIELDS
+from stuntbroker.control.rules.faults import NUMBERS, TEXT_MAX, TEXTS, TIMES_MS_MAX, VERBS
+from stuntbroker.control.rules.points import ACTIONS
 from stuntbroker.protocol.api_keys import APIS
 
 ADVANCE_MS_MAX: Final = 366 * TIMES_MS_MAX

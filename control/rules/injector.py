@@ -17,9 +17,9 @@ from stuntbroker.broker.plain_messages import (
     made_answer,
     plain_request,
 )
-from stuntbroker.control.conditions import POLL_S, Term, read_condition, wait_until
-from stuntbroker.control.faults import Fault, FaultError, Subject, matches, read_fault
-from stuntbroker.control.request_log import RequestLog
+from stuntbroker.control.observation.request_log import RequestLog
+from stuntbroker.control.rules.conditions import POLL_S, Term, read_condition, wait_until
+from stuntbroker.control.rules.faults import Fault, FaultError, Subject, matches, read_fault
 from stuntbroker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

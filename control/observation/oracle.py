@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stuntbroker.broker.topic_names import OFFSETS, TXN_STATE
-from stuntbroker.control.log_reading import batches_from, records_in
-from stuntbroker.control.state import committed_offset
+from stuntbroker.control.observation.log_reading import batches_from, records_in
+from stuntbroker.control.observation.state import committed_offset
 from stuntbroker.coordinator.records import read_record
 from stuntbroker.coordinator.state import COMPLETED, EMPTY, PREPARE_COMMIT, PREPARED, SUCCESSORS, TopicPartition, Txn
 from stuntbroker.groups.records import OffsetRecord

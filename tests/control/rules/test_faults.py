@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.control.faults import FaultError, Subject, read_fault
+from stuntbroker.control.rules.faults import FaultError, Subject, read_fault
 from stuntbroker.fixture.observed import CLIENT_ID
-from tests.control.rules import rule
+from tests.kit.control_rules import rule
 
 PRODUCE = {
     "transactional_id": "pay-1",

@@ -18,11 +18,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from stuntbroker.broker.listener import CannotListen
-from stuntbroker.control import page_views
-from stuntbroker.control.faults import FaultError
+from stuntbroker.control.http.operations import BODY_MAX, parse_json
+from stuntbroker.control.http.schemas import ADVANCE_MS_MAX
 from stuntbroker.control.nodes import change_node
-from stuntbroker.control.operations import BODY_MAX, parse_json
-from stuntbroker.control.schemas import ADVANCE_MS_MAX
+from stuntbroker.control.page import views
+from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Page:
             import jinja2
 
             self._environment = jinja2.Environment(
-                loader=jinja2.PackageLoader("stuntbroker.control"),
+                loader=jinja2.PackageLoader("stuntbroker.control.page"),
                 autoescape=True,
                 undefined=jinja2.StrictUndefined,
                 trim_blocks=True,
@@ -87,16 +87,16 @@ class Page:
         """The live part; all open pages share what was rendered a moment ago."""
         now_ms = self._host.broker.clock.client_ms()
         if now_ms - self._rendered_at_ms >= LOOK_S * 900:
-            self._rendered = self._templates.get_template("live.html").render(**page_views.overview(self._host))
+            self._rendered = self._templates.get_template("live.html").render(**views.overview(self._host))
             self._rendered_at_ms = now_ms
         return self._rendered
 
     async def _index(self, request: Request) -> Response:
-        return self._html("index.html", **page_views.overview(self._host), refusal="")
+        return self._html("index.html", **views.overview(self._host), refusal="")
 
     async def _transaction(self, request: Request) -> Response:
         id_ = request.path_params["id"]
-        shown = page_views.transaction(self._host, id_)
+        shown = views.transaction(self._host, id_)
         if shown is None:
             return self._html("missing.html", 404, what=f"There is no transactional id {id_!r} in this broker.")
         return self._html("transaction.html", **shown)
@@ -105,7 +105,7 @@ class Page:
         topic, index = request.path_params["topic"], request.path_params["index"]
         text = request.query_params.get("offset", "")
         offset = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
-        shown = page_views.partition(self._host, topic, index, offset)
+        shown = views.partition(self._host, topic, index, offset)
         if shown is None:
             return self._html("missing.html", 404, what=f"There is no partition {topic}-{index} in this broker.")
         return self._html("partition.html", **shown)
@@ -114,7 +114,7 @@ class Page:
         name = request.path_params["asset"]
         if name not in ASSETS:
             return self._html("missing.html", 404, what=f"There is no {name!r} here.")
-        content = (files("stuntbroker.control") / "templates" / name).read_bytes()
+        content = (files("stuntbroker.control.page") / "templates" / name).read_bytes()
         return Response(content, media_type=ASSETS[name], headers={"Cache-Control": "max-age=60"})
 
     # --- what is sent while the page is open
@@ -153,7 +153,7 @@ class Page:
             await action(self._host, form)
         except FaultError as fault:
             refusal = f"{fault}{f': {fault.hint}' if fault.hint else ''}"
-            return self._html("index.html", 400, **page_views.overview(self._host), refusal=refusal)
+            return self._html("index.html", 400, **views.overview(self._host), refusal=refusal)
         return RedirectResponse("/", 303)
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from stuntbroker.control.conditions import read_condition, wait_until
-from stuntbroker.control.faults import FaultError
+from stuntbroker.control.rules.conditions import read_condition, wait_until
+from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.protocol.messages.end_txn_request import EndTxnRequest
 from stuntbroker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.control.transactions import begin
 from tests.kit.rig import Client, Rig, frame
+from tests.kit.two_calls import begin
 from tests.kit.valid_requests import batch
 
 GROUP = "readers"

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from stuntbroker.broker.listener import CannotListen
-from stuntbroker.control.faults import FaultError
+from stuntbroker.control.rules.faults import FaultError
 from stuntbroker.storage.errors import StorageError
 
 if TYPE_CHECKING:

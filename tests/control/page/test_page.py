@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 from stuntbroker import run_broker
-from stuntbroker.control.page_views import time_text
+from stuntbroker.control.page.views import time_text
 from stuntbroker.fixture.broker import Broker
 from tests.kit.page_browser import Browser
 from tests.kit.process import serving

@@ -13,7 +13,7 @@ import pytest
 
 from stuntbroker.client.admin import Admin
 from stuntbroker.client.cluster import Cluster, parse_bootstrap
-from stuntbroker.control.points import POINTS, START
+from stuntbroker.control.rules.points import POINTS, START
 from tests.kit.process import serving
 
 CASES = [(point, action) for point in START for action in POINTS[point].actions]
