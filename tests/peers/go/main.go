@@ -1,5 +1,6 @@
 // Command peer runs every scenario with franz-go against its clusters: each argument is name=host:port.
 // It prints one line of JSON for each: scenario, which is the cluster's name and its own, passed, trace.
+// Without arguments it does what the lines of its standard input say.
 package main
 
 import (
@@ -45,6 +46,10 @@ type scenario struct {
 }
 
 func main() {
+	if len(os.Args) == 1 {
+		runCommands()
+		return
+	}
 	scenarios := []scenario{
 		// First because it takes longest.
 		{"late_timed_out", late, oldVersions, timeOutsGoPastTheLastEpoch},

@@ -12,7 +12,7 @@ import java.util.stream.IntStream;
 
 /**
  * Runs every scenario against its clusters: each argument is name=host:port. One line of JSON for each: scenario,
- * which is the cluster's name and its own, passed, trace.
+ * which is the cluster's name and its own, passed, trace. Without arguments, what {@link Commands} does.
  */
 public final class Scenarios {
     private static final int THREADS = 4;
@@ -53,7 +53,10 @@ public final class Scenarios {
         return all;
     }
 
-    public static void main(String[] args) throws InterruptedException {
+    public static void main(String[] args) throws Exception {
+        if (args.length == 0) {
+            Commands.run();
+        }
         Map<String, String> clusters = new LinkedHashMap<>();
         for (String argument : args) {
             String[] parts = argument.split("=", 2);
