@@ -126,7 +126,7 @@ def _preload() -> None:
 
     for key in HANDLERS:
         import_module(f"stuntbroker.broker.handlers.{SERVED[key][2]}")
-    from stuntbroker.control.http.server import preload
+    from stuntbroker.control.server import preload
 
     preload()
     gc.collect()

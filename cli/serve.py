@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from stuntbroker.broker.clock import Clock
     from stuntbroker.broker.metrics_server import MetricsServer
     from stuntbroker.cli.environment import Environment
-    from stuntbroker.control.http.server import ControlServer
     from stuntbroker.control.rules.plan import Plan
+    from stuntbroker.control.server import ControlServer
     from stuntbroker.protocol.messages.create_topics_request import CreatableTopic
 
 GC_THRESHOLDS = (50_000, 20, 100)
@@ -236,7 +236,7 @@ def _control_address(given: dict[str, list[str]]) -> ControlAddress | None:
             raise UsageError(f"{option} has no effect without --control")
         return None
     from stuntbroker.broker.listener import parse_address
-    from stuntbroker.control.http.server import TOKEN_BYTES, is_loopback
+    from stuntbroker.control.server import TOKEN_BYTES, is_loopback
 
     text = single(given, "--control", "") or "127.0.0.1:0"
     try:
@@ -423,7 +423,7 @@ async def _serve_http(
         if listening.control is not None:
             from stuntbroker.control.control import Control
             from stuntbroker.control.host import BrokerHost
-            from stuntbroker.control.http.server import ControlServer
+            from stuntbroker.control.server import ControlServer
 
             address, option = listening.control, "--control"
             controlled = BrokerHost(Control(broker), listening.topics)

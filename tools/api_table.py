@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from generated import with_part, write_or_check
+
 from stuntbroker.broker.apis import SERVED
 from stuntbroker.protocol.api_keys import APIS
 
@@ -20,16 +22,7 @@ def table() -> str:
 
 
 def main() -> int:
-    text = README.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    fresh = f"{head}{BEGIN}\n{table()}\n{END}{tail}"
-    if "--check" in sys.argv:
-        if fresh != text:
-            print("README.md: the table of APIs is not what the broker serves: run `make readme`")
-        return int(fresh != text)
-    README.write_text(fresh, encoding="utf-8")
-    return 0
+    return write_or_check(README, with_part(README, BEGIN, END, f"{table()}\n"), "make readme")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from generated import write_or_check
+
 from stuntbroker import client
 from stuntbroker.client.blocking import SentRecord
 from stuntbroker.client.producer.error_table import OTHERWISE, TABLE, Kind, Request
@@ -181,13 +183,7 @@ def _states() -> Iterator[str]:
 
 def main() -> int:
     """Write or check; return the exit status."""
-    if "--check" not in sys.argv:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    sys.stderr.write(f"{PAGE} is not up to date: make properties\n")
-    return 1
+    return write_or_check(PAGE, page(), "make properties")
 
 
 if __name__ == "__main__":

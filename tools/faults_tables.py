@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from generated import with_part, write_or_check
+
 from stuntbroker.control.rules.faults import MATCH, VERBS, WHEN
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "control.md"
@@ -32,17 +34,7 @@ def _table(part: str, title: str, texts: Mapping[str, str]) -> str:
 
 def main() -> int:
     """Write or check; return the exit status."""
-    text = PAGE.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    fresh = f"{head}{BEGIN}\n{tables()}{END}{tail}"
-    if "--check" not in sys.argv:
-        PAGE.write_text(fresh, encoding="utf-8")
-        return 0
-    if fresh == text:
-        return 0
-    sys.stderr.write(f"{PAGE} is not up to date: make properties\n")
-    return 1
+    return write_or_check(PAGE, with_part(PAGE, BEGIN, END, tables()), "make properties")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from generated import write_or_check
+
 from stuntbroker.broker.properties import BROKER, TOPIC, WITHOUT_DEFAULT, show
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "properties.md"
@@ -152,14 +154,7 @@ class SubjectError(Exception):
 
 
 def main() -> int:
-    fresh = page()
-    if "--check" in sys.argv:
-        is_fresh = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == fresh
-        if not is_fresh:
-            print("docs/properties.md: the page is not what the tool writes: run `make properties`")
-        return int(not is_fresh)
-    PAGE.write_text(fresh, encoding="utf-8")
-    return 0
+    return write_or_check(PAGE, page(), "make properties")
 
 
 def page() -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from generated import write_or_check
+
 from stuntbroker.control.rules.points import FILES, POINTS, REQUEST_POINTS
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "stops.md"
@@ -60,13 +62,7 @@ def _table(names: Iterable[str]) -> str:
 
 def main() -> int:
     """Write or check; return the exit status."""
-    if "--check" not in sys.argv:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    sys.stderr.write(f"{PAGE} is not up to date: make properties\n")
-    return 1
+    return write_or_check(PAGE, page(), "make properties")
 
 
 if __name__ == "__main__":

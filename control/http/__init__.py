@@ -1,4 +1,5 @@
-"""The control API over HTTP: the server, its operations and their schemas.
+"""The control API: its operations, and the schemas of what they take.
 
-Each answers by what the rest of `control/` can do; nothing is decided here. The page for people is in `page/`.
+Each operation calls what `control/` can do; nothing is decided here. `server.py` beside this folder serves them, and the page for
+people in `page/`.
 """

@@ -5,6 +5,7 @@ Answers are JSON. Errors are problem+json (RFC 9457) with a `hint` that says wha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,6 @@ from stuntbroker.control.http.schemas import (
 )
 from stuntbroker.control.late import NotAnswered, deliver, read_late
 from stuntbroker.control.observation import state
-from stuntbroker.control.page.routes import Page
 from stuntbroker.control.rules.conditions import read_condition, wait_until
 from stuntbroker.control.rules.faults import FaultError, texts_in
 from stuntbroker.control.rules.plan import PLANS, apply_plan, plan_of, read_plan
@@ -416,8 +416,8 @@ def openapi() -> dict[str, Any]:
     }
 
 
-def make_app(host: BrokerHost) -> Starlette:
-    """The application of one broker, and of those that take its place."""
+def make_app(host: BrokerHost, more_routes: Iterable[Route]) -> Starlette:
+    """The application of one broker, and of those that take its place: the API, and `more_routes` behind it."""
     routes = []
     for each in OPERATIONS:
 
@@ -436,8 +436,9 @@ def make_app(host: BrokerHost) -> Starlette:
         # An id is the last part of a path, but for that of a fault, and may itself have slashes in it.
         path = each.path.replace("{id}", "{id:path}") if each.path.endswith("/{id}") else each.path
         routes.append(Route(path, endpoint, methods=[each.method]))
-    routes += Page(host).routes()
-    return Starlette(routes=routes, exception_handlers={Problem: _problem, HTTPException: _http_problem})
+    return Starlette(
+        routes=[*routes, *more_routes], exception_handlers={Problem: _problem, HTTPException: _http_problem}
+    )
 
 
 async def _problem(request: Request, fault: Exception) -> Response:

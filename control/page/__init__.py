@@ -1,4 +1,4 @@
-"""The page of a broker for people: its state and its rules as HTML, made by the server, which follow what happens.
+"""The page of a broker for people: HTML that the server makes, and that follows what happens in the broker.
 
-What scripts use is in `http/`.
+Scripts use the API in `http/`.
 """

@@ -7,7 +7,7 @@ A rule counts the requests that match, and how often it has fired.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -17,8 +17,6 @@ from stuntbroker.broker.plain_messages import Plain
 from stuntbroker.protocol.api_keys import APIS
 from stuntbroker.protocol.errors import ErrorCode
 
-TEXTS: Final = ("client_id", "transactional_id", "group", "topic", "listener")
-NUMBERS: Final = ("version", "partition", "node")
 MATCH: Final = {
     "api": "Kafka's name of the request, or several; `*` and `?` stand for what may be anything",
     "version": "of the request",
@@ -30,7 +28,9 @@ MATCH: Final = {
     "listener": "by which the client came",
     "node": "id of the node to which the client came",
 }
-"""What tells the requests of a rule from others."""
+"""What `match` may have: which requests a rule is for."""
+NUMBERS: Final = ("version", "partition", "node")
+TEXTS: Final = tuple(name for name in MATCH if name not in {"api", *NUMBERS})
 WHEN: Final = {
     "nth": "from this one on, counted from 1",
     "times": "so often at most; without it every time",
@@ -38,7 +38,7 @@ WHEN: Final = {
     "seed": "of that; the same seed, the same requests",
     "after_ms": "not before so much of the broker's time has passed",
 }
-"""For which of the requests that match a rule fires."""
+"""What `when` may have: for which of these requests the rule fires."""
 VERBS: Final = {
     "error": 'it is answered by an error code (`"NOT_COORDINATOR"`, or the number) in all places that have one; nothing is done',
     "delay_ms": "it is handled so much later, in the broker's time",
@@ -50,12 +50,12 @@ VERBS: Final = {
     "duplicate": "it is carried out twice, and answered as after the first time",
     "hold": "it is kept until it is released, and carried out then, even when its client has gone; "
     '`{"hold": {"until": {"topic": "orders", "end_offset": 5}}}` releases it when that is true, '
-    "a condition as for [waiting](#waiting)",
+    "a condition as for `POST /v1/wait`",
     "reorder": "it is kept until the next request that matches is answered; that must come by another connection, "
     "and counts neither for `nth` nor for `times`",
     "corrupt": "it is carried out, and every byte of the answer behind its correlation id is spoilt",
 }
-"""What becomes of the request. docs/control.md is made of these texts."""
+"""What `do` may have, one of these: what becomes of the request. The tables in docs/control.md are written from these texts."""
 TIMES_MS_MAX: Final = 24 * 3_600_000
 TEXT_MAX: Final = 500
 """Patterns are looked at for every request."""
@@ -216,16 +216,16 @@ def read_fault(id_: str, rule: Any, now_ms: int) -> Fault:
     unknown = rule.keys() - {"match", "when", "do"}
     if unknown:
         raise FaultError(f"a fault has no {', '.join(sorted(unknown))}", "give match, when and do")
-    match = part_of(rule, "match", set(MATCH))
-    when = part_of(rule, "when", set(WHEN))
-    action = part_of(rule, "do", set(VERBS))
+    match = part_of(rule, "match", MATCH.keys())
+    when = part_of(rule, "when", WHEN.keys())
+    action = part_of(rule, "do", VERBS.keys())
     if len(action) != 1:
         raise FaultError("do must have one verb", f"one of {', '.join(VERBS)}")
     ((verb, value),) = action.items()
     return Fault(id_, read_match(match), _read_when(when), verb, _read_value(verb, value), now_ms)
 
 
-def part_of(rule: dict[str, Any], name: str, known: set[str]) -> dict[str, Any]:
+def part_of(rule: dict[str, Any], name: str, known: Set[str]) -> dict[str, Any]:
     """A copy of one part of a rule, which must be an object with known names only. Raises FaultError."""
     part = rule.get(name, {})
     if not isinstance(part, dict):

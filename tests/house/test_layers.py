@@ -23,6 +23,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli":         CORE | {"broker", "control", "client", "fixture", "pipeline"},
 }  # fmt: skip
 """A room and the rooms that it may import besides itself. Imports for type checkers only count too."""
+CONTROL = ("observation", "rules", "http", "page")
+"""Folders of `control/`: each may import those before it."""
 MAY_IMPORT_FROM_OUTSIDE = {"protocol": {"crc32c", "cramjam"}}
 """Rooms that are held to the standard library, and what else they may import."""
 
@@ -60,6 +62,21 @@ def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
     wrong = [where for path in files_of(room) for where, other in rooms_imported_by(path) if other not in allowed]
 
     assert wrong == []
+
+
+@pytest.mark.parametrize("folder", CONTROL)
+def test_a_folder_of_control_imports_only_those_before_it(folder: str) -> None:
+    later = CONTROL[CONTROL.index(folder) + 1 :]
+    wrong = [
+        f"{path}:{line} imports {name}"
+        for path in files_of("control")
+        if path.parent.name == folder
+        for line, name in imports_of(path)
+        if name.startswith(tuple(f"{FRONT_DOOR}.control.{each}." for each in later))
+    ]
+
+    assert wrong == []
+    assert any(path.parent.name == folder for path in files_of("control"))
 
 
 def test_the_front_door_imports_what_it_opens_on_and_its_command_only_the_command_line() -> None:

@@ -1,4 +1,4 @@
-"""docs/properties.md, docs/stops.md and docs/client.md are what their tools write, and other pages link to them."""
+"""Pages, and tables in pages, are what their tools write, and other pages link to them."""
 
 from __future__ import annotations
 

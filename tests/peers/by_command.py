@@ -34,6 +34,9 @@ class CallError(Exception):
 class Client(ABC):
     """The producers of one client, by name, which is their client id too."""
 
+    def __init__(self) -> None:
+        self._opened: list[str] = []
+
     @abstractmethod
     def start(self, producer: str, verb: str, *arguments: object) -> Future[list[str]]:
         """Begin a call; it raises CallError."""
@@ -44,11 +47,15 @@ class Client(ABC):
         open BOOTSTRAP TRANSACTIONAL_ID TIMEOUT_MS, begin, send TOPIC PARTITION VALUE (until it is acknowledged), commit, abort,
         close; read BOOTSTRAP TOPIC COUNT returns so many committed values.
         """
+        if verb == "open":
+            self._opened.append(producer)
         return self.start(producer, verb, *arguments).result(CALL_S_MAX)
 
-    def close_producers(self, *names: str) -> None:
-        """Close what a test has opened; how that ends is not asked."""
-        for each in [self.start(name, "close") for name in names]:
+    def close_producers(self) -> None:
+        """Close all that are open. A producer in an unfinished transaction may refuse: its broker ends too."""
+        closing = [self.start(name, "close") for name in self._opened]
+        self._opened.clear()
+        for each in closing:
             each.exception(CALL_S_MAX)
 
     @abstractmethod
@@ -60,6 +67,7 @@ class Program(Client):
     """Producers in a program of another language, for as many tests as there are."""
 
     def __init__(self, command: list[str]) -> None:
+        super().__init__()
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._calls: dict[str, Future[list[str]]] = {}
         self._numbers = itertools.count()
@@ -102,6 +110,7 @@ class InProcess(Client):
     """Producers in this process, each with a thread of its own."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._threads: defaultdict[str, ThreadPoolExecutor] = defaultdict(lambda: ThreadPoolExecutor(1))
 
     def start(self, producer: str, verb: str, *arguments: object) -> Future[list[str]]:

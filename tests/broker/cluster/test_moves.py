@@ -272,7 +272,6 @@ async def test_a_folder_with_a_damaged_list_of_epochs_is_refused(tmp_path: Path)
 
 
 async def test_who_waits_in_a_group_looks_for_the_new_coordinator_and_members_stay_members(rig: Rig) -> None:
-
     topic = rig.broker.topics.internal(OFFSETS)
     place = coordinator_of(topic, "g")
     index, other = topic.placements.index(place), place.leader % 3 + 1
@@ -323,7 +322,6 @@ async def test_a_topic_is_made_with_its_places_or_not_at_all(tmp_path: Path) -> 
 
 
 async def test_partitions_that_could_not_be_added_leave_the_topic_as_it_was(rig: Rig) -> None:
-
     def fail(change: object) -> None:
         raise StorageError("the disk is full")
 
@@ -335,7 +333,6 @@ async def test_partitions_that_could_not_be_added_leave_the_topic_as_it_was(rig:
 
 
 async def test_a_stop_that_failed_half_way_can_be_repeated(rig: Rig) -> None:
-
     node, journal = rig.broker.nodes.by_id[2], rig.broker.data_dir.journal
 
     def fail_once(change: dict[str, Any]) -> None:
@@ -351,7 +348,6 @@ async def test_a_stop_that_failed_half_way_can_be_repeated(rig: Rig) -> None:
 
 
 async def test_a_node_that_cannot_come_back_listens_nowhere_and_may_try_again(tmp_path: Path) -> None:
-
     listeners = "A://127.0.0.1:0,B://127.0.0.1:0"
     protocols = "A:PLAINTEXT,B:PLAINTEXT"
     two = {"stuntbroker.nodes": "2", "listeners": listeners, "listener.security.protocol.map": protocols}
@@ -391,7 +387,6 @@ async def test_transactions_do_not_time_out_while_nobody_coordinates_them(tmp_pa
 
 
 async def test_members_do_not_time_out_while_nobody_coordinates_their_group(tmp_path: Path) -> None:
-
     alone = {**NODES, "offsets.topic.replication.factor": "1"}
     async with running_rig(tmp_path, alone) as rig:
         leader = coordinator_of(rig.broker.topics.internal(OFFSETS), "g").leader
@@ -417,7 +412,6 @@ async def test_who_is_no_replica_any_more_hears_of_it_by_a_new_leader_epoch(rig:
 
 
 async def test_the_end_of_a_partition_is_of_its_last_epoch_wherever_a_transaction_is_open(rig: Rig) -> None:
-
     client = rig.client(coordinator_of(rig.broker.topics.internal(TXN_STATE), "pay").leader - 1)
     given = begin(client, "pay")
     data = batch(1, given.producer_id, given.producer_epoch, 0)
@@ -444,7 +438,6 @@ async def test_a_folder_whose_making_was_cut_short_is_opened_all_the_same(tmp_pa
 
 
 async def test_stopped_nodes_are_described_to_who_asks_for_them(rig: Rig) -> None:
-
     stop_node(rig.broker, rig.broker.nodes.by_id[2])
 
     for wanted, expected in ((False, {1: False, 3: False}), (True, {1: False, 2: True, 3: False})):
@@ -467,7 +460,6 @@ async def test_stopped_nodes_are_described_to_who_asks_for_them(rig: Rig) -> Non
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused_with_a_reason(properties: dict[str, str], text: str) -> None:
-
     protocols = {"listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}
     with pytest.raises(ConfigError) as raised:
         listeners_of(BrokerConfig({**NODES, **protocols, **properties}))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stuntbroker.control.http.api import OPERATIONS, openapi
-from stuntbroker.control.http.server import is_loopback
+from stuntbroker.control.server import is_loopback
 from stuntbroker.fixture.control import ControlClient, ControlError
 from tests.kit.process import Process, run, serving
 

@@ -90,8 +90,9 @@ class _Protocols:
         from uvicorn.server import ServerState
 
         from stuntbroker.control.http.api import make_app
+        from stuntbroker.control.page.routes import Page
 
-        app = Guard(make_app(host), token)
+        app = Guard(make_app(host, Page(host).routes()), token)
         self._config = Config(
             app,
             log_config=None,

@@ -1,0 +1,27 @@
+"""Pages, and parts of pages, that a tool writes from the code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def write_or_check(page: Path, text: str, command: str) -> int:
+    """Write a page, or with `--check` only say whether it has this text; return the exit status.
+
+    `command`: what a developer runs to write it.
+    """
+    if "--check" not in sys.argv:
+        page.write_text(text, encoding="utf-8")
+        return 0
+    if page.is_file() and page.read_text(encoding="utf-8") == text:
+        return 0
+    sys.stderr.write(f"{page} is not up to date: {command}\n")
+    return 1
+
+
+def with_part(page: Path, begin: str, end: str, part: str) -> str:
+    """Return the text of a page, with the lines between two comments replaced by `part`."""
+    before, _, after_begin = page.read_text(encoding="utf-8").partition(f"{begin}\n")
+    _, _, after_end = after_begin.partition(end)
+    return f"{before}{begin}\n{part}{end}{after_end}"
