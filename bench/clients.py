@@ -15,25 +15,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from typing import Any
 
 TOPIC = "clients"
 PARTITIONS = 3
 VALUE = b"x" * 100
 RECORDS = 5_000
 """Of a large transaction."""
+PRODUCERS = 20
+"""That have transactions at once."""
 CLIENTS = ("aiokafka", "confluent", "ours", "ours-uvloop", "ours-blocking")
 SUBJECT = "ours"
 GOALS = {
     ("transactions_per_s", "aiokafka"): 3.0,
+    ("at_once_per_s", "aiokafka"): 3.0,
     ("records_per_s", "aiokafka"): 3.0,
     ("transactions_per_s", "confluent"): 0.5,
+    ("at_once_per_s", "confluent"): 0.5,
     ("records_per_s", "confluent"): 0.5,
 }
 """(figure, client) -> how many times its figure ours has to be."""
 
 Figures = dict[str, float]
-Transaction = Callable[[int], tuple[float, float]]
-"""Number of records -> seconds until they are sent, for a single one until it is written; and seconds of the commit."""
+Transaction = Callable[[int, int], tuple[float, float]]
+"""(records, number of the producer) -> seconds until they are sent, a single one until it is written; seconds of the commit."""
 
 
 def main() -> int:
@@ -110,91 +117,126 @@ def measure(name: str, bootstrap: str, small: int, large: int) -> Figures:
 
 
 async def asynchronous(name: str, bootstrap: str, small: int, large: int) -> Figures:
-    """Our producer, or aiokafka's: the calls are the same."""
-    identity = f"{name}-{time.time_ns()}"
-    if name == "ours":
-        from stuntbroker.client import TransactionalProducer
+    """Our producer, or aiokafka's: the calls are the same. Those at once share connections where they can."""
+    from aiokafka import AIOKafkaProducer
 
-        producer = TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=identity)
-        await producer.start()
-        await producer.init_transactions()
-    else:
-        from aiokafka import AIOKafkaProducer
+    from stuntbroker.client import Connections, TransactionalProducer
 
-        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=identity)
-        await producer.start()
-
-    async def transaction(records: int) -> tuple[float, float]:
-        await producer.begin_transaction()
-        start_s = time.perf_counter()
-        if records == 1:
-            await producer.send_and_wait(TOPIC, VALUE, partition=0)
+    identities = [f"{name}-{time.time_ns()}-{number}" for number in range(PRODUCERS)]
+    async with AsyncExitStack() as opened:
+        producers: list[Any]
+        if name == "ours":
+            connections = await opened.enter_async_context(Connections(bootstrap_servers=bootstrap))
+            producers = [TransactionalProducer(connections=connections, transactional_id=each) for each in identities]
         else:
-            for number in range(records):
-                await producer.send(TOPIC, VALUE, partition=number % PARTITIONS)
-        sent_s = time.perf_counter()
-        await producer.commit_transaction()
-        return sent_s - start_s, time.perf_counter() - sent_s
+            producers = [AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=each) for each in identities]
+        for producer in producers:
+            await opened.enter_async_context(producer)
+            if name == "ours":
+                await producer.init_transactions()
 
-    watch = Watch(small, large)
-    for records in watch:
-        watch.note(await transaction(records))
-    await producer.stop()
-    return watch.figures()
+        async def transaction(records: int, number: int = 0) -> tuple[float, float]:
+            producer = producers[number]
+            await producer.begin_transaction()
+            start_s = time.perf_counter()
+            if records == 1:
+                await producer.send_and_wait(TOPIC, VALUE, partition=number % PARTITIONS)
+            else:
+                for record in range(records):
+                    await producer.send(TOPIC, VALUE, partition=record % PARTITIONS)
+            sent_s = time.perf_counter()
+            await producer.commit_transaction()
+            return sent_s - start_s, time.perf_counter() - sent_s
+
+        async def many(count: int) -> None:
+            async def run(number: int) -> None:
+                for _ in range(count // PRODUCERS):
+                    await transaction(1, number)
+
+            await asyncio.gather(*(run(number) for number in range(PRODUCERS)))
+
+        watch = Watch(small, large)
+        for records in watch:
+            watch.note(await transaction(records))
+        await many(PRODUCERS * 5)
+        with watch.at_once(small):
+            await many(small)
+        return watch.figures()
 
 
 def blocking(bootstrap: str, small: int, large: int) -> Figures:
-    """The blocking twin of ours."""
-    from stuntbroker.client.blocking import TransactionalProducer
+    """The blocking twin of ours. Those at once share connections, each is in a thread of its own."""
+    from stuntbroker.client.blocking import Connections, TransactionalProducer
 
-    with TransactionalProducer(bootstrap_servers=bootstrap, transactional_id=f"blocking-{time.time_ns()}") as producer:
-        producer.init_transactions()
+    with ExitStack() as opened:
+        connections = opened.enter_context(Connections(bootstrap_servers=bootstrap))
+        producers = [
+            opened.enter_context(
+                TransactionalProducer(connections=connections, transactional_id=f"blocking-{time.time_ns()}-{number}")
+            )
+            for number in range(PRODUCERS)
+        ]
+        for producer in producers:
+            producer.init_transactions()
 
-        def transaction(records: int) -> tuple[float, float]:
+        def transaction(records: int, number: int = 0) -> tuple[float, float]:
+            producer = producers[number]
             producer.begin_transaction()
             start_s = time.perf_counter()
             if records == 1:
-                producer.send_and_wait(TOPIC, VALUE, partition=0)
+                producer.send_and_wait(TOPIC, VALUE, partition=number % PARTITIONS)
             else:
-                for number in range(records):
-                    producer.send(TOPIC, VALUE, partition=number % PARTITIONS)
+                for record in range(records):
+                    producer.send(TOPIC, VALUE, partition=record % PARTITIONS)
             sent_s = time.perf_counter()
             producer.commit_transaction()
             return sent_s - start_s, time.perf_counter() - sent_s
 
-        return repeat(transaction, small, large)
+        return in_threads(transaction, small, large)
 
 
 def confluent(bootstrap: str, small: int, large: int) -> Figures:
     """librdkafka's producer, without the 5 ms that it waits for more records by default."""
     from confluent_kafka import Producer
 
-    options = {"bootstrap.servers": bootstrap, "transactional.id": f"confluent-{time.time_ns()}", "linger.ms": 0}
-    producer = Producer(options)
-    producer.init_transactions(30)
+    producers = []
+    for number in range(PRODUCERS):
+        identity = f"confluent-{time.time_ns()}-{number}"
+        producers.append(Producer({"bootstrap.servers": bootstrap, "transactional.id": identity, "linger.ms": 0}))
+        producers[-1].init_transactions(30)
 
-    def transaction(records: int) -> tuple[float, float]:
+    def transaction(records: int, number: int = 0) -> tuple[float, float]:
+        producer = producers[number]
         producer.begin_transaction()
         start_s = time.perf_counter()
         if records == 1:
-            producer.produce(TOPIC, VALUE, partition=0)
+            producer.produce(TOPIC, VALUE, partition=number % PARTITIONS)
             producer.flush()
         else:
-            for number in range(records):
-                producer.produce(TOPIC, VALUE, partition=number % PARTITIONS)
+            for record in range(records):
+                producer.produce(TOPIC, VALUE, partition=record % PARTITIONS)
                 producer.poll(0)
         sent_s = time.perf_counter()
         producer.commit_transaction(30)
         return sent_s - start_s, time.perf_counter() - sent_s
 
-    return repeat(transaction, small, large)
+    return in_threads(transaction, small, large)
 
 
-def repeat(transaction: Transaction, small: int, large: int) -> Figures:
-    """Run what a Watch asks for."""
+def in_threads(transaction: Transaction, small: int, large: int) -> Figures:
+    """Run what a Watch asks for, and then the producers at once."""
     watch = Watch(small, large)
     for records in watch:
-        watch.note(transaction(records))
+        watch.note(transaction(records, 0))
+
+    def run(number: int, count: int) -> None:
+        for _ in range(count):
+            transaction(1, number)
+
+    with ThreadPoolExecutor(PRODUCERS) as threads:
+        list(threads.map(run, range(PRODUCERS), [5] * PRODUCERS))
+        with watch.at_once(small):
+            list(threads.map(run, range(PRODUCERS), [small // PRODUCERS] * PRODUCERS))
     return watch.figures()
 
 
@@ -206,6 +248,7 @@ class Watch:
         self._times: dict[int, list[tuple[float, float]]] = {1: [], RECORDS: []}
         self._cpu_s: dict[int, float] = {}
         self._wall_s: dict[int, float] = {}
+        self._at_once: Figures = {}
 
     def __iter__(self) -> Iterator[int]:
         for records, count in self._counts.items():
@@ -222,6 +265,16 @@ class Watch:
         """Take the times of the transaction that was asked for last."""
         self._times[RECORDS if 1 in self._wall_s else 1].append(times)
 
+    @contextmanager
+    def at_once(self, transactions: int) -> Iterator[None]:
+        """Take the time of transactions of all producers at once."""
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        yield
+        self._at_once = {
+            "at_once_per_s": transactions / (time.perf_counter() - wall_s),
+            "cpu_us_at_once": (time.process_time() - cpu_s) / transactions * 1e6,
+        }
+
     def figures(self) -> Figures:
         """Return rates, medians and CPU time."""
         small, large = self._counts[1], self._counts[RECORDS]
@@ -230,6 +283,7 @@ class Watch:
             "cpu_us_per_transaction": self._cpu_s[1] / small * 1e6,
             "send_p50_ms": statistics.median(sent for sent, _ in self._times[1]) * 1e3,
             "commit_p50_ms": statistics.median(commit for _, commit in self._times[1]) * 1e3,
+            **self._at_once,
             "records_per_s": large * RECORDS / self._wall_s[RECORDS],
             "cpu_us_per_record": self._cpu_s[RECORDS] / large / RECORDS * 1e6,
         }

@@ -26,6 +26,8 @@ UNKNOWN_OFFSET: Final = -1
 """Of a batch that the leader calls a duplicate."""
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
+Content: TypeAlias = bytes | bytearray | memoryview | None
+"""Of a key or a value."""
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -149,9 +151,7 @@ class Batch:
         """Whether its records may be sent in smaller batches."""
         return self.count > 1
 
-    def append(
-        self, timestamp_ms: int | None, key: bytes | None, value: bytes | None, headers: Headers
-    ) -> RecordFuture | None:
+    def append(self, timestamp_ms: int | None, key: Content, value: Content, headers: Headers) -> RecordFuture | None:
         """Add a record; return None when the batch is full. Raises TypeError for a key or value that is not bytes."""
         appended = self._builder.append(self.count, timestamp_ms, key, value, headers)
         if appended is None:
@@ -170,7 +170,7 @@ class Batch:
 
     def waiter(self) -> asyncio.Future[None]:
         """Return a future of the caller's own that ends, without an error, when the batch is resolved."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = self.queue.loop.create_future()
         if self.is_resolved:
             waiter.set_result(None)
         else:
@@ -206,7 +206,7 @@ class Batch:
 
     def _release(self) -> None:
         """Free what the batch was built with."""
-        del self._builder
+        self._builder = None
 
     def split(self, owner: PreparedState, codec: int) -> list[Batch]:
         """Return two batches with the records of this one, which keep their sequence numbers."""
@@ -254,7 +254,7 @@ class EncodedBatch(Batch):
         self.data = self._encoded
 
     def _release(self) -> None:
-        del self._encoded
+        self._encoded = bytearray()
 
 
 _ATTRIBUTES: Final = Struct(">h")
@@ -310,15 +310,18 @@ class PartitionQueue:
         "batches",
         "in_flight",
         "is_backing_off",
+        "loop",
         "next_sequence",
         "partition",
         "resend",
         "topic",
     )
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(self, topic: str, partition: int, loop: asyncio.AbstractEventLoop) -> None:
         self.topic = topic
         self.partition = partition
+        self.loop = loop
+        """The event loop of the producer."""
         self.batches: deque[Batch] = deque()
         """Oldest first. The last may still be open."""
         self.in_flight = 0

@@ -21,10 +21,13 @@ Result = TypeVar("Result")
 class _Pending:
     """A call that has not ended, or whose result was not returned yet."""
 
-    def __init__(self, call: Call, work: Coroutine[Any, Any, Any], argument: object = None) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, call: Call, work: Coroutine[Any, Any, Any], argument: object = None
+    ) -> None:
         self.call = call
         self.argument = argument
-        self.task: asyncio.Task[Any] = asyncio.create_task(self._run(work))
+        self._loop = loop
+        self.task: asyncio.Task[Any] = loop.create_task(self._run(work))
         self.task.add_done_callback(self._end)
         self._waiters: list[asyncio.Future[bool]] = []
 
@@ -35,9 +38,8 @@ class _Pending:
         """
         if self.task.done():
             return True
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[bool] = loop.create_future()
-        timer = loop.call_later(timeout_s, _resolve, waiter, False)
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        timer = self._loop.call_later(timeout_s, _resolve, waiter, False)
         self._waiters.append(waiter)
         try:
             return await waiter
@@ -67,6 +69,8 @@ class _Pending:
 class Calls:
     """The call of one producer that is under way, if there is one."""
 
+    _loop: asyncio.AbstractEventLoop  # Held since `open`: before Python 3.12, to ask for it is a system call.
+
     def __init__(self, session: Session, max_block_ms: int) -> None:
         self.is_open = False
         """Whether the producer is started and not closed."""
@@ -75,6 +79,11 @@ class Calls:
         self._pending: _Pending | None = None
         self._waiting: set[asyncio.Future[Any]] = set()
         """What calls wait for that may be given up."""
+
+    def open(self) -> None:
+        """Take calls from now on, on the event loop that runs."""
+        self._loop = asyncio.get_running_loop()
+        self.is_open = True
 
     @property
     def pending(self) -> Call | None:
@@ -104,7 +113,7 @@ class Calls:
         if self._pending is None or self._pending.call is not call:
             self.check(call)
             self._session.move(state)  # At once: until the task runs, the sender may report a failure.
-            self._pending = _Pending(call, self.guard(work()), argument)
+            self._pending = _Pending(self._loop, call, self.guard(work()), argument)
         pending = self._pending
         if pending.argument != argument:
             raise IllegalStateError(f"{call.value}() has not ended, and was called with another argument: repeat that")
@@ -115,7 +124,7 @@ class Calls:
 
     async def run_alone(self, call: Call, work: Coroutine[Any, Any, Result]) -> Result:
         """Do the work of a call during which no other may be made. Whoever gives it up ends it. Raises as `run` does."""
-        pending = self._pending = _Pending(call, self.guard(work))
+        pending = self._pending = _Pending(self._loop, call, self.guard(work))
         try:
             if not await pending.wait(self._max_block_s) and not pending.task.done():
                 raise self._timed_out(call.value)

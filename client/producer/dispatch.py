@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from operator import index
+from typing import Any, SupportsIndex
 
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from stuntbroker.client.producer.batches import EncodedRecords, Headers, RecordFuture
+from stuntbroker.client.producer.batches import Content, EncodedRecords, Headers, RecordFuture
 from stuntbroker.client.producer.calls import Calls
 from stuntbroker.client.producer.connections import Connections
 from stuntbroker.client.producer.errors import (
@@ -54,14 +56,15 @@ class Dispatcher:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int | None,
+        value: Content,
+        key: Content,
+        partition: SupportsIndex | None,
         timestamp_ms: int | None,
         headers: Headers | None,
     ) -> RecordFuture:
         """Add a record that is serialized; wait for metadata and for room."""
         transaction = self._session.transactions
+        partition = _as_int(partition)
         while True:
             future = self.send_nowait(topic, value, key, partition, timestamp_ms, headers)
             if future is not None:
@@ -71,14 +74,15 @@ class Dispatcher:
     def send_nowait(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int | None,
+        value: Content,
+        key: Content,
+        partition: SupportsIndex | None,
         timestamp_ms: int | None,
         headers: Headers | None,
     ) -> RecordFuture | None:
         """Add a record that is serialized, unless `send` would have to wait: then return None, and nothing is done."""
         partitions = self._ready_partitions(topic)
+        partition = _as_int(partition)
         if not partitions or (partition is not None and partition not in partitions):
             return None
         size = len(key or b"") + len(value or b"") + BATCH_OVERHEAD
@@ -120,6 +124,7 @@ class Dispatcher:
 
     def send_batch_nowait(self, batch: EncodedRecords, topic: str, partition: int) -> RecordFuture | None:
         """Add a batch that is encoded, unless `send_batch` would have to wait: then return None, and nothing is done."""
+        partition = index(partition)
         if partition not in self._ready_partitions(topic):
             return None
         return self._sender.append_batch(topic, partition, batch)
@@ -175,7 +180,7 @@ class Dispatcher:
         self.fail(cause)
         return self._sender.failed_record(topic, partition or 0, error)
 
-    def _choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
+    def _choose(self, topic: str, key: Any, partitions: Sequence[int]) -> int:
         available = self._connections.available_partitions
         if self._partitioner is not None:
             partition = self._partitioner(key, partitions, available(topic))
@@ -183,5 +188,10 @@ class Dispatcher:
                 raise ValueError(
                     f"the partitioner chose {partition!r}: topic {topic!r} has {len(partitions)} partitions"
                 )
-            return partition
+            return index(partition)
         return self._sticky.choose(topic, key, partitions, available)
+
+
+def _as_int(partition: SupportsIndex | None) -> int | None:
+    """Raises TypeError for 1.0, which equals a partition; NumPy has integers of its own."""
+    return None if partition is None else index(partition)

@@ -198,7 +198,7 @@ class TransactionalProducer:
         )
         self._transactions = Transactions(self._session, self._calls, self._sender, self._coordination, **self._ending)
         self._adding = asyncio.create_task(self._transactions.add_partitions())
-        self._calls.is_open = True
+        self._calls.open()
 
     async def stop(self, *, leave_open: bool = False) -> None:
         """Abort the transaction that is open, unless it is prepared or was joined, and close all connections.

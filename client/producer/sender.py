@@ -15,6 +15,7 @@ from stuntbroker.client.prepared_state import PRODUCE, PRODUCE_V2_FROM
 from stuntbroker.client.producer.batches import (
     NO_SEQUENCE,
     Batch,
+    Content,
     EncodedBatch,
     EncodedRecords,
     Headers,
@@ -97,8 +98,8 @@ class Sender:
         topic: str,
         partition: int,
         timestamp_ms: int | None,
-        key: bytes | None,
-        value: bytes | None,
+        key: Content,
+        value: Content,
         headers: Headers,
     ) -> RecordFuture:
         """Add a record to a batch of its partition. Raises TypeError for a key or value that is not bytes."""
@@ -138,7 +139,7 @@ class Sender:
     def _queue_of(self, topic: str, partition: int) -> PartitionQueue:
         queue = self._queues.get((topic, partition))
         if queue is None:
-            queue = self._queues[topic, partition] = PartitionQueue(topic, partition)
+            queue = self._queues[topic, partition] = PartitionQueue(topic, partition, self._loop)
         return queue
 
     def _queue(self, batch: Batch) -> None:
@@ -434,7 +435,7 @@ class Sender:
 
     def failed_record(self, topic: str, partition: int, error: ProduceFailedError) -> RecordFuture:
         """Return what `append` would, for a record that is not even tried."""
-        batch = Batch(PartitionQueue(topic, partition), self._codec, 0, self._loop.time())
+        batch = Batch(PartitionQueue(topic, partition, self._loop), self._codec, 0, self._loop.time())
         future = batch.append(0, None, None, [])
         assert future is not None
         batch.resolve(error)

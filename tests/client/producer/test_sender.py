@@ -285,6 +285,29 @@ async def test_an_error_of_a_serializer_or_partitioner_is_raised_and_costs_nothi
     assert broker.committed == [b"a"]
 
 
+class Number:
+    """An integer of another library's, such as NumPy's."""
+
+    def __index__(self) -> int:
+        return 1
+
+
+async def test_bytes_and_numbers_of_every_kind_are_taken_and_what_is_neither_costs_nothing(broker: ModelBroker) -> None:
+    async with in_transaction(broker) as producer:
+        await producer.send("t", b"value", partition=Number())  # type: ignore[arg-type]  # Metadata is not known yet.
+        for partition in (1.0, "1"):
+            with pytest.raises(TypeError):
+                await producer.send("t", b"refused", partition=partition)  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            await producer.send("t", b"refused", partition=1, timestamp_ms="now")  # type: ignore[arg-type]
+        for kind in (bytes, bytearray, memoryview):
+            record = await producer.send("t", kind(b"value"), key=kind(b"key"), partition=Number())  # type: ignore[arg-type]
+            assert (await record).partition == 1
+        await producer.commit_transaction()
+
+    assert broker.committed == [b"value"] * 4
+
+
 async def test_a_record_over_max_request_size_is_rejected_and_costs_the_transaction(broker: ModelBroker) -> None:
     async with in_transaction(broker, max_request_size=1000) as producer:
         record = await producer.send("t", b"x" * 2000, partition=0)
