@@ -194,4 +194,4 @@ class Dispatcher:
 
 def _as_int(partition: SupportsIndex | None) -> int | None:
     """Raises TypeError for 1.0, which equals a partition; NumPy has integers of its own."""
-    return None if partition is None else index(partition)
+    return partition if partition is None or isinstance(partition, int) else index(partition)
